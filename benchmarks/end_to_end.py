@@ -1,9 +1,9 @@
-"""SmolLM2-135M-Instruct with and without a constraint: what a forward pass costs, and tokens per second.
+"""SmolLM2-135M-Instruct with and without a constraint: the cost of a forward pass, and tokens per second.
 
-In: the model's file. Out: milliseconds for a forward pass with all that goes with it (mask, choice of a token), free
-and under a constraint that masks at every step and forces nothing; and tokens per second, free and where a schema
-forces text. Runs alternate, one thread, one CPU; the prompt's own pass is left out. CPU time is compared, since a pass
-takes longer than a shared machine leaves a process alone; wall time stands beside it.
+In: the model's file. Out: milliseconds of a forward pass with its mask and the choice of a token, without a constraint
+and under one that masks at every step and forces nothing; and tokens per second, without a constraint and under a
+schema that forces text. Runs alternate on one thread and one CPU. The pass over the prompt is left out. CPU time is
+compared, since other programs interrupt a shared machine during a pass; wall time is also reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAIL = (
     "Extract the order as JSON.\n\nHello, this is Maria Silva (maria.silva@example.org). Please send two oak tables "
     "and one copper lamp to Rua Augusta 12, 1100-053 Lisboa. I have paid 480.50 EUR by card. Thank you!"
 )
-# Masks most of the vocabulary at every step, and forces nothing.
+# It masks most of the vocabulary at every step, and forces nothing.
 _ASCII = r"[ -~\n]{1,4000}"
 _SCHEMA = {
     "type": "object",
@@ -57,10 +57,10 @@ _SCHEMA = {
 
 
 def find_weights(given: str | None = None) -> Path:
-    """The model's file: `given`, or in the engine's cache, or below $GUIDED_ASSETS. Nothing is fetched.
+    """The model's file: `given`, or in the engine's cache, or below $GUIDED_ASSETS. It is not downloaded.
 
     Raises:
-        FileNotFoundError: it is nowhere.
+        FileNotFoundError: there is no such file.
     """
     from guided.files.hub import cache_directory
     from guided.files.known_models import MODELS
@@ -76,7 +76,7 @@ def find_weights(given: str | None = None) -> Path:
 
 
 def measure_end_to_end(weights: Path, *, repeats: int, tokens: int = 64) -> dict[str, Any]:
-    """Free, masked and under a schema in turn."""
+    """Measure free text, masks, and a schema in turn."""
     import torch
 
     from guided import Engine
@@ -96,7 +96,7 @@ def measure_end_to_end(weights: Path, *, repeats: int, tokens: int = 64) -> dict
         if cpus is not None:
             os.sched_setaffinity(0, cpus)
     warm = {name: results[1:] for name, results in found.items()}
-    neighbours = zip(warm["free"], warm["masked"], strict=True)  # a pair meets the same noise
+    neighbours = zip(warm["free"], warm["masked"], strict=True)  # both runs of a pair meet the same noise
     return {
         name: {key: median(result[key] for result in results) for key in results[0]} for name, results in warm.items()
     } | {
@@ -106,12 +106,12 @@ def measure_end_to_end(weights: Path, *, repeats: int, tokens: int = 64) -> dict
 
 
 def _generate(engine: Any, constraint: Any, most: int) -> dict[str, float]:
-    """One output: what it cost from its second forward pass to its end."""
+    """The cost of one output from its second forward pass to its end."""
     gc.collect()
     gc.disable()
     stream = engine.stream([{"role": "user", "content": _MAIL}], constraint, max_tokens=most)
     before = 0
-    for event in stream:  # the prompt's pass is over when a sampled token comes
+    for event in stream:  # the pass over the prompt ends when a sampled token arrives
         before += len(event.tokens)
         if not event.forced:
             break

@@ -1,8 +1,8 @@
-"""The engine beside transformers and llama.cpp: decoding, extraction under a schema, the cache against none.
+"""The engine beside transformers and llama.cpp: decoding, extraction under a schema, and the KV cache.
 
-In: SmolLM2's GGUF file. Out: tokens per second at batch 1 and 8; seconds for ten extractions, with forced tokens and
-prefix caching left out in turn; seconds with and without a KV cache. Each engine is a process, they take turns, and
-ratios are taken within a round, whose runs meet the same noise; the median round counts.
+In: SmolLM2's GGUF file. Out: tokens per second at batch 1 and 8; seconds for ten extractions, also without forced
+tokens and without prefix caching; seconds with and without a KV cache. Each engine is a process, and they take turns.
+Ratios are computed within a round, whose runs meet the same noise. The median round counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIANTS = ("no forced tokens, no prefix cache", "no prefix cache", "all and dra
 
 
 def measure_engine(model: Path, *, repeats: int, threads: int = 2, tokens: int = 64) -> dict[str, Any]:
-    """All sections; an engine that is not installed is left out."""
+    """Run all sections. Engines that are not installed are left out."""
     engines: dict[str, Process] = {}
     for name, dtype in _ENGINES:
         try:
@@ -32,7 +32,7 @@ def measure_engine(model: Path, *, repeats: int, threads: int = 2, tokens: int =
         engines[process.about] = process
     prompts, schemas = _prompts(model), [schema for _, schema in TASKS]
     rounds: list[dict[str, Any]] = []
-    for number in range(repeats + 1):  # the first warms
+    for number in range(repeats + 1):  # the first round is a warm-up
         rounds.append(_round(engines, prompts, schemas, tokens))
         print(f"round {number} of {repeats}", flush=True)
     cached = _cached(next(iter(engines.values())), prompts[0])
@@ -42,14 +42,14 @@ def measure_engine(model: Path, *, repeats: int, threads: int = 2, tokens: int =
 
 
 def _prompts(model: Path) -> list[list[int]]:
-    """The tasks as the model's chat has them."""
+    """The tasks as prompts of the model's chat template."""
     from guided import Vocabulary
     from guided.chat import ChatTemplate
     from guided.files.gguf import GgufFile
 
     vocabulary = Vocabulary.from_gguf(model)
     with GgufFile(model) as file:
-        chat = ChatTemplate.found(vocabulary, file.metadata.get("tokenizer.chat_template"))
+        chat = ChatTemplate.from_metadata(vocabulary, file.metadata.get("tokenizer.chat_template"))
     assert chat is not None
     return [
         chat.render([{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}])
@@ -58,7 +58,7 @@ def _prompts(model: Path) -> list[list[int]]:
 
 
 def _round(engines: dict[str, Process], prompts: list[list[int]], schemas: list[Any], tokens: int) -> dict[str, Any]:
-    """Every engine once."""
+    """Run every engine once."""
     short = [prompts[i % len(prompts)][-60:] for i in range(8)]
     found: dict[str, Any] = {}
     for batch in (1, 8):
@@ -75,10 +75,10 @@ def _round(engines: dict[str, Process], prompts: list[list[int]], schemas: list[
 
 
 def _cached(engine: Process, prompt: list[int]) -> list[dict[str, float]]:
-    """With the cache and without it, from a short prompt."""
+    """Measure with and without the cache, from a short prompt."""
     out = []
     for length in (100, 1000):
-        sample = 5  # naive passes, spread over the lengths; their mean stands for all
+        sample = 5  # passes without a cache at several lengths; their mean represents all lengths
         ends = [20 + length * (2 * i + 1) // (2 * sample) for i in range(sample)]
         whole = (prompt * (1 + length // len(prompt)))[: 20 + length]
         naive = sum(engine.call("naive", whole[:end], 1) for end in ends) / sample * length

@@ -1,7 +1,7 @@
-"""The libraries under one face, so that the same work is timed for each.
+"""A common interface to the libraries, so that the same work is timed for each.
 
-In: a `Tokens`. Out: an `Engine`: prepare (its constructor), compile, matcher, fill, accept. Nothing of an engine is
-imported before it is made, so that each worker process holds one library alone. All run on one thread.
+In: a `Tokens`. Out: an `Engine`: prepare (its constructor), compile, matcher, fill, accept. A library is imported when
+its engine is created, so each worker process holds one library only. All run on one thread.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["ENGINES", "Engine", "Refused", "versions"]
 
 
 class Refused(Exception):
-    """The library says itself that it does not take this specification."""
+    """The library itself reports that it does not support this specification."""
 
 
 class Engine(Protocol):
-    """What the jobs ask of a library. `kind` is "json_schema", "regex", "lark" or "ebnf".
+    """What the jobs need from a library. `kind` is "json_schema", "regex", "lark" or "ebnf".
 
     A matcher is the library's own object.
     """
@@ -32,29 +32,29 @@ class Engine(Protocol):
     package: ClassVar[str]
 
     def __init__(self, tokens: Tokens) -> None:
-        """Prepare the vocabulary: this is timed."""
+        """Prepare the vocabulary. This is timed."""
 
     def forget(self) -> None:
-        """Drop what was kept of earlier specifications, so that the next compilation is a first one."""
+        """Drop caches of earlier specifications, so that the next compilation is a first one."""
 
     def compile(self, kind: str, text: str) -> Any:
         """Compile, or raise `Refused`."""
 
     def matcher(self, compiled: Any) -> Any:
-        """A fresh matcher."""
+        """Create a matcher."""
 
     def row(self) -> tuple[Any, npt.NDArray[np.int32]]:
-        """A mask of one row as the library takes it, and a view of its words."""
+        """A mask of one row in the library's format, and a view of its words."""
 
     def fill(self, matcher: Any, row: Any) -> Any:
-        """Write the mask."""
+        """Fill the mask."""
 
     def accept(self, matcher: Any, token: int) -> bool:
-        """Go on by a token."""
+        """Accept a token."""
 
 
 class Guided:
-    """guided; JSON with `", "` and `": "`, as `json.dumps` writes it."""
+    """guided, for JSON with `", "` and `": "`, as `json.dumps` writes it."""
 
     package = "guided"
     options: ClassVar[dict[str, Any]] = {"whitespace": "single_space"}
@@ -96,13 +96,13 @@ class Guided:
 
 
 class GuidedFlexible(Guided):
-    """guided; any JSON whitespace in any gap."""
+    """guided, with any JSON whitespace in any gap."""
 
     options: ClassVar[dict[str, Any]] = {"whitespace": "json"}
 
 
 class XGrammar:
-    """xgrammar; `any_whitespace=False`: `", "` and `": "`. One compiler thread."""
+    """xgrammar with `any_whitespace=False`, so `", "` and `": "`, and one compiler thread."""
 
     package = "xgrammar"
 
@@ -143,7 +143,7 @@ class XGrammar:
 
 
 class LLGuidance:
-    """llguidance with its defaults (flexible whitespace), filled through its numpy helper."""
+    """llguidance with its defaults (flexible whitespace). Its numpy helper fills the masks."""
 
     package = "llguidance"
 
@@ -156,7 +156,7 @@ class LLGuidance:
         self.tokenizer = lltokenizer_from_encoding(tokens.encoding, n_vocab=tokens.size, eos_token=tokens.end)
 
     def forget(self) -> None:
-        """It keeps nothing between specifications."""
+        """It caches nothing between specifications."""
 
     def compile(self, kind: str, text: str) -> Any:
         if kind == "regex":
@@ -186,7 +186,7 @@ class LLGuidance:
 
 
 class LLGuidancePointer(LLGuidance):
-    """llguidance filled through a kept pointer: what its helper costs left out."""
+    """llguidance that fills masks through a stored pointer, without the cost of its helper."""
 
     def row(self) -> tuple[Any, npt.NDArray[np.int32]]:
         row = self.numpy.allocate_token_bitmask(1, self.tokenizer.vocab_size)
@@ -206,7 +206,7 @@ ENGINES: dict[str, Callable[[Tokens], Engine]] = {
 
 
 def versions() -> dict[str, str]:
-    """Of every library that takes part."""
+    """The engines of all libraries."""
     out = {}
     for package in ("guided", "xgrammar", "llguidance", "torch", "numpy"):
         try:

@@ -1,13 +1,14 @@
-"""The least number of tokens that complete an output, by exhaustive search.
+"""Finds the least number of tokens that complete an output, by exhaustive search.
 
-In: a matcher, and an upper bound. Out: the exact number of tokens from its state to an end, the end token included; or
-None where the search was cut off, after `seconds` of CPU time.
+In: a matcher, and an upper bound. Out: the exact number of tokens from its state to an end, including the end token; or
+None if the search was cut off after `seconds` of CPU time.
 
-Breadth first over the grammar's states: level k holds the states that k tokens can lead to. A state is expanded by its
-plain mask, every allowed token taken; states are interned, so each is expanded once. The first level with an accepting
-state is the answer; where the level before the bound has none, the bound itself is. Nothing is assumed of the
-completions that the core computes, only that its masks and steps are right.
-Cost: one step for every (state, allowed token): about 60 ms for a state inside a string, over 128,000 tokens.
+It searches the grammar's states breadth first: level k holds the states that k tokens can lead to. A state is expanded
+with its plain mask: every allowed token is accepted. Equal states are merged, so each is expanded once. The first level
+with an accepting state is the answer. If there is none up to the level before the bound, the bound is the answer. The
+search relies only on masks and steps, not on the completions that the core computes.
+Cost: one step for every pair of a state and an allowed token: about 60 ms for a state inside a string, over 128,000
+tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Answer", "exact_minimum"]
 
 @dataclass(frozen=True)
 class Answer:
-    """`tokens`: the exact least number, None where the search was cut off; `at_least`: what is proved of it."""
+    """`tokens`: the exact minimum, or None if the search was cut off. `at_least`: a proved lower bound."""
 
     tokens: int | None
     at_least: int
@@ -30,7 +31,7 @@ class Answer:
 
 
 def exact_minimum(start: guided.GrammarMatcher, bound: int, *, seconds: float) -> Answer:
-    """Search from where `start` is, below `bound`, which some completion is known to reach."""
+    """Search from the state of `start`, below `bound`, which some completion is known to reach."""
     deadline = time.process_time() + seconds
     grammar = start.grammar
     bitmask = guided.allocate_token_bitmask(1, grammar.vocabulary.size)
@@ -42,7 +43,7 @@ def exact_minimum(start: guided.GrammarMatcher, bound: int, *, seconds: float) -
     while level:
         if any(matcher.is_accepting() for matcher in level):
             return Answer(tokens + 1, tokens + 1, len(seen))
-        if tokens + 2 >= bound:  # one more token and the end: no less than the bound
+        if tokens + 2 >= bound:  # one more token and the end reach the bound
             return Answer(bound, bound, len(seen))
         following: list[guided.GrammarMatcher] = []
         for matcher in level:

@@ -1,7 +1,7 @@
-"""Ten small extraction tasks: a schema, and a text that holds what it asks for. Strings and arrays are capped.
+"""Ten small extraction tasks: a schema, and a text that contains the requested values. Strings and arrays are bounded.
 
-`ANSWERS` has what is right for each, in small letters; what the text does not say is left out, and a tuple stands for
-any of its answers.
+`ANSWERS` has the right values of each, in lower case. Values that the text does not contain are left out. A tuple lists
+alternative answers.
 """
 
 from __future__ import annotations

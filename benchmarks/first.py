@@ -1,14 +1,14 @@
-"""The time to the first mask: real schemas and grammars in Lark's notation beside llguidance, and ready-made grammars.
+"""The time to the first mask: real schemas and Lark grammars beside llguidance, and ready-made grammars.
 
 In: a folder of MaskBench's files (not part of the project), the grammars of the section `grammars`, and `grammars/`.
 Out: milliseconds from the text of a specification to its first mask, beside llguidance. llguidance refuses the largest
-ready-made grammars (templates and priorities), so these are measured for guided alone: from their text, from the
-stored form, and from the bytes of `CompiledGrammar.to_bytes`. For schemas also the masks of the first walk of an
-instance.
+ready-made grammars (templates and priorities), so these are measured for guided only: from their text, from the stored
+form, and from the bytes of `CompiledGrammar.to_bytes`. For schemas, the masks of the first walk of an instance are
+measured, too.
 
-How: each library has a process of its own, and they take turns, specification by specification; which of them is the
-first changes each time. A time is the median of three rounds. Tables of the vocabulary are prepared before, and what a
-library keeps of earlier specifications is dropped. A specification that one library refuses counts for neither.
+How: each library has its own process. They take turns, specification by specification, and the order alternates. A time
+is the median of three rounds. Tables of the vocabulary are prepared before, and caches of earlier specifications are
+dropped. A specification that one library refuses counts for neither.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LIMIT = 30.0  # seconds of one job
 
 
 def measure_first(vocabulary: Path, schemas: Path, *, count: int, seed: int = 7) -> dict[str, Any]:
-    """`schemas`: quantiles over schemas; `lark` and `ready_made`: a row for each grammar."""
+    """`schemas`: quantiles over schemas. `lark` and `ready_made`: a row for each grammar."""
     workers = {name: Worker(name, vocabulary) for name in ENGINES}
     for worker in workers.values():
         worker.call("warm", LARK_WARM_UP)

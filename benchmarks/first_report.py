@@ -1,4 +1,4 @@
-"""Markdown out of the section `first`: the goals, and the tables."""
+"""Markdown for the section `first`: the goals, and the tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READY_MADE, _BYTES = 20.0, 5.0  # milliseconds
 
 
 def first_goals(data: Row) -> list[tuple[str, str, bool]]:
-    """(goal, what was reached, whether it is met)."""
+    """(goal, result, whether the goal is met)."""
     ours, theirs = data["schemas"]["guided"], data["schemas"]["llguidance"]
     out = []
     for key in ("p50", "p99"):

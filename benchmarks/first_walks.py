@@ -1,12 +1,12 @@
-"""Masks with a budget of 1,000 tokens left, against plain ones, on the first walks of real schemas.
+"""Masks with a budget of 1,000 tokens, compared with plain masks, on the first walks of real schemas.
 
-In: a folder of MaskBench's files (`{"schema": ..., "tests": [...]}`), not part of the project. Out: over the first 400
-schemas, in an order drawn with a fixed seed, that compile and have a valid instance: the mean CPU time of a mask of
-each kind, its quantiles, and the schemas to whose masks the budget adds most.
+In: a folder of MaskBench's files (`{"schema": ..., "tests": [...]}`), not part of the project. Out, over the first 400
+schemas in a random order with a fixed seed that compile and have a valid instance: the mean CPU time of a mask of each
+kind, its quantiles, and the schemas to whose masks the budget adds most.
 
-How: each kind has a process of its own, which compiles a schema and walks along at most two of its instances; what the
-vocabulary keeps of one schema the next one finds, as in a server. The two take turns, schema by schema, and which of
-them is the first changes each time. At each position as many tokens are left as the instance has, and 1,000 more.
+How: each kind has its own process, which compiles a schema and walks along at most two of its instances. As in a
+server, the vocabulary's caches are kept from one schema to the next. The two processes take turns, schema by schema,
+and the order alternates. At each position, the budget is the number of remaining tokens of the instance, plus 1,000.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INSTANCES, _SECONDS, _NAMED = 2, 60.0, 3
 
 
 def measure_first_walks(vocabulary: Path, schemas: Path, *, count: int, seed: int = 5) -> dict[str, Any]:
-    """The two kinds side by side; a schema that one of them does not finish counts for neither."""
+    """Measure both kinds. A schema that one of them does not finish counts for neither."""
     files = sorted(schemas.glob("*.json"))
     random.Random(seed).shuffle(files)
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
@@ -69,7 +69,7 @@ def measure_first_walks(vocabulary: Path, schemas: Path, *, count: int, seed: in
 
 
 def _read(file: Path) -> tuple[str, list[str]] | None:
-    """The schema and its valid instances, or None where it has none."""
+    """The schema and its valid instances, or None if it has none."""
     held = json.loads(file.read_text(encoding="utf-8"))
     valid = [test["data"] for test in held["tests"] if test["valid"]][:_INSTANCES]
     texts = [json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in valid]

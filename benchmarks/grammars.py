@@ -1,11 +1,12 @@
-"""Grammars with a lexer on real texts, beside llguidance (Lark) and xgrammar (EBNF); and very long texts, guided alone.
+"""Grammars with a lexer on real texts, beside llguidance (Lark) and xgrammar (EBNF); and very long texts, for guided
+only.
 
 In: grammars that all three libraries can read (`benchmarks/grammars/`, `grammars/json.lark`) and real texts: a module
-of Python's library, a C program, views in SQL, a JSON document. Out: for each grammar and library, milliseconds from
+of Python's library, a C program, views in SQL, a JSON document. Out, for each grammar and library: milliseconds from
 the text of the grammar to its first mask, and the masks of walks of the text that begin with a new grammar.
 
-A text that takes a library more than `LIMIT` seconds is walked again up to `FEW` tokens. `LONG` are texts of 100,000
-tokens: lists that recur on the left and on the right, brackets, a string and a comment; each in a process of its own.
+If a text takes a library more than `LIMIT` seconds, it is walked again up to `FEW` tokens only. `LONG` are texts of
+100,000 tokens: left-recursive and right-recursive lists, brackets, a string and a comment, each in its own process.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SCHEMAS = llama3.ROOT / "guided" / "frontends" / "json_schema" / "documents" / 
 
 @dataclass(frozen=True)
 class Case:
-    """A grammar and a text that is in its language."""
+    """A grammar, and a text of its language."""
 
     name: str
     grammar: Path
@@ -44,7 +45,9 @@ CASES = (
     Case(
         "JSON: the metaschema of draft 7",
         llama3.ROOT / "grammars" / "json.lark",
-        lambda: (_SCHEMAS / "draft-07" / "schema.json").read_text().strip(),  # llguidance skips nothing at the end
+        lambda: (
+            (_SCHEMAS / "draft-07" / "schema.json").read_text().strip()
+        ),  # llguidance does not ignore anything at the end
     ),
     Case(
         "SQL: views of PostgreSQL's information schema",
@@ -57,7 +60,7 @@ CASES = (
 
 
 def measure_grammars(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
-    """`cases`: a row for each grammar and library; `long`: a row for each long text and way of reading it."""
+    """`cases`: a row for each grammar and library. `long`: a row for each long text and each grammar for it."""
     workers = {name: Worker(name, vocabulary) for name in ENGINES}
     for worker in workers.values():
         worker.call("warm", LARK_WARM_UP)

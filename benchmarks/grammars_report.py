@@ -1,4 +1,4 @@
-"""Markdown out of the section `grammars`: the goals, and the tables."""
+"""Markdown for the section `grammars`: the goals, and the tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WHY = (
 
 
 def grammar_goals(data: Row) -> list[tuple[str, str, bool]]:
-    """(goal, what was reached, whether it is met), the worst grammar of each."""
+    """(goal, result, whether the goal is met), for the worst grammar of each."""
     cases = _by_case(data["cases"])
     measured: dict[str, dict[str, float]] = {"first": {}, "p50": {}, "third": {}, "p99": {}}
     for name, rows in cases.items():
@@ -55,7 +55,7 @@ def _goal(words: str, measured: dict[str, float], most: float, unit: str) -> tup
 
 
 def _growth(row: Row) -> float:
-    """Brackets are opened in the first half and closed in the second: these are compared with themselves."""
+    """Brackets open in the first half and close in the second, so each half is compared with itself."""
     tenths = row["tenths"]
     halves = (tenths[1:5], tenths[5:]) if row["shape"] == "brackets" else (tenths[1:],)
     return max(float(half[-1] / half[0]) for half in halves)

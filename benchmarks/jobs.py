@@ -1,8 +1,8 @@
-"""What a worker does for its engine: each job is a function of a `Place` that returns plain numbers.
+"""The jobs of a worker. Each job is a function of a `Place` that returns plain numbers.
 
-Times are nanoseconds around the call alone, the garbage collector off: the lesser of `time.perf_counter_ns`, which sees
-short calls sharply, and `time.process_time_ns`, which does not count what other processes take of the CPU. Memory is
-what the native heap holds more after than before; for the vocabulary, whose tables are also Python's, the resident set.
+Times are nanoseconds of the call alone, without the garbage collector. A time is the lesser of `time.perf_counter_ns`,
+which is precise for short calls, and `time.process_time_ns`, which excludes other processes. Memory is the growth of
+the native heap; for the vocabulary, whose tables are partly Python objects, it is the growth of the resident set.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ __all__ = [
 ]
 
 _wall, _cpu = time.perf_counter_ns, time.process_time_ns
-_CACHES = 256 << 20  # bytes, more than the caches of a CPU hold
+_CACHES = 256 << 20  # bytes, more than a CPU's caches hold
 
 
 class _Watch:
-    """A stopwatch that runs from its making; `lap()` is the time since, or since the last lap."""
+    """A stopwatch that starts when it is created. `lap()`: the time since the start, or since the last lap."""
 
     __slots__ = ("cpu", "wall")
 
@@ -60,7 +60,7 @@ class _Watch:
 
 
 class Place:
-    """A process's engine, its vocabulary, and the grammars that it holds by name."""
+    """A process's engine, its vocabulary, and its grammars by name."""
 
     def __init__(self, engine: str, vocabulary: Path) -> None:
         self.tokens = llama3.load(vocabulary)
@@ -92,7 +92,7 @@ def _import(engine: Any) -> None:
 
 
 def resident() -> int:
-    """Bytes of memory that the process holds."""
+    """The resident memory of the process, in bytes."""
     return int(psutil.Process().memory_info().rss)
 
 
@@ -104,7 +104,7 @@ class _MallInfo(ctypes.Structure):
 
 
 def in_use() -> int:
-    """Bytes of the native heap that are in use (glibc's mallinfo2: exact where the resident set moves in jumps)."""
+    """Bytes of the native heap that are in use (from glibc's mallinfo2, which is exact, unlike the resident set)."""
     try:
         info = ctypes.CDLL(None).mallinfo2
     except (AttributeError, OSError):
@@ -115,7 +115,7 @@ def in_use() -> int:
 
 
 def prepare_again(place: Place, times: int) -> list[int]:
-    """Prepare the vocabulary anew, so often."""
+    """Prepare the vocabulary this many times."""
     out = []
     for _ in range(times):
         watch = _Watch()
@@ -126,12 +126,12 @@ def prepare_again(place: Place, times: int) -> list[int]:
 
 
 def warm(place: Place, specs: list[tuple[str, str, list[str]]]) -> int:
-    """Compile and walk (kind, text, instances) that are not measured; returns how many were refused."""
+    """Compile and walk each (kind, text, instances) as an unmeasured warm-up. Return how many were refused."""
     refused = 0
     for kind, text, instances in specs:
         try:
             compiled = place.engine.compile(kind, text)
-        except Exception:  # a warm-up that is refused warms all the same
+        except Exception:  # a warm-up that is refused still warms
             refused += 1
             continue
         for instance in instances:
@@ -140,10 +140,11 @@ def warm(place: Place, specs: list[tuple[str, str, list[str]]]) -> int:
 
 
 def compile_times(place: Place, name: str, kind: str, text: str, repeats: int) -> dict[str, Any]:
-    """Compile and keep under `name`: ns to the grammar and to its first mask, each from nothing; bytes of growth.
+    """Compile and keep a grammar under `name`: ns to the grammar and to its first mask, without caches; bytes of
+    growth.
 
-    The first of each list is the first in the process (tables of a library's own included). A compilation of more than
-    a second is not repeated.
+        The first number of each list is the first compilation in the process, including the library's own tables. A
+        compilation of more than a second is not repeated.
     """
     engine = place.engine
     out: dict[str, Any] = {"compile": [], "first": []}
@@ -166,15 +167,16 @@ def compile_times(place: Place, name: str, kind: str, text: str, repeats: int) -
 
 
 def recompile(place: Place, name: str, kind: str, text: str) -> None:
-    """A grammar that has seen nothing, under `name`."""
+    """Compile a new grammar without states, and keep it under `name`."""
     place.grammars.pop(name, None)
     place.engine.forget()
     place.grammars[name] = place.engine.compile(kind, text)
 
 
 def walk(place: Place, name: str, text: str, most: int | None = None, evict: bool = False) -> dict[str, Any]:
-    """Follow an instance: ns of each mask and of each step, the end's mask included, and the growth in bytes. `evict`:
-    before each mask the caches of the CPU are filled with other data, as by a model's forward pass."""
+    """Follow an instance: ns of each mask and of each step, including the mask at the end, and the growth in bytes.
+    `evict`: before each mask, fill the CPU's caches with other data, as a forward pass does.
+    """
     before = in_use()
     ids = place.tokens.encode(text)[:most]
     out = _walk(place, place.grammars[name], ids, ends=most is None, other=place.other if evict else None)
@@ -184,7 +186,7 @@ def walk(place: Place, name: str, text: str, most: int | None = None, evict: boo
 def _walk(
     place: Place, compiled: Any, ids: list[int], *, ends: bool = True, other: npt.NDArray[np.int8] | None = None
 ) -> dict[str, Any]:
-    """`stopped`: at which token the instance was refused, None: nowhere. `other`: data to change before each mask."""
+    """`stopped`: the token at which the instance was refused, or None. `other`: data to change before each mask."""
     engine, row, words = place.engine, place.row, place.words
     matcher = engine.matcher(compiled)
     fills, accepts = [], []
@@ -213,7 +215,7 @@ def _walk(
 
 
 def nest(place: Place, text: str, depth: int) -> dict[str, int]:
-    """Open and close `depth` arrays, a mask at each step: ns in and out, bytes of growth."""
+    """Open and close `depth` arrays, with a mask at each step: ns on the way in and out, bytes of growth."""
     engine, row = place.engine, place.row
     opening, closing = (place.tokens.ranks[byte] for byte in (b"[", b"]"))
     compiled = engine.compile("json_schema", text)
@@ -231,10 +233,11 @@ def nest(place: Place, text: str, depth: int) -> dict[str, int]:
 
 
 def budgets(place: Place, name: str, text: str, slacks: list[int]) -> dict[str, Any]:
-    """guided alone: at each position of an instance, ns of the plain mask and of masks with a budget.
+    """For guided only: at each position of an instance, ns of the plain mask and of masks with a budget.
 
-    `plain`, and `first` and `again`: a budget of 1,000 tokens that shrinks as the text grows, over states that have and
-    have not been asked for one; `slack`: for each of `slacks` a budget of so many tokens more than are needed.
+    `plain`: without a budget. `first` and `again`: a budget of 1,000 tokens that shrinks as the text grows, over
+        states on their first and on a later request with a budget. `slack`: for each of `slacks`, a budget of so
+        many tokens more than needed.
     """
     matcher, row = place.engine.matcher(place.grammars[name]), place.row
     out: dict[str, Any] = {"plain": [], "first": [], "again": [], "slack": {slack: [] for slack in slacks}}
@@ -257,7 +260,9 @@ def budgets(place: Place, name: str, text: str, slacks: list[int]) -> dict[str, 
 
 
 def slack(place: Place, schema: str, options: dict[str, Any], seconds: float) -> dict[str, int | None]:
-    """guided alone: what `min_tokens_to_finish` says of a schema, and what is true (None: not known in time)."""
+    """For guided only: the result of `min_tokens_to_finish` for a schema, and the exact minimum (None: not found in
+    time).
+    """
     import guided
 
     vocabulary = place.engine.vocabulary
@@ -272,10 +277,10 @@ def slack(place: Place, schema: str, options: dict[str, Any], seconds: float) ->
 
 
 def first_masks(place: Place, way: str, spec: str, repeats: int) -> list[int]:
-    """guided alone: ns to the first mask, each from nothing.
+    """For guided only: ns to the first mask, without caches.
 
     `way`: "text", "stored" (as `guided.grammar` reads it) or "bytes" (`CompiledGrammar.to_bytes`) of the ready-made
-    grammar `spec`; or "schema": from the bytes of the JSON Schema `spec`.
+        grammar `spec`; or "schema": from the bytes of the JSON Schema `spec`.
     """
     import guided
     from guided.frontends import library
@@ -298,7 +303,7 @@ def first_masks(place: Place, way: str, spec: str, repeats: int) -> list[int]:
         "schema": lambda: guided.CompiledGrammar.from_bytes(stored, vocabulary),
     }[way]
     out = []
-    with warnings.catch_warnings(category=guided.GuidedWarning, action="ignore"):  # of unknown keywords
+    with warnings.catch_warnings(category=guided.GuidedWarning, action="ignore"):  # warnings about unknown keywords
         for _ in range(repeats):
             place.engine.forget()
             library._load_part.cache_clear()
@@ -309,15 +314,15 @@ def first_masks(place: Place, way: str, spec: str, repeats: int) -> list[int]:
 
 
 def first_walk(place: Place, schema: str, texts: list[str], left: int | None) -> list[int]:
-    """guided alone: a schema is compiled and some of its texts are walked: ns of each mask, in CPU time.
+    """For guided only: compile a schema and walk some of its texts: ns of each mask, in CPU time.
 
-    `left`: tokens that the budget has more than the rest of the text; None: no budget.
+    `left`: the budget beyond the remaining tokens of the text; None: no budget.
     """
     import guided
 
     compiler = guided.GrammarCompiler(place.engine.vocabulary, cache_bytes=0)
     try:
-        with warnings.catch_warnings(category=guided.GuidedWarning, action="ignore"):  # of unknown keywords
+        with warnings.catch_warnings(category=guided.GuidedWarning, action="ignore"):  # warnings about unknown keywords
             grammar = compiler.compile_json_schema(schema, unknown_format="ignore")
     except guided.GuidedError as error:
         raise Refused(str(error)) from None
@@ -337,7 +342,9 @@ def first_walk(place: Place, schema: str, texts: list[str], left: int | None) ->
 def hard(
     place: Place, schema: str, options: dict[str, Any], text: str, most: int, max_tokens: int | None
 ) -> dict[str, Any]:
-    """guided alone: a walk along a text: ns to compile, of each mask and each step; growth of the resident set."""
+    """For guided only: a walk along a text: ns of the compilation, of each mask and each step; growth of the resident
+    set.
+    """
     from guided import GuidedError
 
     engine, row, words = place.engine, place.row, place.words
@@ -369,9 +376,11 @@ def hard(
 
 
 def long_walk(place: Place, way: str, spec: str, before: str, again: str, after: str, count: int) -> dict[str, Any]:
-    """guided alone: the tokens of `before`, those of `again` until there are `count`, and those of `after`.
+    """For guided only: walk the tokens of `before`, those of `again` repeatedly up to `count` tokens, and those of
+    `after`.
 
-    Brackets are closed again. ns of a mask and a step together, the mean of each tenth; growth of the resident set.
+        Brackets are closed again. Returns ns of a mask and a step together, as the mean of each tenth, and the growth
+        of the resident set.
     """
     engine, row, encode = place.engine, place.row, place.tokens.encode
     compiler = engine.compiler

@@ -1,10 +1,10 @@
-"""Keys and values of 8 bits beside the model's own type: what a decode step takes, and how far the answers move.
+"""Compares 8-bit keys and values with the model's own type: the time of a decode step, and the change of the answers.
 
-`python -m benchmarks.kv_bits [--model PATH] [--text FILE] [--steps]`. In: SmolLM2's GGUF file, a text. Out: over the
-text, the divergence (KL, in nats) of the next token's distribution, and how often the likeliest token is the same; of
-greedy answers, how many of 64 tokens agree before the first that differs; milliseconds of a decode step on one thread
-(the lesser of wall and CPU time) at contexts of 1,000 to 8,000 tokens, batch 1 and 8, both caches in turn within a
-round (the median round counts).
+`python -m benchmarks.kv_bits [--model PATH] [--text FILE] [--steps]`. In: SmolLM2's GGUF file, a text. Out, over the
+text: the divergence (KL, in nats) of the distribution of the next token, and how often the most likely token is the
+same. For greedy answers: how many of 64 tokens agree before the first difference. For contexts of 1,000 to 8,000 tokens
+and batches of 1 and 8: milliseconds of a decode step on one thread (the lesser of wall and CPU time). Both caches
+alternate within a round, and the median round counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _QUESTIONS = (
 
 
 class Steps:
-    """Decode steps of some sequences over a cache full of noise; each step is forgotten again."""
+    """Decode steps of some sequences over a cache of random values. Each step is rolled back."""
 
     def __init__(self, model: Any, packed: bool, positions: int) -> None:
         import torch
@@ -44,7 +44,7 @@ class Steps:
         self.runner = ModelRunner(model, QuantisedCache(paged, shape) if packed else paged)
 
     def prepare(self, batch: int, context: int) -> list[Any]:
-        """Leases that hold so many tokens, with room for one more."""
+        """Leases with this many tokens, and space for one more."""
         cache, leases = self.runner.cache, []
         for _ in range(batch):
             lease = cache.open([])
@@ -67,7 +67,7 @@ class Steps:
 
 
 def measure_steps(model: Any) -> None:
-    """A line for each batch and context."""
+    """A line for each batch size and context."""
     both = [Steps(model, packed, _BATCHES[-1] * (_CONTEXTS[-1] + _BLOCK)) for packed in (False, True)]
     for batch in _BATCHES:
         for context in _CONTEXTS:
@@ -82,7 +82,7 @@ def measure_steps(model: Any) -> None:
 
 
 def measure_answers(path: Path, text: str, dtype: str) -> None:
-    """Two lines: the text's tokens, and what is answered."""
+    """Two lines: one for the text's tokens, one for answers."""
     from guided import Engine
 
     plain = Engine.from_pretrained(path, dtype=dtype)
@@ -101,7 +101,7 @@ def measure_answers(path: Path, text: str, dtype: str) -> None:
 
 
 def main() -> int:
-    """All of it."""
+    """Run all measurements."""
     import torch
 
     from guided import Engine
@@ -110,8 +110,13 @@ def main() -> int:
         prog="python -m benchmarks.kv_bits", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", help="SmolLM2's GGUF file")
-    parser.add_argument("--steps", action="store_true", help="only the times")
-    parser.add_argument("--text", type=Path, default=Path("docs/architecture.md"), help="its first 2,600 characters")
+    parser.add_argument("--steps", action="store_true", help="measure only the times")
+    parser.add_argument(
+        "--text",
+        type=Path,
+        default=Path("docs/architecture.md"),
+        help="the text, of which the first 2,600 characters are used",
+    )
     arguments = parser.parse_args()
     path = find_weights(arguments.model)
     torch.set_num_threads(1)

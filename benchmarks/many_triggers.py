@@ -2,9 +2,9 @@
 
     python -m benchmarks.many_triggers --llama3 PATH [--triggers 10,100,800,2000,5000]
 
-In: Llama-3's vocabulary; tags `<tool_17>`, each with a trigger of its own and a number as its content. Out: for each
-number of triggers, the milliseconds of a compilation and of the first mask, and the median and the longest of the masks
-along a text with three tags, in microseconds. How: nothing is cached between compilations; the least of three runs.
+In: Llama-3's vocabulary; tags `<tool_17>`, each with its own trigger and a number as its content. Out, for each number
+of triggers: the milliseconds of a compilation and of the first mask, and the median and the longest of the masks along
+a text with three tags, in microseconds. Nothing is cached between compilations. The best of three runs counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.llama3 import load
 
 
 def tag_of(count: int) -> dict[str, Any]:
-    """The structural tag of so many triggers."""
+    """A structural tag with this number of triggers."""
     begins = [f"<tool_{number}>" for number in range(count)]
     content = {"type": "regex", "pattern": "[0-9]{1,8}"}
     tags = [{"begin": begin, "content": content, "end": "</tool>"} for begin in begins]

@@ -1,4 +1,4 @@
-"""Masks, steps, compilation, memory and vocabulary preparation on the nested schema: all libraries in turn."""
+"""Masks, steps, compilation, memory and vocabulary preparation on the nested schema, for all libraries in turn."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def measure_masks(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
                     if walked["stopped"] is not None:
                         raise RuntimeError(f"{name} refuses an instance at token {walked['stopped']}: {text}")
                     raw[name][run][-1] += walked["fills"]
-                    if turn == 0:  # the later ones begin with a new grammar
+                    if turn == 0:  # later repeats begin with a new grammar
                         raw[name]["bytes"] = raw[name].get("bytes", 0) + walked["bytes"]
                     if run == "first":
                         raw[name]["accept"][-1] += walked["accepts"]
@@ -67,7 +67,7 @@ def measure_masks(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
 
 
 def measure_patterns(vocabulary: Path, *, repeats: int) -> list[dict[str, Any]]:
-    """The specifications that blow up where repetition is unrolled: a row for each workload and engine."""
+    """The specifications that explode if repetition is unrolled: a row for each workload and engine."""
     names = ("guided", "xgrammar", "llguidance")
     workers = {name: Worker(name, vocabulary) for name in names}
     for worker in workers.values():
@@ -106,7 +106,7 @@ def _pattern(worker: Worker, workload: Workload, repeats: int) -> dict[str, Any]
             if walked["stopped"] is not None:
                 out["refused"] = out.get("refused", 0) + 1
             walks[-1] += walked["fills"]
-            out["bytes"] += walked["bytes"] if len(walks) == 1 else 0  # the later ones begin with a new grammar
+            out["bytes"] += walked["bytes"] if len(walks) == 1 else 0  # later repeats begin with a new grammar
     return out | {"masks": summary(by_position(walks))}
 
 

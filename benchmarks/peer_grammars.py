@@ -1,9 +1,9 @@
-"""A grammar in Lark's notation as the other libraries read it: the same rules and terminals, in xgrammar's EBNF.
+"""Translates a Lark grammar for the other libraries: the same rules and terminals, in xgrammar's EBNF.
 
 In: a text of rules, terminals and `%ignore`, without imports, templates and priorities. llguidance reads such a text
-as it is. Out: xgrammar's EBNF. It has no terminals, so what is ignored follows each of them as a rule, and a keyword is
-any occurrence of its letters. So xgrammar's language is the larger one, as `intx` is there `int x`: a text of the
-grammar with a lexer is one of all three.
+directly. Out: xgrammar's EBNF. It has no terminals, so ignored text follows each terminal as a rule, and a keyword
+matches any occurrence of its letters. So xgrammar's language is larger: it reads `intx` as `int x`. A text of the
+grammar with a lexer belongs to all three languages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def to_ebnf(lark: str) -> str:
 
 
 def _lines(text: str) -> list[list[str]]:
-    """The definitions, each as its tokens."""
+    """The definitions, each as a list of tokens."""
     lines: list[list[str]] = [[]]
     for token in _TOKEN.findall(text):
         if token == "\n":

@@ -1,4 +1,4 @@
-"""Pictures out of the measurements, into `docs/img`."""
+"""Draws pictures of the measurements into `docs/img`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLOURS = {
 
 
 def draw(results: dict[str, Any], folder: Path) -> None:
-    """One picture for each section that has one."""
+    """Draw the picture of each section that has one."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -41,7 +41,7 @@ def draw(results: dict[str, Any], folder: Path) -> None:
 
 
 def _masks(plt: Any, data: dict[str, Any]) -> Any:
-    """The part of all masks that takes longer than x."""
+    """The share of all masks that take longer than x."""
     figure, axes = plt.subplots(figsize=(6.4, 3.4))
     for name, mine in data.items():
         times = sorted(mine["times"])

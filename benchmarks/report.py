@@ -1,4 +1,4 @@
-"""Markdown out of the measurements: `docs/benchmarks.md`. Each measured section is written."""
+"""Markdown for the measurements: `docs/benchmarks.md`. It contains each measured section."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _slack_goal(data: Results) -> tuple[str, str, bool]:
 
 
 def _hard_goals(data: Sequence[Results]) -> list[tuple[str, str, bool]]:
-    """A goal for each bound of the hard schemas: the worst walk, and how many walks exceed it."""
+    """A goal for each bound of the hard schemas: the worst walk, and how many walks exceed the bound."""
     walks = [row for row in data if "failure" not in row and row["stopped"] is None]
     values, conjunctions = ([row for row in walks if bool(row["compiles"]) == one] for one in (False, True))
     out = []
@@ -352,7 +352,7 @@ def _way(row: Results) -> str:
 
 
 def _over(row: Results) -> list[str]:
-    """What is over the bounds."""
+    """The walks that exceed the bounds."""
     if "failure" in row or row["stopped"] is not None:
         return [row.get("failure", "refused")]
     asked = [("mask_max", 5000.0, "a mask of", "us")]

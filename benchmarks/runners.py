@@ -1,6 +1,7 @@
-"""A model in three engines, each in a process of its own: guided, transformers with xgrammar's processor, llama.cpp.
+"""A model in three engines, each in its own process: guided, transformers with xgrammar's processor, llama.cpp.
 
-The same GGUF file, the same token ids, the same number of threads, greedy. A process waits while others work.
+All use the same GGUF file, the same token ids and the same number of threads, and decode greedily. A process waits
+while the others work.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _MAX_TOKENS = 200  # tokens of an answer
 
 
 class Guided:
-    """This library; `dtype` as `Engine.from_pretrained` takes it."""
+    """guided. `dtype`: as in `Engine.from_pretrained`."""
 
     def __init__(self, model: Path, threads: int, dtype: str = "auto") -> None:
-        from guided import Engine  # ahead of torch, as in the server: it tells OpenMP's threads how to wait
+        from guided import Engine  # before torch, as in the server: it sets how OpenMP's threads wait
 
         # isort: split
         import torch
@@ -32,13 +33,13 @@ class Guided:
         self.about = f"guided, {str(self.engine.model.dtype).removeprefix('torch.')}"
 
     def decode(self, prompts: Sequence[list[int]], tokens: int) -> float:
-        """Seconds for so many tokens of each prompt."""
+        """Seconds to write this many tokens after each prompt."""
         begin = time.perf_counter()
         self.engine.generate_batch(prompts, max_tokens=tokens, ignore_eos=True)
         return time.perf_counter() - begin
 
     def naive(self, prompt: list[int], tokens: int) -> float:
-        """Seconds, everything computed anew for each token."""
+        """Seconds, if everything is computed again for each token."""
         begin, ids = time.perf_counter(), list(prompt)
         for _ in range(tokens):
             self._forget()
@@ -46,7 +47,7 @@ class Guided:
         return time.perf_counter() - begin
 
     def extract(self, prompts: Sequence[list[int]], schemas: Sequence[Any], variant: str) -> dict[str, Any]:
-        """Seconds, tokens and texts of one answer after the other; a variant leaves something out."""
+        """Seconds, tokens and texts of the answers, one after the other. A variant disables a feature."""
         from guided.matching.constraint import compile_constraint
         from guided.matching.matcher import GrammarMatcher
 
@@ -76,7 +77,7 @@ class Guided:
         }
 
     def _forget(self) -> None:
-        """An empty cache."""
+        """Empty the cache."""
         from guided import Engine
 
         old = self.engine
@@ -97,13 +98,13 @@ class Transformers:
         self.path, self.info, self.about = model, None, f"transformers, {dtype}"
 
     def decode(self, prompts: Sequence[list[int]], tokens: int) -> float:
-        """Seconds for so many tokens of each prompt."""
+        """Seconds to write this many tokens after each prompt."""
         begin = time.perf_counter()
         self._generate(prompts, max_new_tokens=tokens, min_new_tokens=tokens)
         return time.perf_counter() - begin
 
     def extract(self, prompts: Sequence[list[int]], schemas: Sequence[Any], variant: str) -> dict[str, Any]:
-        """As `Guided.extract`; there are no variants."""
+        """The same as `Guided.extract`, without variants."""
         import xgrammar
         from xgrammar.contrib.hf import LogitsProcessor
 
@@ -143,7 +144,7 @@ class Transformers:
 
 
 class LlamaCpp:
-    """llama-cpp-python, with its own grammars for schemas. It keeps the prefix of the last prompt."""
+    """llama-cpp-python, with its own grammars for schemas. It caches the last prompt for its prefix."""
 
     def __init__(self, model: Path, threads: int, dtype: str = "") -> None:
         from llama_cpp import Llama
@@ -152,7 +153,7 @@ class LlamaCpp:
         self.about = "llama.cpp"
 
     def decode(self, prompts: Sequence[list[int]], tokens: int) -> float:
-        """Seconds for so many tokens of each prompt, one prompt after the other."""
+        """Seconds to write this many tokens after each prompt, one prompt after the other."""
         begin = time.perf_counter()
         for prompt in prompts:
             self.model.reset()
@@ -161,7 +162,7 @@ class LlamaCpp:
         return time.perf_counter() - begin
 
     def extract(self, prompts: Sequence[list[int]], schemas: Sequence[Any], variant: str) -> dict[str, Any]:
-        """As `Guided.extract`; there are no variants."""
+        """The same as `Guided.extract`, without variants."""
         from llama_cpp import LlamaGrammar
 
         grammars = [LlamaGrammar.from_json_schema(json.dumps(s), verbose=False) for s in schemas]
@@ -196,12 +197,12 @@ class Process:
         self.about = self._receive()
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """What the method returns."""
+        """Call a method, and return its result."""
         self._pipe.send((method, arguments))
         return self._receive()
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._pipe.close()
         self._process.join()
 

@@ -1,9 +1,9 @@
 """The same requests in other circumstances: how many have the same tokens and the same log probabilities, bit for bit.
 
-`python -m benchmarks.same_bits [--model PATH] [--prompts 60] [--kinds quantised,...]`. In: SmolLM2's GGUF file. Out:
-a table of the types that weights, keys and values may have, and of what may differ between two runs of a request: a
-prefix that is known, a prompt that is read in chunks, seven other requests in the batch, drafts, preemption. The judge
-is each request alone over a cache that is empty. A cell: requests that are the same, greedy and sampled at
+`python -m benchmarks.same_bits [--model PATH] [--prompts 60] [--kinds quantised,...]`. In: SmolLM2's GGUF file. Out: a
+table. Its rows are the types of weights, keys and values. Its columns are what may differ between two runs of a
+request: a cached prefix, a prompt that is read in chunks, seven other requests in the batch, drafts, preemption. The
+reference is each request alone, with an empty cache. A cell has the number of equal requests, greedy and sampled at
 temperature 1.
 """
 
@@ -48,7 +48,7 @@ def prompts(count: int) -> list[list[dict[str, str]]]:
 
 
 def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
-    """Makes engines over the same weights, each with a cache of its own: of default size, or of so many blocks."""
+    """Makes engines over the same weights, each with its own cache, of default size or of a number of blocks."""
     import torch
 
     from guided import Engine
@@ -81,7 +81,7 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
 
 
 def answers(make: Callable[..., Any], asked: list[Any], how: str, options: dict[str, Any]) -> list[Any]:
-    """What each request gives in these circumstances."""
+    """The result of each request in these circumstances."""
     groups = [asked[at : at + _GROUP] for at in range(0, len(asked), _GROUP)]
     if how == "alone, nothing known":
         results = [make().generate(prompt, **options) for prompt in asked]

@@ -1,16 +1,16 @@
-"""guided's server beside another one: answers per minute under a JSON Schema, on the same file of weights.
+"""Compares guided's server with another one: answers per minute under a JSON Schema, on the same file of weights.
 
 `python -m benchmarks.server_beside --other 'COMMAND ... {port}' [--model PATH] [--requests 40] [--rounds 3]`. In:
-SmolLM2's GGUF file, and the command that starts the other server (`{port}` and `{model}` are filled in), which is not
-installed here. For llama.cpp's, with two threads as guided has on two cores:
+SmolLM2's GGUF file, and the command that starts the other server, which is not installed with guided. `{port}` and
+`{model}` are filled in. For llama.cpp's server, with two threads, as guided uses on two cores:
 
     --other 'python -m llama_cpp.server --model {model} --port {port} --n_threads 2 --n_threads_batch 2 --n_ctx 2048
              --interrupt_requests False --verbose False'
 
 Out, as JSON: right answers per minute, tokens per second and quantiles of the time to an answer of both, in each round,
-and the median of the ratios within rounds. Both are asked the same, greedy, with the same `max_tokens`, and requests
-come at random times, faster than either answers, the same times for both; they take turns, so that one waits while the
-other works. An answer counts if it is of its schema.
+and the median of the ratios within rounds. Both servers get the same greedy requests with the same `max_tokens`.
+Requests come at the same random times for both, faster than either can answer. The servers take turns: one waits while
+the other works. An answer counts if it satisfies its schema.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from benchmarks.server_requests import Asked, schema_request
 __all__ = ["measure_beside"]
 
 _RATE: Final = 8.0  # requests per second
-_PATIENCE: Final = 600.0  # seconds for all the answers of a round
+_PATIENCE: Final = 600.0  # seconds for all answers of a round
 
 
 def measure_beside(model: Path, other: str, *, requests: int, rounds: int, max_tokens: int) -> dict[str, Any]:
-    """See the head; the first round warms, and is not counted."""
+    """See the head. The first round is a warm-up and does not count."""
     with ExitStack() as stack:
         port = free_port()
         command = shlex.split(other.format(port=port, model=model))
@@ -64,7 +64,7 @@ def measure_beside(model: Path, other: str, *, requests: int, rounds: int, max_t
 
 
 async def _load(server: Served, dialect: str, requests: int, max_tokens: int, *, seed: int) -> dict[str, Any]:
-    """What a server makes of an open load."""
+    """The results of a server under an open load."""
     rng, answers = random.Random(seed), list[tuple[Asked, Reply]]()
 
     async def one(asked: Asked) -> None:
@@ -92,9 +92,9 @@ async def _load(server: Served, dialect: str, requests: int, max_tokens: int, *,
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server_beside", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--other", required=True, metavar="COMMAND", help="starts the other server")
+    parser.add_argument("--other", required=True, metavar="COMMAND", help="the command that starts the other server")
     parser.add_argument("--model", help="SmolLM2's GGUF file")
-    parser.add_argument("--requests", type=int, default=40, help="in a round (40)")
+    parser.add_argument("--requests", type=int, default=40, help="number of requests in a round (40)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-tokens", type=int, default=140)
     args = parser.parse_args()

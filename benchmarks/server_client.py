@@ -1,8 +1,8 @@
-"""A client of HTTP that costs little, and servers as processes. For the programs that load a server.
+"""A cheap HTTP client, and servers as processes, for programs that put load on a server.
 
-In: a port and a body. Out: `Reply`: the status, what came, and when each piece of it came. It speaks HTTP/1.1 over
-asyncio's streams with a connection for each request, so that it takes as little as possible of the CPU that the server
-and it share, and can do what polite clients do not: read slowly, leave in the middle, send what is no HTTP.
+In: a port and a body. Out: `Reply`: the status, the body, and the time of each piece. It speaks HTTP/1.1 over asyncio's
+streams with a connection for each request. So it takes little of the CPU that it shares with the server. It can also do
+what polite clients do not: read slowly, disconnect early, send malformed HTTP.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PATIENCE: Final = 300.0  # seconds that a model may take to load
 
 @dataclass(slots=True)
 class Reply:
-    """What a server said.
+    """The reply of a server.
 
     Attributes:
-        status: of HTTP; 0: the connection ended before there was one.
-        headers: their names in small letters.
+        status: the HTTP status; 0: the connection ended before there was one.
+        headers: their names in lower case.
         body: without the framing of chunks.
-        times: when each piece of the body came, in seconds since the request was sent.
+        times: when each piece of the body arrived, in seconds since the request was sent.
         seconds: from sending to the end.
-        whole: the body ended as HTTP says that it does; not so where the client left.
+        whole: whether the body ended as HTTP requires; False if the client disconnected.
     """
 
     status: int = 0
@@ -50,14 +50,14 @@ class Reply:
     whole: bool = False
 
     def json(self) -> Any:
-        """The body of an answer that is no stream."""
+        """The body of an answer that is not a stream."""
         return json.loads(self.body)
 
     def events(self) -> list[Any]:
         """The data of the events of a stream, without `[DONE]`.
 
         Raises:
-            ValueError: the stream has no `[DONE]` at its end, or data that is no JSON.
+            ValueError: the stream does not end with `[DONE]`, or has data that is not JSON.
         """
         lines = [line[6:] for line in self.body.decode().split("\n") if line.startswith("data: ")]
         if not lines or lines[-1] != "[DONE]":
@@ -74,15 +74,16 @@ async def ask(
     leave_after: int | None = None,
     wake_at: int = 1,
 ) -> Reply:
-    """Ask, and read the answer.
+    """Send a request, and read the answer.
 
     Args:
-        port: of this machine.
-        path: of the route.
-        body: of the request.
-        pause: seconds before each read of the body: a slow reader.
-        leave_after: pieces of the body after which the connection is torn down; None: it is read to its end.
-        wake_at: bytes that must have come before the system wakes the client, unless the connection has ended.
+        port: a port of this machine.
+        path: the path of the route.
+        body: the body of the request.
+        pause: seconds before each read of the body, for a slow reader.
+        leave_after: the number of pieces after which the connection is closed; None: it is read to its end.
+        wake_at: the number of bytes that must arrive before the system wakes the client, unless the connection
+            ends.
     """
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     reply, begin = Reply(), time.perf_counter()
@@ -105,7 +106,7 @@ async def ask(
                 await asyncio.sleep(pause)
         reply.body, reply.whole = b"".join(pieces), True
     except (asyncio.IncompleteReadError, ConnectionError):
-        pass  # told by `whole`
+        pass  # reported by `whole`
     finally:
         reply.seconds = time.perf_counter() - begin
         writer.close()
@@ -124,13 +125,13 @@ async def _pieces(reader: asyncio.StreamReader, headers: dict[str, str]) -> Any:
 
 @dataclass(slots=True)
 class Served:
-    """A server that answers.
+    """A running server.
 
     Attributes:
-        process: of it.
-        port: where it listens.
-        name: for reports.
-        log: the last lines that it has written to standard error since it answers.
+        process: its process.
+        port: the port on which it listens.
+        name: its name in reports.
+        log: the last lines that it wrote to standard error while it ran.
     """
 
     process: subprocess.Popen[str]
@@ -143,14 +144,14 @@ class Served:
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
     def stop(self) -> int:
-        """Tell it to end; the exit code."""
+        """End the server, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
 
 @contextmanager
 def served(model: str, *options: str) -> Iterator[Served]:
-    """`guided serve`, until the block ends."""
+    """Run `guided serve` until the block ends."""
     command = [sys.executable, "-m", "guided", "serve", model, "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -173,7 +174,7 @@ def _port_of(process: subprocess.Popen[str]) -> int:
 
 @contextmanager
 def other_server(command: Sequence[str], port: int, name: str) -> Iterator[Served]:
-    """A server that somebody else has written, started by a command, until the block ends."""
+    """Run another server, started by a command, until the block ends."""
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             end = time.monotonic() + _PATIENCE
@@ -193,7 +194,7 @@ def _listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port of this machine at which nobody listens."""
+    """A free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,15 +1,15 @@
-"""Requests of every kind come to a server as they please, and every answer is judged.
+"""Sends requests of every kind to a server at random times, and judges every answer.
 
 `python -m benchmarks.server_load [--model PATH] [--requests 1000] [--rate 1.5] [--burst 60] [-- OPTION ...]`. In:
-SmolLM2's GGUF file, or the name of another model with a chat template; options after `--` are for `guided serve`. Out,
-as JSON: what became of the requests, by kind; p50, p90 and p99 of the time to the first token, of the time between
-tokens, and of refusals; the server's memory over time. Exit code 1 where an answer is wrong or lost, a refusal for want
-of room takes longer than it may, or memory grows.
+SmolLM2's GGUF file, or the name of another model with a chat template. Options after `--` are passed to `guided serve`.
+Out, as JSON: the outcomes of the requests, by kind; p50, p90 and p99 of the time to the first token, of the time
+between tokens, and of refusals; the server's memory over time. The exit code is 1 if an answer is wrong or lost, if a
+refusal under overload takes too long, or if memory grows.
 
-The load is open: requests come at random times (a Poisson process) whether or not others have been answered. At the end
-a burst of more requests than there is room for comes within half a second. Memory is that of the second quarter of the
-time beside that of the last one: by then the cache of keys and values is in use as a whole, which is not touched before
-it is needed, and the grammars of the mix have been seen.
+The load is open: requests come at random times (a Poisson process), whether or not others have been answered. At the
+end, a burst of more requests than the server can queue arrives within half a second. Memory growth compares the second
+quarter of the time with the last one. By then the whole KV cache, which is touched on first use, is in use, and all
+grammars of the mix are compiled.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _MAX_GROWTH: Final = 48  # MiB
 
 @dataclass(slots=True)
 class Seen:
-    """What came of a load.
+    """The results of a load.
 
     Attributes:
-        outcomes: by kind.
-        wrong: what is wrong or lost, in words.
-        first, between: seconds to the first token of streams, and between their pieces, but for slow readers.
-        refusals: seconds that a refusal for want of room took.
+        outcomes: the number of requests by kind and outcome.
+        wrong: descriptions of wrong or lost answers.
+        first, between: seconds to the first token of streams, and between their pieces, without slow readers.
+        refusals: seconds until a refusal under overload.
         memory: seconds since the start, and MiB of the server.
     """
 
@@ -76,7 +76,9 @@ class Seen:
 
     @property
     def growth(self) -> float:
-        """MiB that the server has grown: the medians of the second and of the last quarter of the time."""
+        """The growth of the server in MiB: the difference of the medians of the second and of the last quarter of the
+        time.
+        """
         quarter = len(self.memory) // 4
         second, last = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
         return median(mib for _, mib in last) - median(mib for _, mib in second) if quarter else 0.0
@@ -88,7 +90,7 @@ def milliseconds(values: list[float]) -> dict[str, float]:
 
 
 async def _one(server: Served, asked: Asked, seen: Seen) -> None:
-    """A request to its end."""
+    """Send a request, and judge its answer."""
     try:
         reply = await ask(server.port, _ROUTE, asked.body, pause=asked.pause, leave_after=asked.leave_after)
     except OSError as error:
@@ -98,7 +100,7 @@ async def _one(server: Served, asked: Asked, seen: Seen) -> None:
 
 
 async def _arrivals(server: Served, seen: Seen, *, requests: int, rate: float, rng: random.Random) -> float:
-    """An open load; the seconds until all are answered."""
+    """Send an open load. Return the seconds until all requests are answered."""
     begin = time.monotonic()
     watch = asyncio.create_task(_watch(server, seen, begin))
     async with asyncio.TaskGroup() as group:
@@ -118,7 +120,7 @@ async def _watch(server: Served, seen: Seen, begin: float) -> None:
 
 
 async def _burst(server: Served, seen: Seen, number: int, rng: random.Random) -> None:
-    """More than there is room for, a hundred times as fast as they can be answered."""
+    """Send more requests than the server can queue, a hundred times as fast as it can answer them."""
     mix = [asked for asked in (draw(rng) for _ in range(4 * number)) if asked.status == 200 and not asked.pause]
     async with asyncio.TaskGroup() as group:
         for asked in mix[:number]:
@@ -127,15 +129,15 @@ async def _burst(server: Served, seen: Seen, number: int, rng: random.Random) ->
 
 
 def main() -> int:
-    """Run, and print what was seen as JSON."""
+    """Run, and print the results as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server_load", description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", help="SmolLM2's GGUF file, or the name of another model")
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=1.5, help="requests per second (1.5)")
-    parser.add_argument("--burst", type=int, default=60, help="requests at once, at the end (60)")
+    parser.add_argument("--burst", type=int, default=60, help="number of simultaneous requests at the end (60)")
     parser.add_argument("--room", type=int, default=32, help="--max-queued-requests of the server (32)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
-    parser.add_argument("options", nargs="*", help="of guided serve")
+    parser.add_argument("options", nargs="*", help="options of guided serve")
     args = parser.parse_args()
     rng, seen, burst = random.Random(args.seed), Seen(), Seen()
     model = args.model or str(find_weights(args.model))

@@ -1,12 +1,14 @@
-"""Fifty ordinary streams, and beside them clients whose requests cost as much as they may.
+"""Runs fifty ordinary streams beside clients whose requests cost as much as possible.
 
 `python -m benchmarks.server_neighbours [--model NAME] [--streams 50] [--rounds 3] [--inputs PATH]`. In: SmolLM2's GGUF
 file, or the name of another model, such as `shakespeare`, which comes with guided. Out, as JSON: quantiles of the time
-between the pieces of the streams, alone and beside the others, in each round, whose halves meet the same noise; the
-ratio of their p99; the server's memory. The others ask four at a time and without a pause. By default they ask for
-regular expressions with lookahead and for schemas with a thousand patterns, each a new one, and are refused or
-cancelled. With `--inputs` they send the requests of a file that `python -m benchmarks.bad_inputs --worst PATH` has
-written, in turn; a request whose budget is too small is sent again with three tokens more than the least.
+between the pieces of the streams, alone and beside the costly clients, in each round, whose halves meet the same noise;
+the ratio of their p99; the server's memory.
+
+The costly clients send four requests at a time, without a pause. By default, these are regular expressions with
+lookahead and schemas with a thousand patterns. Each is new, and is refused or cancelled. With `--inputs`, the clients
+send the requests of a file that `python -m benchmarks.bad_inputs --worst PATH` has written, in turn. A request whose
+budget is too small is sent again with three tokens more than the minimum.
 """
 
 from __future__ import annotations
@@ -33,21 +35,21 @@ from benchmarks.server_load import milliseconds
 __all__ = ["Load", "measure_neighbours"]
 
 _ROUTE: Final = "/v1/completions"
-_SETTLE: Final = 3.0  # seconds for what others have left to compile
-_HEAD_START: Final = 1.0  # seconds for the others to be at work
+_SETTLE: Final = 3.0  # seconds until the server has compiled what the costly clients left
+_HEAD_START: Final = 1.0  # seconds until the costly clients are at work
 _NEEDED: Final = re.compile(rb"needs (?:at most )?([0-9,]+) tokens?")
 _Input: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is sent.
+    """The load.
 
     Attributes:
-        streams: ordinary ones, at once.
-        tokens: of each of them.
-        seconds: for which each is followed by another one; 0: there is one.
-        inputs: what the others send; none: what is drawn.
+        streams: the number of simultaneous ordinary streams.
+        tokens: the number of tokens of each stream.
+        seconds: for how long each stream is followed by another one; 0: there is one.
+        inputs: the requests of the costly clients; empty: they are drawn at random.
     """
 
     streams: int
@@ -58,8 +60,9 @@ class Load:
 
 @dataclass(slots=True)
 class _Round:
-    """The measurements of a round: seconds between pieces, how often the server answered the other requests with each
-    status (0: it had not answered when the round ended), and the most memory in bytes."""
+    """The measurements of a round: seconds between pieces, how often the server answered the costly requests with each
+    status (0: no answer before the round ended), and the peak memory in bytes.
+    """
 
     gaps: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
@@ -70,7 +73,7 @@ def measure_neighbours(model: str, load: Load, *, rounds: int) -> dict[str, Any]
     """See the head."""
     found, memory = [], 0
     with served(model) as server:
-        for number in range(rounds + 1):  # the first warms
+        for number in range(rounds + 1):  # the first round is a warm-up
             alone = asyncio.run(_round(server, load, others=0, seed=2 * number))
             beside = asyncio.run(_round(server, load, others=4, seed=2 * number + 1))
             memory = max(memory, beside.memory)
@@ -107,7 +110,7 @@ async def _round(server: Served, load: Load, *, others: int, seed: int) -> _Roun
 
 
 async def _stream(server: Served, load: Load, seed: int) -> list[float]:
-    """The times between the pieces of one stream after the other."""
+    """The times between the pieces of streams, one stream after the other."""
     gaps, end = list[float](), time.monotonic() + load.seconds
     while True:
         body = {
@@ -131,7 +134,7 @@ async def _watch_memory(server: Served, found: _Round) -> None:
 
 
 async def _others(server: Served, rng: random.Random, statuses: Counter[int]) -> None:
-    """One costly specification after the other."""
+    """Send costly specifications, one after the other."""
     while True:
         a, b = rng.randrange(9, 15), rng.randrange(1000)
         look = f"(?=.*a.{{{a}}}b)(?=.*c.{{{a}}}d)(?=.*e{b}.{{{a}}}f).{{1,200}}"
@@ -142,7 +145,7 @@ async def _others(server: Served, rng: random.Random, statuses: Counter[int]) ->
 
 
 async def _send_in_turn(server: Served, turn: Iterator[_Input], statuses: Counter[int]) -> None:
-    """Send the next request that nobody else has sent, again and again."""
+    """Repeatedly send the next request that no other client has sent."""
     for request in turn:
         statuses[0] += 1
         reply = await ask(server.port, request["route"], request["body"])
@@ -159,8 +162,10 @@ def main() -> None:
     about = (__doc__ or "").split("\n\n")[0]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server_neighbours", description=about)
     parser.add_argument("--model", help="SmolLM2's GGUF file, or the name of a model")
-    parser.add_argument("--seconds", type=float, default=0.0, help="for which each stream is followed by another one")
-    parser.add_argument("--inputs", type=Path, help="requests that the others send, see benchmarks.bad_inputs")
+    parser.add_argument(
+        "--seconds", type=float, default=0.0, help="seconds for which each stream is followed by another one"
+    )
+    parser.add_argument("--inputs", type=Path, help="requests of the costly clients, see benchmarks.bad_inputs")
     parser.add_argument("--streams", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=60)

@@ -1,8 +1,8 @@
-"""What the server's metrics, its log and its refusals cost.
+"""The cost of the server's metrics, log and refusals.
 
-`python -m benchmarks.server_overhead [--events N] [--clients N]`. In: nothing. Out: microseconds of the metrics for an
-event of an output, and of the log for a request; and, over a socket, milliseconds to refuse a request while the
-shipped model is busy: 200 refusals of a small body, and of 1 MiB, beside the answers that `--clients` clients wait for.
+`python -m benchmarks.server_overhead [--events N] [--clients N]`. Out: microseconds of the metrics for an event of an
+output, and of the log for a request. Over a socket: milliseconds to refuse a request while the shipped model is busy:
+200 refusals of a small body and of 1 MiB, beside the answers for which `--clients` clients wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from statistics import median
 from typing import Any
 
-_SIZES = (100, 1 << 20)  # bytes of the bodies that are refused
+_SIZES = (100, 1 << 20)  # bytes of the refused bodies
 _LONG = {"prompt": "a", "max_tokens": 500, "ignore_eos": True}
 _REFUSALS = 200
 
@@ -64,7 +64,7 @@ def cost_of_log(lines: int) -> float:
 
 
 def refusals(clients: int) -> dict[int, list[float]]:
-    """Milliseconds of each, by the size of its body."""
+    """Milliseconds of each refusal, by the size of its body."""
     import httpx
 
     options = ["--port", "0", "--max-running", str(clients), "--max-queued-requests", "1"]
@@ -79,7 +79,7 @@ def refusals(clients: int) -> dict[int, list[float]]:
                 with contextlib.suppress(httpx.HTTPError):
                     httpx.post(f"{address}/v1/completions", json=_LONG, timeout=60)
 
-        askers = [threading.Thread(target=ask) for _ in range(clients + 1)]  # one of them waits
+        askers = [threading.Thread(target=ask) for _ in range(clients + 1)]  # one of the requests waits
         for asker in askers:
             asker.start()
         found = {size: asyncio.run(_refused(address, size)) for size in _SIZES}

@@ -1,7 +1,8 @@
-"""Requests for a server under load, drawn at random, each with the judge of its answer.
+"""Random requests for a server under load, each with a judge of its answer.
 
-Every kind of specification, whole and as a stream, greedy and sampled; clients that read slowly or leave in the
-middle; and requests that must be refused. Answers are judged by others than the library: jsonschema, `re`, lark.
+They cover every kind of specification, with and without streaming, greedy and sampled; clients that read slowly or
+disconnect early; and requests that the server must refuse. The judges are independent of the library: jsonschema, `re`,
+lark.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class Asked:
     """A request.
 
     Attributes:
-        kind: for the report.
-        body: of it.
-        judge: what is wrong with a text; "": nothing. The answer is no text where it must be refused.
-        status: that the answer must have; 503, too many requests, is allowed besides.
-        pause, leave_after: of the reader, see `ask`.
+        kind: its kind in the report.
+        body: its body.
+        judge: returns what is wrong with a text, or "". If the request must be refused, there is no text.
+        status: the expected status. 503, too many requests, is always allowed.
+        pause, leave_after: see `ask`.
     """
 
     kind: str
@@ -61,7 +62,7 @@ class Asked:
     leave_after: int | None = None
 
     def verdict(self, reply: Reply) -> str:
-        """What became of it: "ok", "refused", "overloaded", "left", or "WRONG: ..." and "LOST: ..."."""
+        """The outcome: "ok", "refused", "overloaded", "left", or "WRONG: ..." and "LOST: ..."."""
         if reply.status == 503:
             return "overloaded"
         if reply.status != self.status:
@@ -82,7 +83,7 @@ class Asked:
 
 
 def draw(rng: random.Random) -> Asked:
-    """A request of the mix."""
+    """A random request of the mix."""
     chance = rng.random()
     message, schema = rng.choice(TASKS)
     if chance < 0.08:
@@ -101,7 +102,9 @@ def draw(rng: random.Random) -> Asked:
 
 
 def schema_request(number: int, max_tokens: int, *, dialect: str) -> Asked:
-    """A greedy request under a JSON Schema, whole; `dialect`: "guided" or "llama.cpp", which name schemas otherwise."""
+    """A greedy request under a JSON Schema, without streaming. `dialect`: "guided" or "llama.cpp", which use different
+    fields.
+    """
     message, schema = TASKS[number % len(TASKS)]
     format: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "task", "schema": schema}}
     if dialect == "llama.cpp":
@@ -124,7 +127,7 @@ def _body(message: str, rng: random.Random) -> dict[str, Any]:
 
 
 def _constraint(schema: dict[str, Any], rng: random.Random) -> tuple[str, dict[str, Any], Callable[[str], str]]:
-    """A kind of specification, the field of the request that says it, and its judge."""
+    """A random kind of specification, the field of the request for it, and its judge."""
     begin, end = _TAG
     tag = {"type": "tag", "begin": begin, "content": {"type": "json_schema", "json_schema": schema}, "end": end}
     format = {"type": "json_schema", "json_schema": {"name": "task", "schema": schema, "strict": True}}
@@ -148,7 +151,7 @@ def _text(reply: Reply, *, stream: bool) -> str:
     """The text of an answer.
 
     Raises:
-        ValueError: it is not framed as it should be. KeyError, IndexError: fields are missing.
+        ValueError: its framing is wrong. KeyError, IndexError: fields are missing.
     """
     if not stream:
         choice = reply.json()["choices"][0]
@@ -181,7 +184,7 @@ def _judge_pattern(text: str, pattern: str) -> str:
 def _judge_lark(text: str) -> str:
     try:
         Lark(_LARK).parse(text)
-    except Exception as error:  # of whatever kind
+    except Exception as error:  # any exception
         return f"{str(error).splitlines()[0]}: {text!r}"
     return ""
 

@@ -1,14 +1,14 @@
-"""What the server costs over the engine: eight streams over HTTP, beside `Engine.generate_batch` of the same requests.
+"""What the server adds to the cost of the engine: eight streams over HTTP, beside `Engine.generate_batch` of the same
+requests.
 
-`python -m benchmarks.server_speed [--model PATH] [--threads 1 2] [--interval 1] [--wake-at 1] [--rounds 5]
-[--tokens 128]`. In:
-SmolLM2's GGUF file. Out, as JSON: tokens per second of both, and the ratio within each round, whose runs meet the same
-noise. The engine and the server have a process of their own, with as many threads, and take turns; the client that
-reads the streams shares the machine with the server, and its share is counted against it. A client that is woken for
-each event costs the server most, since to wake it is a part of the write; with `--wake-at 16384` it is woken when so
-many bytes are there, so that next to nothing of it is left, as if it ran on another machine. Greedy and free text of a
-fixed length: with an interval of 1 each token is an event of its own, which is the most that a server has to do for a
-token.
+`python -m benchmarks.server_speed [--model PATH] [--threads 1 2] [--interval 1] [--wake-at 1] [--rounds 5] [--tokens
+128]`. In: SmolLM2's GGUF file. Out, as JSON: tokens per second of both, and the ratio within each round, whose runs
+meet the same noise. The engine and the server have their own processes with the same number of threads, and take turns.
+The client that reads the streams shares the machine with the server, and its time counts against the server. A client
+that is woken for each event costs the server most, since a write includes waking the reader. With `--wake-at 16384`,
+the client is woken when that many bytes have arrived. Then it costs almost nothing, as if it ran on another machine.
+Texts are greedy, free, and of a fixed length. With an interval of 1, each token is a separate event, which is the most
+work per token for a server.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PROMPTS = [f"A story about {what}:" for what in ("a fox", "rain", "Oslo", "tea"
 def measure_server_speed(
     model: Path, *, threads: int, interval: int, wake_at: int, rounds: int, tokens: int
 ) -> dict[str, Any]:
-    """Tokens per second of both in each round, and the medians; the first round warms."""
+    """Tokens per second of both in each round, and the medians. The first round is a warm-up."""
     from guided import Vocabulary
 
     vocabulary = Vocabulary.from_gguf(model)
@@ -79,11 +79,11 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server_speed", description=__doc__.split("\n\n")[0])
     parser.add_argument("--model", help="SmolLM2's GGUF file")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of the engine (1 2)")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="threads of the engine (1 2)")
     parser.add_argument("--interval", type=int, nargs="+", default=[1], help="tokens between parts of a stream (1)")
     parser.add_argument("--wake-at", type=int, nargs="+", default=[1], help="bytes at which the client is woken (1)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=128, help="of each answer (128)")
+    parser.add_argument("--tokens", type=int, default=128, help="tokens of each answer (128)")
     args = parser.parse_args()
     model = find_weights(args.model)
     sizes = {"rounds": args.rounds, "tokens": args.tokens}

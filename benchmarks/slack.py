@@ -1,8 +1,8 @@
-"""How far `min_tokens_to_finish` is from the truth, on real schemas.
+"""How far `min_tokens_to_finish` is from the exact minimum, on real schemas.
 
-In: a folder of MaskBench's files (`{"schema": ..., "tests": [...]}`), not part of the project. Out: for each way of
-writing, the distribution of bound minus exact minimum over the first 100 schemas that compile and whose shortest
-completion has more than two tokens (`{}` and the end would measure nothing).
+In: a folder of MaskBench's files (`{"schema": ..., "tests": [...]}`), not part of the project. Out: for each style, the
+distribution of bound minus exact minimum, over the first 100 schemas that compile and whose shortest completion has
+more than two tokens (`{}` and the end would measure nothing).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def find_schemas(given: str | None = None) -> Path:
     """The folder: `given`, or `maskbench` below $GUIDED_ASSETS or below a folder `shared` beside the repository.
 
     Raises:
-        FileNotFoundError: it is nowhere.
+        FileNotFoundError: there is no such folder.
     """
     if given:
         roots = [Path(given)]
@@ -43,7 +43,7 @@ def find_schemas(given: str | None = None) -> Path:
 
 
 def measure_slack(vocabulary: Path, schemas: Path, *, count: int, seconds: float, seed: int = 5) -> dict[str, Any]:
-    """For each way of writing: how many schemas have which slack."""
+    """For each style: the number of schemas by their slack."""
     files = sorted(schemas.glob("*.json"))
     random.Random(seed).shuffle(files)
     out = {}

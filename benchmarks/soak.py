@@ -1,8 +1,8 @@
 """Sixty-four requests at once for ten minutes: mixed constraints, cancellations, budgets that are too small.
 
-`python -m benchmarks.soak --model PATH [--seconds 600] [--requests 64]`. In: SmolLM2's GGUF file. Out: requests that
-completed, were refused, cancelled, or failed; memory over time; how long a step of the engine took. Exit code 1 where a
-constrained output is not in its language, something failed that should not have, or memory grew.
+`python -m benchmarks.soak --model PATH [--seconds 600] [--requests 64]`. In: SmolLM2's GGUF file. Out: the numbers of
+requests that completed, were refused, were cancelled, or failed; memory over time; the times of the engine's steps. The
+exit code is 1 if a constrained output is not in its language, if a request failed unexpectedly, or if memory grew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHOICES = ["positive", "negative", "neutral", "mixed"]
 
 
 class Soak:
-    """The engine, and what was seen."""
+    """The engine, and the results so far."""
 
     def __init__(self, model: Path, seconds: float) -> None:
         import torch
@@ -56,7 +56,7 @@ class Soak:
         self.engine.scheduler.step = timed  # type: ignore[method-assign]
 
     def requests(self, number: int) -> None:
-        """One request after the other, until the time is over."""
+        """Send one request after the other, until the time is over."""
         rng = random.Random(number)
         while time.monotonic() < self.end:
             try:
@@ -70,7 +70,7 @@ class Soak:
                 self.tokens += tokens
 
     def request(self, rng: random.Random) -> tuple[str, int]:
-        """What became of it, and its tokens."""
+        """The outcome of a request, and its tokens."""
         text, schema = rng.choice(TASKS)
         prompt = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}]
         options: dict[str, Any] = {
@@ -81,7 +81,7 @@ class Soak:
         }
         kind = rng.choice(["schema", "schema", "pattern", "choice", "free"])
         constraint: Any = {"schema": schema, "pattern": _PATTERN, "choice": _CHOICES, "free": None}[kind]
-        if rng.random() < 0.1:  # somebody hangs up
+        if rng.random() < 0.1:  # a client disconnects
             stream = self.engine.stream(prompt, constraint, **options)
             tokens = 0
             for event in stream:
@@ -96,20 +96,20 @@ class Soak:
         return f"{kind}, {result.finish_reason}", len(result.tokens)
 
     def fits(self, kind: str, schema: Any, text: str) -> bool:
-        """Whether an output is what it was to be."""
+        """Whether an output satisfies its constraint."""
         if kind == "schema":
             return set(json.loads(text)) == set(schema["properties"])
         return re.fullmatch(_PATTERN, text) is not None if kind == "pattern" else text in _CHOICES
 
 
 def _give_back() -> None:
-    """What glibc's malloc keeps of freed memory is no leak, and hides one."""
+    """Return freed memory to the system. Memory that glibc's malloc retains is not a leak, but would hide one."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def main() -> int:
-    """Run, and print what was seen as JSON."""
+    """Run, and print the results as JSON."""
     import psutil
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.split("\n\n")[0])

@@ -1,4 +1,4 @@
-"""What a state costs: nesting thousands deep for every library, and budgets for guided."""
+"""The cost of a state: nesting thousands deep for every library, and budgets for guided."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLACKS = [0, 1, 2, 3, 4, 6, 8, 16, 32, 64, 256]
 
 
 def measure_nesting(vocabulary: Path) -> list[dict[str, Any]]:
-    """Arrays in arrays, opened and closed: microseconds per step and bytes per level, a fresh process for each."""
+    """Nested arrays, opened and closed: microseconds per step and bytes per level, in a new process for each."""
     out = []
     for engine in ("guided", "xgrammar", "llguidance"):
         for depth in DEPTHS:
@@ -34,7 +34,7 @@ def measure_nesting(vocabulary: Path) -> list[dict[str, Any]]:
 
 
 def measure_budgets(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
-    """Masks with a budget against plain masks at the same positions of the nested schema's instances."""
+    """Compare masks with a budget with plain masks, at the same positions of the nested schema's instances."""
     schema, instances = json.dumps(ORDER), order_instances(4)
     kinds: dict[str, list[list[int]]] = {}
     with Worker("guided", vocabulary) as worker:

@@ -1,7 +1,7 @@
-"""Numbers out of repeated lists of times.
+"""Statistics of repeated lists of times.
 
-A shared machine stops a process now and then for milliseconds, which has nothing to do with the work. Every walk is
-therefore repeated, and the time of a position is its median over the repeats; quantiles are taken over positions.
+On a shared machine, other programs sometimes interrupt a process for milliseconds. Every walk is therefore repeated,
+and the time of a position is its median over the repeats. Quantiles are taken over positions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def by_position(repeats: Sequence[Sequence[int]]) -> list[float]:
 
 
 def quantile(values: Sequence[float], fraction: float) -> float:
-    """The value that this part of them does not exceed."""
+    """The quantile for this share."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(fraction * len(ordered)))]
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
-    """Quantiles, the largest, the mean, and how many."""
+    """Quantiles, the maximum, the mean, and the count."""
     out = {name: quantile(values, fraction) for name, fraction in QUANTILES.items()}
     return out | {"max": max(values), "mean": sum(values) / len(values), "n": len(values)}

@@ -1,4 +1,4 @@
-"""Tables of Markdown, and numbers in them."""
+"""Markdown tables, and their numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MIB = 1 << 20
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table; the first column is text, the others numbers."""
+    """A Markdown table. The first column is text, the others are numbers."""
     return [
         "| " + " | ".join(header) + " |",
         "|---" + "|--:" * (len(header) - 1) + "|",
@@ -19,7 +19,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three digits that count."""
+    """The number with three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

@@ -1,8 +1,9 @@
-"""Extraction under tight budgets: how many fields come out right where the budget leads, and where it only cuts.
+"""Extraction under tight budgets: how many fields are right if the budget guides the model, and if it only cuts the
+output.
 
-In: SmolLM2's GGUF file. Out: of the tasks of `extraction.py`, whose right answers stand there, the fields that are
-right at 1.1, 1.5 and 2 times the tokens of the shortest completion, and with plenty; greedy, and sampled with some
-seeds; for each strength of `budget_ramp`. A text is right whatever its capitals; a list is compared item by item.
+In: SmolLM2's GGUF file. Out: how many fields of the tasks of `extraction.py`, which has the right answers, are right at
+1.1, 1.5 and 2 times the tokens of the shortest completion, and with a large budget; greedy, and sampled with some
+seeds; for each strength of `budget_ramp`. Texts are compared without regard to case, lists item by item.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def measure_tight_budgets(weights: Path, *, seeds: int = SEEDS) -> dict[str, Any
 
 
 def count(wanted: Any, found: Any) -> tuple[int, int]:
-    """How many fields are right, and of how many. A tuple stands for any of the answers in it."""
+    """The number of right fields, and of all fields. A tuple lists alternative answers."""
     if isinstance(wanted, dict):
         parts = [count(part, found.get(name) if isinstance(found, dict) else None) for name, part in wanted.items()]
     elif isinstance(wanted, list):

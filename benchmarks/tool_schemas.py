@@ -1,7 +1,7 @@
-"""Tools as people write them: functions with eight to twelve arguments, about one kilobyte of JSON Schema each.
+"""Realistic tools: functions with eight to twelve arguments, about one kilobyte of JSON Schema each.
 
-In: how many, and a seed. Out: OpenAI's list of tools. All schemas are different; the names of arguments come from one
-list of words, as the tools of one service share theirs.
+In: the number of tools, and a seed. Out: OpenAI's list of tools. All schemas are different. The names of arguments come
+from one list of words, since the tools of one service share names.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ _VERBS = [
 
 
 def tools_of(count: int, seed: int = 1) -> list[dict[str, Any]]:
-    """So many tools."""
+    """This number of tools."""
     source = random.Random(seed)
     out = []
     for number in range(count):
@@ -180,7 +180,7 @@ def _parameters(source: random.Random) -> dict[str, Any]:
         "required": source.sample(names, source.randint(2, 5)),
         "additionalProperties": False,
     }
-    for name in names:  # descriptions fill it up to a kilobyte
+    for name in names:  # descriptions fill the schema up to a kilobyte
         if len(json.dumps(schema)) < 1000:
             properties[name]["description"] = _sentence(source, 3)
     return schema

@@ -1,10 +1,10 @@
-"""`generate` of transformers with and without a constraint: tokens per second, beside xgrammar's processor.
+"""transformers' `generate` with and without a constraint: tokens per second, beside xgrammar's processor.
 
     python -m benchmarks.transformers_speed
 
-In: nothing; the model has SmolLM2-135M's sizes and random weights, the vocabulary 49,152 made-up tokens. Out: a line
-for each batch size: tokens/s free, with guided, with xgrammar, and the ratios, as medians of runs by turns. The
-constraint masks at every step and forces nothing.
+The model has SmolLM2-135M's sizes and random weights; the vocabulary has 49,152 made-up tokens. Out: a line for each
+batch size: tokens/s without a constraint, with guided, with xgrammar, and the ratios, as medians of alternating runs.
+The constraint masks at every step and forces nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import guided
-from guided.engine import Engine  # before torch: it sets how torch's threads wait
+from guided.engine import Engine  # before torch, since it sets how torch's threads wait
 
 _PATTERN = r"[ -~\n]{2000,9000}"
 _TOKENS = 48
@@ -62,7 +62,7 @@ def _xgrammar(vocabulary: guided.Vocabulary) -> Any:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="of each kind (5)")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each kind (5)")
     arguments = parser.parse_args()
     import torch
 

@@ -1,8 +1,8 @@
-"""One library per process, pinned to one CPU, one thread.
+"""Runs each library in its own process, pinned to one CPU, on one thread.
 
-In: an engine's name and jobs (functions of `benchmarks.jobs` by name, with arguments). Out: what they return, or a
-`Failure`. A job that overruns its time ends its process, and only that. Only one worker runs at a time: the caller
-hands out jobs in turn, so that a noisy moment of the machine meets every library alike.
+In: an engine's name and jobs (functions of `benchmarks.jobs` by name, with arguments). Out: their results, or a
+`Failure`. A job that exceeds its time ends only its own process. Only one worker runs at a time: the caller assigns
+jobs in turn, so noise on the machine affects all libraries equally.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _ADDRESS_SPACE = 16 << 30
 
 @dataclass(frozen=True)
 class Failure:
-    """A job that gave no numbers, and why."""
+    """A job without a result, and the reason."""
 
     reason: str
 
 
 def pinned_cpu() -> int:
-    """The last CPU that this process may use: the first ones serve interrupts."""
+    """The last CPU that this process may use, since the first ones serve interrupts."""
     return max(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
 
 
 class Worker:
-    """A process that holds one engine. `prepared` tells what its vocabulary cost."""
+    """A process with one engine. `prepared`: the cost of its vocabulary."""
 
     def __init__(self, engine: str, vocabulary: Path, *, limit: float = 120.0) -> None:
         self.engine, self.vocabulary, self.limit = engine, vocabulary, limit
@@ -55,7 +55,7 @@ class Worker:
         self.prepared: dict[str, Any] = ready
 
     def call(self, job: str, *arguments: Any, limit: float | None = None) -> Any:
-        """Run a job. After a Failure by time or a crash a fresh process takes the next one."""
+        """Run a job. After a timeout or a crash, a new process runs the next one."""
         if not self._process.is_alive():
             self._start()
         self._pipe.send((job, arguments))
@@ -113,7 +113,7 @@ def _serve(pipe: Connection, engine: str, vocabulary: Path, cpu: int) -> None:
             answer = Failure(f"refused: {str(error)[:300]}")
         except MemoryError:
             answer = Failure(f"more than {_ADDRESS_SPACE >> 30} GiB")
-        except BaseException as error:  # what a library's native side throws may be no Exception
+        except BaseException as error:  # native code may raise a BaseException
             answer = Failure(f"{type(error).__name__}: {str(error)[:300]}")
         pipe.send(answer)
         gc.collect()

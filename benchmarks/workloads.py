@@ -1,9 +1,9 @@
-"""The specifications and the texts that are walked under them. Fixed seeds: every run walks the same.
+"""The specifications, and the texts that are walked under them. Seeds are fixed, so every run walks the same texts.
 
-`ORDER` is a nested object of 54 members on 4 levels; `order_instances` are its instances as `json.dumps` writes them,
-members in declared order. `PATTERNS` are the specifications that blow up where repetition is unrolled. `WARM_UP` is
-unlike both; it runs first, so that one-time work of a library is not taken for the work on a specification.
-`LARK_WARM_UP` also has a grammar.
+`ORDER` is a nested object of 54 members on 4 levels. `order_instances` are its instances, as `json.dumps` writes them,
+with members in declared order. `PATTERNS` are specifications that explode if repetition is unrolled. `WARM_UP` is
+unlike both and runs first, so that a library's one-time work does not count as work on a specification. `LARK_WARM_UP`
+also has a grammar.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def _some(rng: random.Random, value: dict[str, Any], optional: set[str]) -> dict
 
 @dataclass(frozen=True)
 class Workload:
-    """A specification, texts of its language, and how many tokens of each are walked (None: all, and the end)."""
+    """A specification, texts of its language, and the number of tokens of each to walk (None: all, and the end)."""
 
     name: str
     kind: str

@@ -1,6 +1,6 @@
 """An assistant with two functions: the weather in a city, and a calculator. The model decides which one to call.
 
-In: questions (three by default). Out: for each, the calls with their results while they are made, and the answer.
+In: questions (three by default). Out, for each: the calls with their results as they are made, and the answer.
 
     python examples/agent.py [--model NAME_OR_GGUF] [--call] [QUESTION ...]
 

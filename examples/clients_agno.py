@@ -20,7 +20,7 @@ answer = Agent(**ask, output_schema=Water).run("Tell me of the Nile.")
 assert isinstance(answer.content, Water)
 print(f"object: {answer.content!r}")
 
-# Agno gives an object when it is complete, and a text in pieces.
+# Agno yields an object when it is complete, and a text in pieces.
 short = OpenAILike(MODEL, base_url=URL, api_key=KEY, max_retries=0, extra_body={"regex": "[A-Z][a-z]{2,9}"})
 events = Agent(model=short, telemetry=False).run("Name a river.", stream=True)
 pieces = [event.content for event in events if isinstance(event, RunContentEvent)]
@@ -30,7 +30,7 @@ print(f"stream: {''.join(pieces)}")
 
 @tool(stop_after_tool_call=True)
 def weather(place: str, unit: Unit) -> str:
-    """Say what the weather is at a place."""
+    """Return the weather at a place."""
     return f"It is warm in {place}."
 
 
@@ -38,7 +38,7 @@ answer = Agent(**ask, tools=[weather], tool_choice="required").run("What is the 
 assert answer.tools and not any(call.tool_call_error for call in answer.tools)
 print(f"calls: {[(call.tool_name, call.tool_args) for call in answer.tools]!r}")
 
-# Agno logs the error, and gives its message as the answer.
+# Agno logs the error, and returns its message as the answer.
 answer = Agent(**ask, output_schema=Refused).run("What?")
 assert answer.status == RunStatus.error
 print(f"refused: {answer.content}")

@@ -15,7 +15,7 @@ ask = {"model": MODEL, "max_tokens": TOKENS}
 
 
 def user(text: str) -> dict[str, str]:
-    """A message of the user."""
+    """A user message."""
     return {"role": "user", "content": text}
 
 
@@ -36,12 +36,12 @@ with client.messages.stream(**ask, messages=[user("Tell me of a shore.")], outpu
 assert len(pieces) > 1 and "".join(pieces) == final.content[0].text
 print(f"stream: {final.parsed_output!r}")
 
-# A schema is sent as it is.
+# The client sends a schema unchanged.
 format = {"type": "json_schema", "schema": Water.model_json_schema()}
 answer = client.messages.create(**ask, messages=[user("Tell me of a lake.")], output_config={"format": format})
 print(f"schema: {Water.model_validate_json(answer.content[0].text)!r}")
 
-# A tool that has to be called, and an answer that reads its result.
+# The model must call a tool, and then answers with its result.
 tools = [{"name": "weather", "description": "The weather.", "input_schema": Weather.model_json_schema()}]
 messages = [user("What is the weather in Oslo?")]
 choice = {"type": "any", "disable_parallel_tool_use": True}

@@ -27,12 +27,12 @@ model = OpenAIChatCompletionClient(
 
 
 async def weather(place: str, unit: Unit) -> str:
-    """Say what the weather is at a place."""
+    """Return the weather at a place."""
     return f"It is warm in {place}."
 
 
 async def main() -> None:
-    """Ask in each way."""
+    """Send a request in each way."""
     geographer = AssistantAgent("geographer", model, output_content_type=Water)
     answer = await geographer.run(task="Tell me of the Nile.")
     print(f"object: {answer.messages[-1].content!r}")
@@ -43,7 +43,7 @@ async def main() -> None:
     assert len(pieces) > 1
     print(f"stream: {Water.model_validate_json(''.join(pieces))!r}")
 
-    # A tool that has to be called. It checks its arguments.
+    # The model must call a tool, which checks its arguments.
     tool = FunctionTool(weather, "Say what the weather is at a place.")
     question = UserMessage(content="What is the weather in Cairo?", source="user")
     answer = await model.create([question], tools=[tool], tool_choice="required")

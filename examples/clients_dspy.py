@@ -10,7 +10,7 @@ import dspy
 from clients_types import KEY, MODEL, TOKENS, URL, Kind, Refused, Water
 from dspy.lm15 import AccessPolicy, ModelSupport, OpenAIChatCompat, ProviderDefinition, register_provider
 
-# DSPy sends a schema to models of which it knows that they take one: of this server it is told here.
+# DSPy sends a schema only to models that it knows to support schemas. This adds the server's model.
 register_provider(
     ProviderDefinition.chat(AccessPolicy(provider="guided", env_keys=(), base_url=URL), compat=OpenAIChatCompat()),
     supports=ModelSupport(function_calling=True, response_schema=True),
@@ -43,14 +43,14 @@ class Call(dspy.Signature):
 
 
 def weather(place: str, unit: str) -> str:
-    """Say what the weather is at a place."""
+    """Return the weather at a place."""
     return f"It is warm in {place}."
 
 
 answer = dspy.Predict(Describe)(question="Tell me of the Nile.")
 print(f"object: {answer.kind!r} {answer.water!r}")
 
-call = dspy.Predict(Call, tool_choice="required")  # else the model may also answer with a text
+call = dspy.Predict(Call, tool_choice="required")  # otherwise, the model may answer with a text
 answer = call(question="What is the weather in Cairo?", tools=[dspy.Tool(weather)])
 print(f"calls: {[call.name for call in answer.calls.tool_calls]!r}")
 

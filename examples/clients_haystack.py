@@ -15,7 +15,7 @@ from openai import BadRequestError
 
 
 def generator(**settings: object) -> OpenAIChatGenerator:
-    """A component that asks the server, with settings of the request."""
+    """A component that sends requests to the server, with these settings."""
     settings = {"max_tokens": TOKENS} | settings
     return OpenAIChatGenerator(
         Secret.from_token(KEY), MODEL, api_base_url=URL, max_retries=0, generation_kwargs=settings
@@ -25,7 +25,7 @@ def generator(**settings: object) -> OpenAIChatGenerator:
 answer = generator(response_format=Water).run([ChatMessage.from_user("Tell me of the Nile.")])
 print(f"object: {Water.model_validate_json(answer['replies'][0].text)!r}")
 
-# Haystack streams a format that is a dict.
+# Haystack streams only if the format is a dict.
 format = {"type": "json_schema", "json_schema": {"name": "Water", "schema": Water.model_json_schema()}}
 chunks: list[StreamingChunk] = []
 lake = [ChatMessage.from_user("Tell me of a lake.")]
@@ -36,11 +36,11 @@ print(f"stream: {Water.model_validate_json(text)!r}")
 
 
 def weather(place: str, unit: str) -> str:
-    """Say what the weather is at a place."""
+    """Return the weather at a place."""
     return f"It is warm in {place}."
 
 
-# A tool that has to be called, and an answer that reads its result.
+# The model must call a tool, and then answers with its result.
 tool = Tool("weather", "The weather.", Weather.model_json_schema(), weather)
 talk = [ChatMessage.from_user("What is the weather in Cairo?")]
 [called] = generator(tool_choice="required").run(talk, tools=[tool])["replies"]

@@ -12,7 +12,7 @@ from instructor.core import InstructorRetryException
 from openai import BadRequestError, OpenAI
 
 server = OpenAI(base_url=URL, api_key=KEY, max_retries=0)
-ask = {"model": MODEL, "max_tokens": TOKENS, "seed": 3, "max_retries": 0}  # each answer is right at once
+ask = {"model": MODEL, "max_tokens": TOKENS, "seed": 3, "max_retries": 0}  # no answer needs a retry
 
 
 def question(text: str) -> list[dict[str, str]]:
@@ -20,7 +20,7 @@ def question(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-# The mode JSON_SCHEMA sends the schema as it is, the mode TOOLS as the parameters of a function.
+# The mode JSON_SCHEMA sends the schema unchanged. The mode TOOLS sends it as the parameters of a function.
 for name, mode in {"object": instructor.Mode.JSON_SCHEMA, "calls": instructor.Mode.TOOLS}.items():
     client = instructor.from_openai(server, mode=mode)
     water = client.chat.completions.create(**ask, messages=question("Tell me of the Nile."), response_model=Water)
@@ -38,7 +38,7 @@ partials = list(
 assert len(partials) > 1
 print(f"stream: {partials[-1]!r}")
 
-# As many objects as the model gives, each as soon as it is complete.
+# The model writes any number of objects. Each is yielded as soon as it is complete.
 several = client.chat.completions.create_iterable(
     **ask, messages=question("What is the weather in Cairo and in Khartoum?"), response_model=Weather
 )

@@ -15,7 +15,7 @@ from openai import BadRequestError
 model = ChatOpenAI(base_url=URL, api_key=KEY, model=MODEL, max_tokens=TOKENS, max_retries=0)
 
 print(f"object: {model.with_structured_output(Water, method='json_schema').invoke('Tell me of the Nile.')!r}")
-# As the parameters of a function that has to be called. LangChain drops recursive references there.
+# Send the schema as the parameters of a function that the model must call. LangChain drops recursive references there.
 by_calls = model.with_structured_output(Weather, method="function_calling")
 print(f"function: {by_calls.invoke('What is the weather in Cairo?')!r}")
 
@@ -27,14 +27,14 @@ print(f"stream: {Water.model_validate(partials[-1])!r}")
 
 @tool
 def weather(place: str, unit: str) -> str:
-    """Say what the weather is at a place."""
+    """Return the weather at a place."""
     return f"It is warm in {place}."
 
 
 called = model.bind_tools([weather, Weather], tool_choice="any").invoke("What is the weather in Cairo?")
 print(f"calls: {[call['name'] for call in called.tool_calls]!r} {called.invalid_tool_calls!r}")
 
-# What the tools say goes back to the model, which answers.
+# The results of the tools go back to the model, which answers.
 results = [ToolMessage("It is warm.", tool_call_id=call["id"]) for call in called.tool_calls]
 short = model.bind(extra_body={"regex": "[A-Z][a-z]{2,9}"})
 answer = short.invoke([HumanMessage("What is the weather in Cairo?"), called, *results])

@@ -26,7 +26,7 @@ text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 assert len(chunks) > 1
 print(f"stream: {Water.model_validate_json(text)!r}")
 
-# A tool that has to be called, and an answer that reads its result.
+# The model must call a tool, and then answers with its result.
 function = {"name": "weather", "description": "The weather.", "parameters": Weather.model_json_schema()}
 talk = question("What is the weather in Cairo?")
 tools = [{"type": "function", "function": function}]

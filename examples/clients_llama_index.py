@@ -31,13 +31,14 @@ partials = list(model.stream_structured_predict(Water, prompt, name="a lake"))
 assert len(partials) > 1
 print(f"stream: {partials[-1]!r}")
 
-# The schema as the parameters of a function that has to be called. LlamaIndex takes no recursive class there.
+# Send the schema as the parameters of a function that the model must call. LlamaIndex does not support recursive
+# classes there.
 by_calls = model.model_copy(update={"should_use_structured_outputs": False})
 print(f"function: {by_calls.structured_predict(Weather, prompt, name='the weather in Cairo')!r}")
 
 
 def weather(place: str, unit: str) -> str:
-    """Say what the weather is at a place."""
+    """Return the weather at a place."""
     return f"It is warm in {place}."
 
 
@@ -46,7 +47,7 @@ answer = model.chat_with_tools(tools, "What is the weather in Cairo?", tool_requ
 calls = model.get_tool_calls_from_response(answer)
 print(f"calls: {[Weather.model_validate(call.tool_kwargs) for call in calls]!r}")
 
-# What the tool says goes back to the model, which answers.
+# The result of the tool goes back to the model, which answers.
 results = [
     ChatMessage(role="tool", content="It is warm.", additional_kwargs={"tool_call_id": call.tool_id}) for call in calls
 ]

@@ -14,7 +14,7 @@ ask = {"model": MODEL, "max_tokens": TOKENS}
 
 
 def user(text: str) -> dict[str, str]:
-    """A message of the user."""
+    """A user message."""
     return {"role": "user", "content": text}
 
 
@@ -27,7 +27,7 @@ with client.chat.completions.stream(**ask, messages=[user("Tell me of a lake.")]
 assert len(pieces) > 1 and "".join(pieces) == message.content
 print(f"stream: {message.parsed!r}")
 
-# A tool that has to be called, and an answer that reads its result.
+# The model must call a tool, and then answers with its result.
 messages = [user("What is the weather in Cairo?")]
 tools = [pydantic_function_tool(Weather, name="weather")]
 message = (

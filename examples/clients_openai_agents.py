@@ -23,23 +23,23 @@ from openai import AsyncOpenAI, BadRequestError
 from pydantic import BaseModel
 
 server = AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
-local = RunConfig(tracing_disabled=True)  # else traces go to OpenAI
+local = RunConfig(tracing_disabled=True)  # otherwise, traces go to OpenAI
 
 
 class Report(BaseModel):
-    """What the weather is."""
+    """The weather."""
 
     warm: bool
 
 
 @function_tool
 def weather(place: Place, unit: Unit) -> str:
-    """Say what the weather is at a place."""
+    """Return the weather at a place."""
     return f"It is warm in {place}."
 
 
 async def ask(name: str, model: Model) -> None:
-    """Ask in each way."""
+    """Send a request in each way."""
     short = ModelSettings(max_tokens=TOKENS)
     agent = Agent("Geographer", model=model, model_settings=short, output_type=Water)
     answer = await Runner.run(agent, "Tell me of the Nile.", run_config=local)
@@ -50,7 +50,7 @@ async def ask(name: str, model: Model) -> None:
     assert events.count("response.output_text.delta") > 1
     print(f"stream by {name}: {stream.final_output!r}")
 
-    # An agent that has to call the tool and ends with its result, and one that reads the result.
+    # One agent must call the tool and ends with its result. The other reads the result.
     must = ModelSettings(max_tokens=TOKENS, tool_choice="weather", parallel_tool_calls=False)
     ends = {"tools": [weather], "tool_use_behavior": "stop_on_first_tool"}
     agent = Agent("Caller", model=model, model_settings=must, **ends)
@@ -70,7 +70,7 @@ async def ask(name: str, model: Model) -> None:
 
 
 async def main() -> None:
-    """Ask in both APIs."""
+    """Send all requests in both APIs."""
     await ask("chat", OpenAIChatCompletionsModel(MODEL, server))
     await ask("responses", OpenAIResponsesModel(MODEL, server))
 

@@ -16,12 +16,12 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 server = AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
 model = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=server))
-ask = {"model": model, "model_settings": {"max_tokens": TOKENS}, "retries": 0}  # nothing has to be asked again
+ask = {"model": model, "model_settings": {"max_tokens": TOKENS}, "retries": 0}  # no answer needs a retry
 
 
 async def main() -> None:
-    """Ask in each way."""
-    # As response_format, and as the parameters of a function that has to be called.
+    """Send a request in each way."""
+    # Send the schema as response_format, and as the parameters of a function that the model must call.
     for name, output in {"object": NativeOutput(Water), "calls": ToolOutput(Water)}.items():
         answer = await Agent(**ask, output_type=output).run("Tell me of the Nile.")
         print(f"{name}: {answer.output!r}")
@@ -31,7 +31,7 @@ async def main() -> None:
     assert len(partials) > 1
     print(f"stream: {partials[-1]!r}")
 
-    # A union: the model calls the function of one of the types.
+    # For a union, the model calls the function of one of the types.
     either = await Agent(**ask, output_type=[ToolOutput(Water), ToolOutput(Weather)]).run("A river, or its weather?")
     print(f"either: {either.output!r}")
 

@@ -1,4 +1,5 @@
-"""smolagents against `guided serve`: an object, a stream, an agent that calls tools, one that writes code, an error.
+"""smolagents against `guided serve`: an object, a stream, an agent that calls tools, one that writes code, and an
+error.
 
 pip install 'smolagents[openai]'; then, while a server runs: python examples/clients_smolagents.py
 It imports clients_types.py, which must be in the same folder.
@@ -23,7 +24,7 @@ def question(text: str) -> list[ChatMessage]:
 
 
 def schema(type: type) -> dict[str, object]:
-    """The format that requests a class."""
+    """The response format for a class."""
     return {"type": "json_schema", "json_schema": {"name": type.__name__, "schema": type.model_json_schema()}}
 
 
@@ -38,7 +39,7 @@ print(f"stream: {Water.model_validate_json(text)!r}")
 
 @tool
 def weather(place: str, unit: str) -> str:
-    """Say what the weather is at a place.
+    """Return the weather at a place.
 
     Args:
         place: a city
@@ -48,7 +49,7 @@ def weather(place: str, unit: str) -> str:
 
 
 def steps(agent: MultiStepAgent) -> list[ActionStep]:
-    """What the agent did. A small model may not come to an answer."""
+    """Print the steps of the agent. A small model may not reach an answer."""
     agent.run("What is the weather in Cairo?")
     return [step for step in agent.memory.steps if isinstance(step, ActionStep)]
 

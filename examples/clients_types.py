@@ -1,4 +1,5 @@
-"""What the other `clients_*.py` ask for, and of whom: an enumeration, a nested model, a union, and recursion.
+"""The types that the other `clients_*.py` request, and the server: an enumeration, a nested model, a union, and
+recursion.
 
 GUIDED_URL is the address of the server, GUIDED_MODEL the name of its model, as `guided serve` prints them.
 """
@@ -13,12 +14,12 @@ from pydantic import BaseModel, Field
 
 URL = os.environ.get("GUIDED_URL", "http://127.0.0.1:8000/v1")
 MODEL = os.environ.get("GUIDED_MODEL", "smollm2-135m-instruct")
-KEY = os.environ.get("GUIDED_API_KEY", "none")  # a server that was started without keys takes any
-TOKENS = 600  # whatever the model writes, the answer is complete within them
+KEY = os.environ.get("GUIDED_API_KEY", "none")  # a server without keys accepts any key
+TOKENS = 600  # any answer is complete within this budget
 
 
 class Kind(StrEnum):
-    """What a piece of water is."""
+    """The kind of a piece of water."""
 
     river = "river"
     lake = "lake"
@@ -46,7 +47,7 @@ class Ferry(BaseModel):
 
 
 class Water(BaseModel):
-    """A river or a lake, and what flows into it."""
+    """A river or a lake, and its tributaries."""
 
     name: str = Field(max_length=20)
     kind: Kind
@@ -55,7 +56,7 @@ class Water(BaseModel):
     tributaries: list[Water] = Field(max_length=2)
 
 
-Place = Annotated[str, Field(max_length=20, pattern="^[A-Za-z ]*$")]  # instructor counts brackets, those of texts too
+Place = Annotated[str, Field(max_length=20, pattern="^[A-Za-z ]*$")]  # instructor also counts brackets inside texts
 Unit = Literal["celsius", "fahrenheit"]
 
 
@@ -67,6 +68,6 @@ class Weather(BaseModel):
 
 
 class Refused(BaseModel):
-    """No text matches this pattern, so no answer could be given."""
+    """No text matches this pattern, so no answer is possible."""
 
     name: str = Field(json_schema_extra={"pattern": "(a"})

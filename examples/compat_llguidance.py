@@ -1,6 +1,6 @@
-"""A program for llguidance that runs on guided: the import is all that differs.
+"""A program for llguidance that runs on guided. Only the import differs.
 
-In: nothing. Out, on standard output: a mask, forced text, a draft, an error and captures, of a tokenizer of bytes.
+Out, on standard output: a mask, forced text, a draft, an error and captures, for a tokenizer of bytes.
 
     python examples/compat_llguidance.py                 on guided
     python examples/compat_llguidance.py --llguidance    on llguidance itself, if it is installed
@@ -20,7 +20,7 @@ colour[capture]: "red" | "green"
 
 
 def run(llguidance: Any) -> list[str]:
-    """What is printed."""
+    """The lines to print."""
     tokenizer = llguidance.LLTokenizer("byte")
     matcher = llguidance.LLMatcher(tokenizer, GRAMMAR, log_level=0)
     out = [f"forced at first: {matcher.compute_ff_bytes()!r}"]
@@ -37,9 +37,9 @@ def run(llguidance: Any) -> list[str]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--llguidance", action="store_true", help="run on the package itself")
+    parser.add_argument("--llguidance", action="store_true", help="use llguidance itself")
     name = "llguidance" if parser.parse_args().llguidance else "guided.compat.llguidance"
     print("\n".join(run(import_module(name))))
 

@@ -1,6 +1,6 @@
-"""A program for outlines-core that runs on guided: the import is all that differs.
+"""A program for outlines-core that runs on guided. Only the import differs.
 
-In: nothing. Out, on standard output: allowed tokens of a schema's index, a walk through it, and steps taken back.
+Out, on standard output: allowed tokens of a schema's index, a walk through it, and a rollback.
 
     python examples/compat_outlines_core.py                    on guided
     python examples/compat_outlines_core.py --outlines-core    on outlines-core itself, if it is installed
@@ -19,7 +19,7 @@ END = len(TOKENS)
 
 
 def run(core: Any) -> list[str]:
-    """What is printed."""
+    """The lines to print."""
     vocabulary = core.Vocabulary(END, {token: [number] for number, token in enumerate(TOKENS)})
     guide = core.Guide(core.Index(core.json_schema.build_regex_from_schema(json.dumps(SCHEMA)), vocabulary))
     out = []
@@ -34,9 +34,9 @@ def run(core: Any) -> list[str]:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--outlines-core", action="store_true", help="run on the package itself")
+    parser.add_argument("--outlines-core", action="store_true", help="use outlines-core itself")
     name = "outlines_core" if parser.parse_args().outlines_core else "guided.compat.outlines_core"
     print("\n".join(run(import_module(name))))
 

@@ -31,7 +31,7 @@ def answer(seed: int) -> str:
     generator = torch.Generator().manual_seed(seed)
     written = b""
     while not matcher.is_terminated():
-        forced = matcher.find_jump_forward_string()  # no logits are needed where there is one way on
+        forced = matcher.find_jump_forward_string()  # forced text needs no logits
         if forced:
             matcher.accept_string(forced)
             written += forced.encode()

@@ -1,9 +1,9 @@
-"""The main job, shown on SmolLM2-135M-Instruct: what the model writes satisfies the specification, within its budget.
+"""Shows the main task on SmolLM2-135M-Instruct: what the model writes satisfies the specification, within its budget.
 
-In: email.txt and order.schema.json next to this file. Out, on standard output: what the model makes of the e-mail when
-it is only asked for JSON; the record under a schema, field by field beside what the e-mail says; the same under a
-budget a third as large; a date under a regular expression; and a table of what was measured in this very run. Exit code
-1 where an independent judge (the jsonschema package, `re`) finds that an output does not satisfy its specification.
+In: email.txt and order.schema.json next to this file. Out, on standard output: the model's text if the prompt merely
+asks for JSON; the record under a schema, with each field beside the e-mail's value; the same under a third of the
+budget; a date under a regular expression; and a table of the measurements of this run. The exit code is 1 if an
+independent judge (the jsonschema package, `re`) finds that an output does not satisfy its specification.
 
     make demo        or        python examples/demo.py [--model NAME_OR_GGUF] [--threads N]
 """
@@ -52,7 +52,7 @@ WANTED = {
 
 @dataclass(frozen=True)
 class Run:
-    """One output and what an independent judge says of it."""
+    """One output, and the verdict of an independent judge."""
 
     label: str
     budget: int
@@ -70,10 +70,12 @@ class Run:
 
 
 def main() -> int:
-    """Run the demo; the exit code."""
+    """Run the demo, and return the exit code."""
     parser = argparse.ArgumentParser(description="Structured output of a 135M model, guaranteed and measured.")
     parser.add_argument("--model", default="smollm2-135m-instruct", help="a known name, a GGUF file or a directory")
-    parser.add_argument("--threads", type=int, default=min(4, max(1, (os.cpu_count() or 1) // 2)), help="of PyTorch")
+    parser.add_argument(
+        "--threads", type=int, default=min(4, max(1, (os.cpu_count() or 1) // 2)), help="number of PyTorch's threads"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
 
@@ -116,7 +118,7 @@ def run(
     budget: int,
     judge: Callable[[str], tuple[str, bool]],
 ) -> Run:
-    """One output, printed as it comes."""
+    """Generate one output, and print it as it arrives."""
     result = None
     for event in engine.stream([{"role": "user", "content": prompt}], constraint, max_tokens=budget):
         print(event.text, end="", flush=True)
@@ -127,7 +129,7 @@ def run(
 
 
 def compare(result: Result) -> None:
-    """The record beside what the e-mail says, field by field."""
+    """Print the record beside the values in the e-mail, field by field."""
     found = dict(fields(result.value))
     rows = [(path, told, found.pop(path, "")) for path, told in fields(WANTED)]
     rows += [(path, "", value) for path, value in found.items()]
@@ -138,7 +140,7 @@ def compare(result: Result) -> None:
 
 
 def fields(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The path and the text of each value that is no object or array."""
+    """The path and the text of each value that is neither an object nor an array."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if parts is None:
         yield path, str(value)
@@ -148,7 +150,7 @@ def fields(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def is_right(told: str, value: str) -> bool:
-    """Whether a field says what the e-mail says, in whatever capitals."""
+    """Whether a field has the value of the e-mail, ignoring case."""
     return told.lower() == value.lower()
 
 
@@ -170,7 +172,9 @@ def re_says(text: str) -> tuple[str, bool]:
 
 
 def table(runs: list[Run]) -> None:
-    """What was measured. Each output is the first instance of its constraint, or the second under a smaller budget."""
+    """Print the measurements. Each output is the first instance of its constraint, or the second one under a smaller
+    budget.
+    """
     heading(
         "measured in this run; forced tokens need no choice; mask: microseconds, first instance, between forward passes"
     )
@@ -183,12 +187,12 @@ def table(runs: list[Run]) -> None:
 
 
 def heading(text: str) -> None:
-    """A line that parts the output."""
+    """Print a line that separates sections."""
     print(f"\n--- {text}")
 
 
 def note(text: str) -> None:
-    """Progress, on standard error."""
+    """Print progress on standard error."""
     print(f"== {text}", file=sys.stderr, flush=True)
 
 

@@ -23,7 +23,7 @@ BUDGET = 60
 
 
 def main(folder: str) -> Any:
-    """The value of the answer, which is printed."""
+    """Print the value of the answer."""
     config = Config.from_directory(folder)
     model = Model.from_config(config)
     cache = Cache(model, max_num_tokens=4096)

@@ -23,7 +23,7 @@ BUDGET = 60
 
 
 def main(path: str) -> Any:
-    """The value of the answer, which is printed."""
+    """Print the value of the answer."""
     llama = Llama(path, n_ctx=1024, verbose=False)
     processor = GuidedLogitsProcessor(SCHEMA, llama, max_tokens=BUDGET)
     answer = llama.create_completion(

@@ -23,7 +23,7 @@ BUDGET = 60
 
 
 def main(name: str) -> Any:
-    """The value of the answer, which is printed."""
+    """Print the value of the answer."""
     model, tokenizer, *_ = mlx_lm.load(name)
     processor = GuidedLogitsProcessor(SCHEMA, tokenizer, max_tokens=BUDGET)
     prompt = "Ada is 36 years old. As JSON: "

@@ -18,11 +18,11 @@ SCHEMA = {
     "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0}},
     "required": ["name", "age"],
 }
-GRAMMAR = 'root ::= "(" n " + " n ")"\nn ::= [0-9]{1,3}'  # GBNF or EBNF; or Lark's notation, which has no `::=`
+GRAMMAR = 'root ::= "(" n " + " n ")"\nn ::= [0-9]{1,3}'  # GBNF or EBNF, or Lark's notation, which has no `::=`
 
 
 def main(url: str) -> tuple[Any, str]:
-    """A value under a schema, and a text under a grammar, which are printed."""
+    """Print a value under a schema, and a text under a grammar."""
     with openai.OpenAI(base_url=url, api_key="none") as client:
         model = client.models.list().data[0].id
 

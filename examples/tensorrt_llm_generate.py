@@ -16,7 +16,7 @@ BUDGET = 60
 
 
 def main(name: str) -> list[str]:
-    """The answers, which are printed."""
+    """Print the answers."""
     llm = LLM(model=name)
     processor = GuidedLogitsProcessor(r"[A-Z][a-z]+ \d{1,2}, \d{4}", llm.tokenizer.tokenizer, max_tokens=BUDGET)
     options = SamplingParams(logits_processor=processor, max_tokens=BUDGET)

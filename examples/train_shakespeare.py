@@ -2,9 +2,9 @@
 
     python examples/train_shakespeare.py tinyshakespeare.txt --out shakespeare
 
-The model is the one that answers later (guided/models/architectures/gpt.py): its weights are plain tensors, so
+The model is the same class that generates later (guided/models/architectures/gpt.py). Its weights are plain tensors, so
 gradients flow through the same forward pass. Tokens are the distinct bytes of the text, in order, and an end token that
-training never shows. The directory is what transformers calls a GPT-2: transformers reads it, too.
+does not occur in training. The directory has the format of a GPT-2 in transformers, so transformers reads it, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ END = "<|endoftext|>"
 
 
 def parameters(model: GPT) -> dict[str, Tensor]:
-    """All weights by the names that transformers gives them, as (out, in) matrices."""
+    """All weights by their names in transformers, as (out, in) matrices."""
     found = {"wte.weight": model.embedding, "wpe.weight": model.position_embedding}
     parts = {"ln_f": model.norm}
     for i, layer in enumerate(model.layers):
@@ -40,7 +40,7 @@ def parameters(model: GPT) -> dict[str, Tensor]:
 
 
 def loss_of(model: GPT, batch: Tensor) -> Tensor:
-    """Mean cross entropy of each next token; batch (sequences, length + 1)."""
+    """Mean cross entropy of the next tokens. The batch is (sequences, length + 1)."""
     count, length = batch.shape[0], batch.shape[1] - 1
 
     def attend(layer: int, *qkv: Tensor) -> Tensor:
@@ -53,24 +53,26 @@ def loss_of(model: GPT, batch: Tensor) -> Tensor:
 
 
 def windows(data: Tensor, count: int, length: int, generator: torch.Generator) -> Tensor:
-    """Random stretches of the text, (count, length + 1)."""
+    """Random passages of the text, (count, length + 1)."""
     starts = torch.randint(len(data) - length, (count,), generator=generator)
     return data[starts[:, None] + torch.arange(length + 1)]
 
 
 @torch.no_grad()
 def validation(model: GPT, data: Tensor) -> float:
-    """The loss on 64 fixed stretches of what training does not see."""
+    """The loss on 64 fixed passages that are not used for training."""
     batches = windows(data, 64, model.config.context, torch.Generator().manual_seed(0)).split(16)
     return sum(float(loss_of(model, batch)) for batch in batches) / len(batches)
 
 
 def train(model: GPT, text: Tensor, steps: int, batch: int, rate: float, keep: Callable[[], None]) -> None:
-    """AdamW with warm-up and a cosine; `keep` is called now and then. The last tenth of the text validates."""
+    """Train by AdamW with warm-up and a cosine schedule. `keep` is called regularly. The last tenth of the text is for
+    validation.
+    """
     weights = parameters(model)
     for name, weight in weights.items():
         if name.endswith("c_proj.weight"):
-            weight /= math.sqrt(2 * model.config.layers)  # what the layers add keeps its scale
+            weight /= math.sqrt(2 * model.config.layers)  # so that the sum over the layers keeps its scale
         weight.requires_grad_(True)
     groups = [
         {"params": [w for w in weights.values() if w.ndim == 2], "weight_decay": 0.1},
@@ -94,7 +96,7 @@ def train(model: GPT, text: Tensor, steps: int, batch: int, rate: float, keep: C
 
 
 def byte_alphabet() -> dict[int, str]:
-    """GPT-2's letter for each byte: itself where it is printable, else one past the first 256."""
+    """GPT-2's character for each byte: the byte's own if it is printable, otherwise one after the first 256."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in plain]
     return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(rest)}
@@ -128,14 +130,14 @@ def write(model: GPT, tokens: list[int], directory: Path) -> None:
 
 
 def main() -> None:
-    """Train and write."""
-    parser = argparse.ArgumentParser(description="trains a character-level GPT on a text")
+    """Train, and write the model."""
+    parser = argparse.ArgumentParser(description="Train a character-level GPT on a text.")
     parser.add_argument("text", type=Path)
     parser.add_argument("--out", type=Path, default=Path("shakespeare"), help="the directory to write (%(default)s)")
     for name, value in (("layers", 4), ("dim", 128), ("heads", 4), ("context", 256), ("steps", 3000), ("batch", 12)):
         parser.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
     parser.add_argument("--rate", type=float, default=3e-3, help="the learning rate (%(default)s)")
-    parser.add_argument("--threads", type=int, help="of PyTorch (its own choice)")
+    parser.add_argument("--threads", type=int, help="number of PyTorch's threads (PyTorch's default)")
     a = parser.parse_args()
     if a.threads:
         torch.set_num_threads(a.threads)

@@ -19,14 +19,14 @@ BUDGET = 60
 
 
 class Fruit(TypedDict):
-    """What each answer is."""
+    """The type of each answer."""
 
     name: str
     colour: Literal["red", "yellow", "green"]
 
 
 def main(name: str) -> list[Fruit]:
-    """The values of the answers, which are printed."""
+    """Print the values of the answers."""
     tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(name)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token

@@ -1,7 +1,7 @@
-"""Structured outputs of vLLM by guided, offline: python examples/vllm_offline.py MODEL
+"""Structured outputs of vLLM with guided, offline: python examples/vllm_offline.py MODEL
 
-It writes a record, a date and a call, each in a few tokens and complete. It needs vLLM 0.32.0; docs/guides/vllm.md says
-how to serve a model so.
+It writes a record, a date and a call. Each takes a few tokens and is complete. It needs vLLM 0.32.0;
+docs/guides/vllm.md explains how to serve a model in the same way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-os.environ["VLLM_PLUGINS"] = "guided"  # before vLLM is imported, and for its other processes
+os.environ["VLLM_PLUGINS"] = "guided"  # set before vLLM is imported, since its other processes need it, too
 
 PERSON = {
     "type": "object",
@@ -34,7 +34,7 @@ CALL = {
 
 
 def main() -> None:
-    """Ask for three things at once, and show them."""
+    """Send three requests in one batch, and print the answers."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 

@@ -218,5 +218,5 @@ def __dir__() -> list[str]:
 
 
 def _is_available(module: str) -> bool:
-    needed = {"guided.engine": "torch", "guided.integrations": "transformers"}
-    return all(find_spec(package) is not None for start, package in needed.items() if module.startswith(start))
+    packages = {"guided.engine": "torch", "guided.integrations": "transformers"}
+    return all(find_spec(package) is not None for start, package in packages.items() if module.startswith(start))

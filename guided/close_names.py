@@ -24,24 +24,24 @@ _MAX_MEASURED: Final = 2_000  # names whose letters are counted
 _MAX_COMPARED: Final = 20
 
 
-def close_name(name: object, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def close_name(name: object, known_names: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The known name that is most similar to `name`, or "" if none is similar enough.
 
     Args:
         name: the misspelled name; "" is returned if it is not a string.
-        known: the names that exist.
+        known_names: the names that exist.
         cutoff: the least ratio of `SequenceMatcher` that counts as similar, from 0 to 1.
     """
     if not isinstance(name, str) or len(name) > _MAX_LENGTH:
         return ""
     size = len(name)
-    candidates = (other for other in known if 2 * min(size, len(other)) >= cutoff * (size + len(other)))
+    candidates = (other for other in known_names if 2 * min(size, len(other)) >= cutoff * (size + len(other)))
     matcher = SequenceMatcher()
     matcher.set_seq2(name)
     bounds: list[tuple[float, str]] = []
     for other in islice(candidates, _MAX_MEASURED):
-        least = cutoff * (size + len(other)) / 2  # characters in common
-        if sum(map(other.__contains__, name)) >= least and sum(map(name.__contains__, other)) >= least:
+        min_common = cutoff * (size + len(other)) / 2  # characters in common
+        if sum(map(other.__contains__, name)) >= min_common and sum(map(name.__contains__, other)) >= min_common:
             matcher.set_seq1(other)
             bounds.append((matcher.quick_ratio(), other))
     best = (cutoff, "")

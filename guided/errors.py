@@ -78,15 +78,15 @@ class GuidedError(Exception):
         return "\n".join(parts)
 
 
-def short(text: str, most: int = 40) -> str:
-    """A text in quotes, for a `repr`. Only the beginning of a long text is shown, in at most `most` characters."""
-    return repr(text if len(text) <= most else text[: most - 3] + "...")
+def short(text: str, max_length: int = 40) -> str:
+    """A text in quotes, for a `repr`. Only the beginning of a long text is shown: at most `max_length` characters."""
+    return repr(text if len(text) <= max_length else text[: max_length - 3] + "...")
 
 
-def brief(value: object, most: int = 60) -> str:
-    """The first `most` characters of a value's `repr`, for an error message. Never fails, even if `repr` does."""
+def brief(value: object, max_length: int = 60) -> str:
+    """The first `max_length` characters of a value's `repr`, for an error message. Never fails, even if `repr` does."""
     try:
-        return repr(value)[:most]
+        return repr(value)[:max_length]
     except Exception:  # nested too deeply, too many digits, or a class whose repr fails
         return f"a {type(value).__name__} that cannot be shown"
 
@@ -108,10 +108,10 @@ def marked_line(text: str, span: tuple[int, int]) -> str:
     before, marked = text[left:start], text[start : min(end, right)]
     prefix = "..." if left > line_start else ""
     suffix = "..." if right < line_end else ""
-    shown = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text[left:right].rstrip("\r"))
+    printable = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text[left:right].rstrip("\r"))
     indent = "".join("\t" if c == "\t" else " " * _columns(c) for c in before)
     carets = "^" * max(1, sum(map(_columns, marked)))
-    return f"    {prefix}{shown}{suffix}\n    {' ' * len(prefix)}{indent}{carets}"
+    return f"    {prefix}{printable}{suffix}\n    {' ' * len(prefix)}{indent}{carets}"
 
 
 def _columns(character: str) -> int:
@@ -329,8 +329,8 @@ class GuidedWarning(UserWarning):
 
     def __str__(self) -> str:
         lines = [f"not enforced: {finding}" for finding in self.findings[:_MAX_LISTED]]
-        more = len(self.findings) - _MAX_LISTED
-        return "\n".join([*lines, f"and {more} more; `guided check` lists them all"] if more > 0 else lines)
+        omitted = len(self.findings) - _MAX_LISTED
+        return "\n".join([*lines, f"and {omitted} more; `guided check` lists them all"] if omitted > 0 else lines)
 
 
 _MAX_LISTED = 10

@@ -37,36 +37,36 @@ _WITH_LENGTH: Final = frozenset((str, bytes, list, tuple))
 
 
 def check_keywords(
-    function: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
+    function: str, names: Iterable[str], known_names: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
 ) -> None:
     """Raise a TypeError for the first unknown keyword.
 
     Args:
         function: the name of the function, for the message.
-        given: the keywords of the call.
-        known: the keywords that the function has.
+        names: the keywords of the call.
+        known_names: the keywords that the function has.
         elsewhere: keyword of another library -> what to write instead, as a known keyword or a sentence.
     """
-    for name in given:
-        if name not in known:
-            raise TypeError(_message(function, name, sorted(known), elsewhere.get(name, "")))
+    for name in names:
+        if name not in known_names:
+            raise TypeError(_message(function, name, sorted(known_names), elsewhere.get(name, "")))
 
 
-def _message(function: str, name: str, known: list[str], instead: str) -> str:
+def _message(function: str, name: str, known_names: list[str], instead: str) -> str:
     if not instead:
-        instead = close_name(name, known)
-    hint = "" if not instead else f"did you mean {instead!r}? " if instead in known else f"{instead}. "
-    listed = f"The options are {', '.join(known)}." if known else "It takes no options."
-    return f"{function}() has no option {brief(name)}: {hint}{listed}"
+        instead = close_name(name, known_names)
+    hint = "" if not instead else f"did you mean {instead!r}? " if instead in known_names else f"{instead}. "
+    options_text = f"The options are {', '.join(known_names)}." if known_names else "It takes no options."
+    return f"{function}() has no option {brief(name)}: {hint}{options_text}"
 
 
 def keywords_checked(
-    *more: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
+    *other_names: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Decorate a function or method so that unknown keywords raise the error of `check_keywords`.
 
     Args:
-        more: the names that its `**options` may have.
+        other_names: the names that its `**options` may have.
         elsewhere: see `check_keywords`.
     """
 
@@ -74,14 +74,14 @@ def keywords_checked(
         parameters = inspect.signature(function).parameters.values()
         keyword_only = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
         positional = {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
-        known = keyword_only.union(*more)
-        accepted = known | positional
+        keyword_names = keyword_only.union(*other_names)
+        accepted = keyword_names | positional
 
         @wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             if not accepted.issuperset(kwargs):
-                wrong = [name for name in kwargs if name not in accepted]
-                check_keywords(function.__name__, wrong, known, elsewhere)
+                unknown_names = [name for name in kwargs if name not in accepted]
+                check_keywords(function.__name__, unknown_names, keyword_names, elsewhere)
             return function(*args, **kwargs)
 
         return checked
@@ -108,12 +108,12 @@ def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[t
     return decorate
 
 
-def check_integer(name: str, value: object, *, least: int, optional: bool = False) -> None:
-    """Raise an OptionError unless the value is an integer of at least `least`, or None if `optional`."""
+def check_integer(name: str, value: object, *, minimum: int, optional: bool = False) -> None:
+    """Raise an OptionError unless the value is an integer of at least `minimum`, or None if `optional`."""
     if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        expected = f"an integer of at least {least}" + (", or None" if optional else "")
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        expected = f"an integer of at least {minimum}" + (", or None" if optional else "")
         raise OptionError(f"{name} is {brief(value)}, but must be {expected}", option=name)
 
 
@@ -135,14 +135,14 @@ def read_items(
     name: str,
     items: Iterable[_T],
     *,
-    most: int | None = None,
+    max_items: int | None = None,
     error: Callable[[str], Exception] = OptionError,
 ) -> list[_T]:
     """The items of an argument, as a list. Items of an iterator are counted as they are read, since it may be endless.
 
     Args:
         name: the name of the argument, for the message.
-        most: the largest number of items; None: 4,194,304. For an iterator, also the largest total length of the
+        max_items: the largest number of items; None: 4,194,304. For an iterator, also the largest total length of the
             strings, lists and tuples in it.
         error: makes an error from a message, for too many items.
 
@@ -151,16 +151,16 @@ def read_items(
     """
     if not isinstance(items, Iterable):
         raise TypeError(f"{name} is {brief(items)}, but must be a list")
-    most = _MAX_ITEMS if most is None else most
+    max_items = _MAX_ITEMS if max_items is None else max_items
     if isinstance(items, Sized):
-        if len(items) > most:
-            raise error(f"{name} has more than {most:,} items")
+        if len(items) > max_items:
+            raise error(f"{name} has more than {max_items:,} items")
         return list(items)
     out, inside, iterator = list[_T](), 0, iter(items)
     while some := list(islice(iterator, _AT_ONCE)):
         out += some
         if not _WITH_LENGTH.isdisjoint(map(type, some)):
             inside += sum(len(item) for item in some if isinstance(item, str | bytes | list | tuple))
-        if len(out) > most or inside > most:
-            raise error(f"{name} has more than {most:,} items")
+        if len(out) > max_items or inside > max_items:
+            raise error(f"{name} has more than {max_items:,} items")
     return out

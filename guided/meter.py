@@ -25,7 +25,14 @@ from guided.errors import LimitExceeded
 from guided.limits import Limits
 
 __all__ = [
-    "STEP", "Meter", "compiling", "fail_if_exhausted", "is_exhausted", "may_succeed_later", "metered", "seconds_left",
+    "STEP",
+    "Meter",
+    "compiling",
+    "fail_if_exhausted",
+    "is_exhausted",
+    "limit_work",
+    "may_succeed_later",
+    "seconds_left",
     "spend",
 ]  # fmt: skip
 
@@ -38,12 +45,12 @@ _HINT: Final = "request less at once, or make the specification smaller"
 class Meter:
     """The limits of a block and the work so far. A meter that is entered again keeps its count of work.
 
-    While it is entered, `most` and `until` are the least that this meter and all outer ones allow. Its work is added to
-    the outer meter on exit, so each step changes only one number.
+    While it is entered, `max_work` and `until` are the least that this meter and all outer ones allow. On exit, its
+    work is added to the outer meter, so each step changes only one number.
     """
 
     __slots__ = (
-        "before", "begin", "fixed", "most", "outer", "seconds", "spent", "stop", "stops", "token", "until", "work",
+        "before", "begin", "fixed", "max_work", "outer", "seconds", "spent", "stop", "stops", "token", "until", "work",
     )  # fmt: skip
 
     def __init__(self, seconds: float, work: int, stop: Event | None, fixed: bool) -> None:
@@ -52,10 +59,10 @@ class Meter:
     def __enter__(self) -> None:
         self.outer = outer = _current.get()
         self.begin, self.before = perf_counter(), self.spent
-        self.until, self.most, self.stops = self.begin + self.seconds, self.work, self.stop is not None
+        self.until, self.max_work, self.stops = self.begin + self.seconds, self.work, self.stop is not None
         if outer is not None:
             self.until = min(self.until, outer.until)
-            self.most = min(self.most, self.spent + outer.most - outer.spent)
+            self.max_work = min(self.max_work, self.spent + outer.max_work - outer.spent)
             self.stops |= outer.stops
         self.token: Token[Meter | None] = _current.set(self)
 
@@ -81,7 +88,7 @@ class Meter:
 _current: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
-def metered(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
+def limit_work(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
     """Limit a block on this thread, in seconds of wall time and in steps. It also ends once `stop` is set."""
     return Meter(seconds, work, stop, True)
 
@@ -100,14 +107,14 @@ def spend(work: int = 1) -> None:
     meter = _current.get()
     if meter is not None:
         meter.spent += work
-        if meter.spent > meter.most or perf_counter() > meter.until or meter.stops:
+        if meter.spent > meter.max_work or perf_counter() > meter.until or meter.stops:
             _check(meter)
 
 
-def seconds_left(most: float) -> float:
-    """The seconds that the next piece of work may take: `most`, or less if a meter allows less."""
+def seconds_left(max_seconds: float) -> float:
+    """The seconds that the next piece of work may take: `max_seconds`, or less if a meter allows less."""
     meter = _current.get()
-    return most if meter is None else max(0.0, min(most, meter.until - perf_counter()))
+    return max_seconds if meter is None else max(0.0, min(max_seconds, meter.until - perf_counter()))
 
 
 def is_exhausted() -> bool:

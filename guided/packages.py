@@ -43,9 +43,9 @@ def importing(what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if not (needed := how_to_install(error)):
+        if not (install_hint := how_to_install(error)):
             raise
-        raise ModuleNotFoundError(f"{what} {needed}", name=error.name) from None
+        raise ModuleNotFoundError(f"{what} {install_hint}", name=error.name) from None
 
 
 @cache

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Builds the sdist, and from it a wheel for each Python; installs each into an empty environment and runs tests/smoke there.
+# Builds the sdist, and from it a wheel for each Python. Installs each into an empty environment, and runs tests/smoke there.
 #
 # sh scripts/check_dist.sh OUT [PYTHON ...]
-# In: a folder for what is built; the interpreters (default: python3). Out: OUT/*.tar.gz and OUT/*.whl. The environments are in
-# a temporary folder, away from the repository, so that nothing of it can be imported by accident.
-# TORCH=torch==2.13.0 also installs PyTorch and the engine's packages, so that the engine's test runs.
+# In: an output folder; the interpreters (default: python3). Out: OUT/*.tar.gz and OUT/*.whl. The environments are in a
+# temporary folder outside the repository, so that the repository's modules cannot be imported by accident.
+# TORCH=torch==2.13.0 also installs PyTorch and the engine's packages, so that the engine's test runs, too.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"

@@ -1,11 +1,11 @@
-"""What must be tried once on a GPU: `make gpu`, or this script where torch, pytest and hypothesis are installed.
+"""Checks guided on a GPU: `make gpu`, or this script if torch, pytest and hypothesis are installed.
 
     python scripts/check_gpu.py [--part NAME]... [--out FOLDER] [--write] [--dry]
 
-Each part (scripts/gpu/) is a process of its own with a time limit. A part that fails or is stopped does not keep the
-others from running. Each writes what it has found to FOLDER/NAME.json as it goes: checks, which hold or fail, and
-figures. In the end there is a table, and summary.json. `--write` puts the figures into docs/inside/gpu.md. `--dry` runs
-everything on a CPU with small sizes, so that the script itself is tested.
+Each part (scripts/gpu/) runs in its own process with a time limit. If a part fails or is stopped, the others still run.
+Each part writes its results to FOLDER/NAME.json while it runs: checks, which pass or fail, and figures. At the end, the
+script prints a table and writes summary.json. `--write` puts the figures into docs/inside/gpu.md. `--dry` runs
+everything on a CPU with small sizes, to test the script itself.
 
 Exit code: 0 if all checks hold, 1 if one fails, 2 if there is no GPU.
 """
@@ -37,8 +37,10 @@ NO_GPU = "There is no GPU that torch can use: torch.cuda.is_available() is false
 def main(arguments: list[str] | None = None) -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="check_gpu.py", description="Check and measure guided on a GPU.")
-    parser.add_argument("--part", action="append", choices=LIMITS, help="run this part only; may be repeated")
-    parser.add_argument("--out", default=os.environ.get("OUT") or str(ROOT / "build" / "gpu"), help="where JSON goes")
+    parser.add_argument("--part", action="append", choices=LIMITS, help="run only this part; may be repeated")
+    parser.add_argument(
+        "--out", default=os.environ.get("OUT") or str(ROOT / "build" / "gpu"), help="the folder for the JSON files"
+    )
     parser.add_argument("--write", action="store_true", help="write the figures to docs/inside/gpu.md")
     parser.add_argument("--dry", action="store_true", help="run on the CPU, with small sizes")
     parser.add_argument("--child", choices=LIMITS, help=argparse.SUPPRESS)
@@ -64,14 +66,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def has_gpu() -> bool:
-    """Whether torch can use one."""
+    """Whether torch can use a GPU."""
     import torch
 
     return bool(torch.cuda.is_available())
 
 
 def start_part(part: str, out: Path, *, dry: bool) -> None:
-    """Run a part in a process of its own, and record it if it does not end by itself."""
+    """Run a part in its own process, and record a failure if it does not end by itself."""
     path, limit, begin = out / f"{part}.json", LIMITS[part], perf_counter()
     path.unlink(missing_ok=True)
     command = [sys.executable, "-u", str(Path(__file__).resolve()), "--child", part, "--out", str(out)]
@@ -85,7 +87,7 @@ def start_part(part: str, out: Path, *, dry: bool) -> None:
     try:
         code = process.wait(limit)
         why = f"the process has ended with {code}" if code not in (0, 1) else ""
-    except BaseException as error:  # Ctrl-C as well: the process is in a session of its own, and would go on
+    except BaseException as error:  # also on Ctrl-C, since the process has its own session and would continue
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if not isinstance(error, subprocess.TimeoutExpired):
@@ -106,7 +108,7 @@ def run_part(part: str, out: Path, *, dry: bool) -> int:
 
 
 def state(part: dict[str, Any]) -> str:
-    """How a part has ended, in one or a few words."""
+    """How a part ended, in a few words."""
     if part.get("error"):
         return str(part["error"]).splitlines()[-1][:80]
     failed = sum(not check["holds"] for check in part["checks"])
@@ -114,7 +116,7 @@ def state(part: dict[str, Any]) -> str:
 
 
 def table(found: dict[str, dict[str, Any]]) -> str:
-    """The parts, and the checks that failed."""
+    """A table of the parts, and the failed checks."""
     lines = ["", f"{'part':<12}{'seconds':>9}{'checks':>8}{'figures':>9}  state"]
     for name, part in found.items():
         numbers = f"{part.get('seconds', 0):>9.1f}{len(part['checks']):>8}{len(part['figures']):>9}"

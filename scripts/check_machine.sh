@@ -1,9 +1,10 @@
 #!/bin/sh
-# What a fresh machine needs before anything is downloaded: Python 3.11+ with venv and headers, a C++20 compiler.
+# Checks for the tools that must be installed before anything is downloaded: Python 3.11+ with venv and headers, a C++20
+# compiler.
 #
-# In: $PYTHON and $CXX, where the user chose. Out: the path of the Python to use, on standard output; exit 0. Where
-# something is missing: what, and how to install it, on standard error; exit 1. Everything that is missing is named
-# at once. POSIX sh, so that it can speak on machines on which nothing else runs.
+# In: $PYTHON and $CXX, if the user has set them. Out: the path of the Python to use, on standard output; exit 0. If
+# anything is missing, standard error lists all missing tools and how to install them; exit 1. Written in POSIX sh, so that
+# it also runs on minimal machines.
 
 set -u
 missing=0
@@ -65,7 +66,7 @@ check_python() {
 
 compiles() {
     printf '#include <bit>\n#include <atomic>\nstatic_assert(std::popcount(7u) == 3);\nint main() {}\n' >"$scratch/try.cpp"
-    # $1 unquoted: CXX may carry flags or a wrapper, such as "ccache g++"
+    # $1 is unquoted, since CXX may have flags or a wrapper, such as "ccache g++"
     $1 -std=c++20 "$scratch/try.cpp" -o "$scratch/try" >"$scratch/log" 2>&1
 }
 

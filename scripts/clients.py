@@ -1,13 +1,14 @@
-"""Other people's clients against the server: `make test-clients`, or this script where the extra `test` is installed.
+"""Runs other projects' clients against the server: `make test-clients`, or this script if the extra `test` is
+installed.
 
     python scripts/clients.py [--folder FOLDER] [--write] [NAME]...
 
-In: the recipes, examples/clients_NAME.py and .mjs, whose heads say what to install. Each has an environment of its own
-in FOLDER, since the clients want versions of their packages that do not go together; delete it to get newer versions.
-All recipes ask one server, whose small model has random weights: what they check is the form of the answers.
+In: the recipes, examples/clients_NAME.py and .mjs. The head of each recipe says what to install. Each recipe has its
+own environment in FOLDER, since the clients need versions of packages that conflict. Delete FOLDER to install newer
+versions. All recipes use one server, whose small model has random weights, so they check only the form of the answers.
 
-Out: a table of what each recipe showed: the word before the colon of a line that it printed. `--write` puts the table
-into docs/guides/clients.md. What installations and recipes said is in FOLDER/NAME.log.
+Out: a table of what each recipe showed. Each entry is the word before the colon of a printed line. `--write` puts the
+table into docs/guides/clients.md. The output of installations and recipes is in FOLDER/NAME.log.
 
 Exit code: 1 if a recipe failed, else 0. A client that cannot be installed has a row that says so.
 """
@@ -36,7 +37,7 @@ BEGIN, END = "<!-- begin: scripts/clients.py --write -->\n", "<!-- end -->\n"
 COLUMNS = {"object": "structured output", "calls": "tools", "stream": "streams"}
 """The word that a recipe prints, and what it has shown."""
 MODEL = "smollm2-135m-instruct"
-CONTEXT = 16_000  # a token for each byte, and some frameworks write long prompts
+CONTEXT = 16_000  # one token for each byte, and some frameworks write long prompts
 INSTALLATION, RUN = 1200, 300  # seconds
 QUIET = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING": "false", "HAYSTACK_TELEMETRY_ENABLED": "False",
@@ -52,7 +53,7 @@ HEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A recipe, and what its head says: the client's name, what installs its packages (pip or npm), and these."""
+    """A recipe, with the information in its head: the client's name, its installer (pip or npm), and its packages."""
 
     path: Path
     client: str
@@ -61,7 +62,7 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """The part of the file's name that is its own."""
+        """The part of the file name that identifies the recipe."""
         return self.path.stem.removeprefix("clients_")
 
     @property
@@ -72,7 +73,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a recipe: versions of its packages, words that it printed, seconds, and what went wrong, if so."""
+    """The outcome of a recipe: versions of its packages, words that it printed, seconds, and the problem, if any."""
 
     recipe: Recipe
     versions: str = ""
@@ -83,7 +84,7 @@ class Outcome:
 
 
 class InstallationError(Exception):
-    """An environment cannot be made. `output`: what the installation printed."""
+    """An environment could not be created. `output`: what the installation printed."""
 
     def __init__(self, message: str, output: str = "") -> None:
         super().__init__(message)
@@ -93,9 +94,9 @@ class InstallationError(Exception):
 def main(arguments: list[str] | None = None) -> int:
     """See the module."""
     every = recipes()
-    parser = argparse.ArgumentParser(prog="clients.py", description="Try clients of other people with the server.")
+    parser = argparse.ArgumentParser(prog="clients.py", description="Run other projects' clients against the server.")
     parser.add_argument("name", nargs="*", metavar="NAME", help=f"run these only, of {', '.join(every)}")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the environments are")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder for the environments")
     parser.add_argument("--write", action="store_true", help=f"write the table to {PAGE.relative_to(ROOT)}")
     given = parser.parse_args(arguments)
     if given.write and given.name:
@@ -133,7 +134,7 @@ def recipes(folder: Path = ROOT / "examples") -> dict[str, Recipe]:
 
 @contextmanager
 def served_model() -> Iterator[str]:
-    """A server with the small model of the tests: its address."""
+    """Run a server with the small model of the tests, and yield its address."""
     from tests.live_server import listening
     from tests.server_support import small_engine
 
@@ -142,7 +143,9 @@ def served_model() -> Iterator[str]:
 
 
 def environment(address: str, home: Path) -> dict[str, str]:
-    """What the process of a recipe is given: the server's address, and a home in which clients may keep files."""
+    """The environment variables of a recipe's process: the server's address, and a home in which clients may write
+    files.
+    """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return kept | QUIET | {
         "GUIDED_URL": f"{address}/v1", "GUIDED_MODEL": MODEL, "HOME": str(home), "DSPY_CACHEDIR": str(home),
@@ -181,7 +184,7 @@ def tried(recipe: Recipe, folder: Path, address: str) -> Outcome:
 
 
 def install(recipe: Recipe, place: Path) -> list[str]:
-    """Make the environment of a client, unless it is there, with the recipe in it. Return the program that runs it."""
+    """Create the environment of a client if necessary, and copy the recipe into it. Return the program that runs it."""
     place.mkdir(exist_ok=True)
     for path in (recipe.path, recipe.path.with_name("clients_types.py")):
         (place / path.name).write_bytes(path.read_bytes())
@@ -203,10 +206,10 @@ def install(recipe: Recipe, place: Path) -> list[str]:
 
 
 def check(command: list[str], place: Path) -> str:
-    """Run a command of an installation, and return what it printed.
+    """Run an installation command, and return its output.
 
     Raises:
-        InstallationError: it is missing, fails, or takes too long.
+        InstallationError: the command is missing, fails, or takes too long.
     """
     try:
         ran = run(command, place, INSTALLATION)
@@ -223,8 +226,8 @@ def check(command: list[str], place: Path) -> str:
 
 
 def output_until(error: subprocess.TimeoutExpired) -> str:
-    """What a command printed before it was stopped."""
-    parts = [part or b"" for part in (error.stdout, error.stderr)]  # bytes on POSIX, whatever the encoding
+    """The output of a command that was stopped."""
+    parts = [part or b"" for part in (error.stdout, error.stderr)]  # it is bytes on POSIX, even with an encoding
     return "".join(part.decode("utf-8", "replace") if isinstance(part, bytes) else part for part in parts)
 
 
@@ -250,13 +253,13 @@ def versions_of(recipe: Recipe, place: Path, program: list[str]) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line that says something."""
+    """The last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else ""
 
 
 def state(outcome: Outcome) -> str:
-    """How a recipe has ended."""
+    """How a recipe ended."""
     if outcome.missing:
         return f"not installed: {outcome.missing}"
     return f"failed: {outcome.failure}" if outcome.failure else f"{outcome.seconds:.1f} s"
@@ -276,7 +279,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def write_page(rows: str, page: Path = PAGE) -> None:
-    """Put the table between its marks."""
+    """Replace the table between its markers."""
     before, begin, rest = page.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,4 +1,4 @@
-"""Take the screenshots of the guide to the inspector. In: the address of a server. Out: docs/img/inspector-*.png.
+"""Takes the screenshots for the guide to the inspector. In: the address of a server. Out: docs/img/inspector-*.png.
 
     guided serve & python scripts/inspector_screenshots.py http://127.0.0.1:8000
 
@@ -18,7 +18,7 @@ OUT = Path(__file__).parent.parent / "docs" / "img"
 
 
 def open_step(page: Page, seed: int = 7) -> None:
-    """An answer, one of its steps, and why a token may not come there."""
+    """Take screenshots of an answer, of one of its steps, and of the reason why a token is not allowed there."""
     expect(page.locator("#verdict")).to_contain_text("Valid")
     page.fill("#seed", str(seed))
     page.keyboard.press("Control+Enter")
@@ -29,7 +29,7 @@ def open_step(page: Page, seed: int = 7) -> None:
 
 
 def main(address: str) -> None:
-    """Take them all."""
+    """Take all screenshots."""
     OUT.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

@@ -1,8 +1,8 @@
 """Changes one operator, constant or statement at a time, and reports the changes that no test notices.
 
-In: the package and its tests. Out: for each part of the package how many mutants the tests killed, and the survivors
-with file, line and change. Most survivors are harmless (a bound that nobody reaches, a message); the others show a
-missing test.
+In: the package and its tests. Out: for each part of the package, how many mutants the tests killed, and the survivors
+with file, line and change. Most survivors are harmless, such as a bound that nobody reaches, or a message. The others
+show a missing test.
 
     python scripts/mutants.py --count 400 --seed 1          # all groups
     python scripts/mutants.py --only guided/sampling/ --count 60
@@ -10,12 +10,13 @@ missing test.
 How: candidates come from the syntax tree. A worker has a copy of the project in a temporary folder, with torch, numpy
 and pytest imported. It runs the tests of each group once, and records with `coverage` (which must be installed) which
 test runs which line. For each mutant it writes the changed file, forks, and runs the tests of the changed line in the
-child, the fastest first, until one fails. A line that no test runs in its own process gets random tests of the group. A
-run that takes five times as long as without a change counts as killed.
+child, the fastest first, until one fails. If no test runs the line in its own process, random tests of the group run. A
+mutant also counts as killed if the tests take five times as long as without it.
 
-Cost: one run of the tests under coverage; then a second for most mutants, and `--seconds` of tests for a survivor.
+Cost: one run of the tests under coverage. After that, most mutants take a second, and a survivor takes `--seconds` of
+tests.
 
-Not done: mutants of the C++ code, since each one is compiled for a minute.
+Not done: mutants of the C++ code, since compiling each of them takes a minute.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 SLACK: Final = 20.0  # seconds added to the time limit of each run
 
-GROUPS: Final = {  # the first prefix that fits a file decides
+GROUPS: Final = {  # the first matching prefix decides
     "guided/sampling/": "sampling_* choice kernels_choose logits_apply engine_logprobs",
     "guided/logits/": "logits_apply kernels_triton integration_transformers engine_engine",
     "guided/attention/": "attention_* kv_caches models_forward",
@@ -103,7 +104,7 @@ class Mutant:
 
     @property
     def group(self) -> str:
-        """The prefix in `GROUPS` whose tests are run."""
+        """The prefix in `GROUPS` whose tests are run for a file."""
         return next(prefix for prefix in GROUPS if self.file.startswith(prefix))
 
 
@@ -190,7 +191,7 @@ class _Candidates(ast.NodeVisitor):
 
     def visit_Assert(self, node: ast.Assert) -> None: ...
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...  # positions inside are not exact
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...  # positions inside of f-strings are not exact
 
 
 def candidates(only: str) -> list[Mutant]:
@@ -214,7 +215,7 @@ def tests_of(group: str) -> list[str]:
 
 @contextlib.contextmanager
 def copy_of_project() -> Iterator[Path]:
-    """A folder with the files of the project and what was built."""
+    """A copy of the project's files and of the built modules."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         folder = Path(name)
         listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
@@ -266,7 +267,7 @@ class TestsOfLines:
         self.lines: dict[str, dict[str, list[int]]] = read["lines"]
 
     def of(self, mutant: Mutant, most: float) -> tuple[list[str], float]:
-        """The tests of a mutant and their seconds, about `most` at most: the fastest first.
+        """The tests of a mutant, the fastest first, with their seconds; about `most` seconds in total.
 
         A line that runs when the module is imported belongs to no test. Then the tests come in a random order, so that
         they cover more than the fastest ones do.
@@ -317,7 +318,7 @@ def run_tests(tests: list[str], limit: float, recorded: Path | None = None) -> b
 
 
 def work(mutants: list[Mutant], seconds: float) -> list[tuple[Mutant, bool]]:
-    """Run the tests of each mutant, for up to `seconds`; whether it survived."""
+    """Run the tests of each mutant, for up to `seconds`. Yield whether it survived."""
     out = list[tuple[Mutant, bool]]()
     with copy_of_project() as folder, contextlib.redirect_stdout(io.StringIO()):
         os.chdir(folder)
@@ -341,7 +342,7 @@ def work(mutants: list[Mutant], seconds: float) -> list[tuple[Mutant, bool]]:
             path.write_bytes(data[: mutant.start] + mutant.text.encode() + data[mutant.end :])
             survived = run_tests(tests, 5 * usual + SLACK)
             path.write_bytes(data)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # its bytecode is valid again
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # so that its bytecode is valid again
             out.append((mutant, survived))
             word = "SURVIVED" if survived else "killed"
             changed = f"{mutant.before[:70]!r} -> {mutant.text[:70]!r}"
@@ -350,7 +351,7 @@ def work(mutants: list[Mutant], seconds: float) -> list[tuple[Mutant, bool]]:
 
 
 def divide(mutants: list[Mutant], workers: int) -> list[list[Mutant]]:
-    """Divide the mutants among the workers. Those of a group stay together, so its tests are recorded once."""
+    """Divide the mutants among the workers. Mutants of a group stay together, so its tests are recorded once."""
     shares: list[list[Mutant]] = [[] for _ in range(workers)]
     groups = [[one for one in mutants if one.group == group] for group in GROUPS]
     for group in sorted(groups, key=len, reverse=True):
@@ -361,11 +362,11 @@ def divide(mutants: list[Mutant], workers: int) -> list[list[Mutant]]:
 def main() -> None:
     """Draw mutants, run them, and print a table and the survivors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=400, help="mutants to draw (400)")
+    parser.add_argument("--count", type=int, default=400, help="number of mutants to draw (400)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="guided/", metavar="PREFIX", help="files whose path begins so")
-    parser.add_argument("--seconds", type=float, default=60.0, help="tests of a mutant, in seconds (60)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (2)")
+    parser.add_argument("--only", default="guided/", metavar="PREFIX", help="only files whose path begins with this")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds of tests for each mutant (60)")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes (2)")
     arguments = parser.parse_args()
     found = candidates(arguments.only)
     drawn = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))

@@ -1,7 +1,7 @@
-"""Draws the pictures of the documents as SVG: `python scripts/pictures.py` writes them into docs/img/.
+"""Draws the pictures of the documents as SVG. `python scripts/pictures.py` writes them into docs/img/.
 
-Each picture is a list of boxes, arrows and words on a grid, so that it can be changed by hand; a test compares the
-files with what this script draws.
+Each picture is a list of boxes, arrows and words on a grid, so it can be changed by hand. A test compares the files
+with the output of this script.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MONO = "font-family='ui-monospace, monospace'"
 
 @dataclass
 class Picture:
-    """A canvas of a given size, with what was drawn on it."""
+    """A canvas of a given size, with the elements drawn so far."""
 
     width: int
     height: int
     parts: list[str] = field(default_factory=list)
 
     def box(self, x: int, y: int, w: int, h: int, *lines: str, fill: str = FILL, mono: bool = False) -> None:
-        """A rounded box with lines of text in its middle."""
+        """Add a rounded box with centred lines of text."""
         self.parts.append(f"<rect x='{x}' y='{y}' width='{w}' height='{h}' rx='6' fill='{fill}' stroke='{INK}'/>")
         for number, line in enumerate(lines):
             middle = y + h / 2 + 5 + 17 * (number - (len(lines) - 1) / 2)
@@ -34,14 +34,14 @@ class Picture:
     def words(
         self, x: float, y: float, text: str, *, anchor: str = "start", mono: bool = False, soft: bool = False
     ) -> None:
-        """A line of text."""
+        """Add a line of text."""
         self.parts.append(
             f"<text x='{x:g}' y='{y:g}' font-size='13' text-anchor='{anchor}' fill='{SOFT if soft else INK}' "
             f"xml:space='preserve' {MONO if mono else FONT}>{escape(text)}</text>"
         )
 
     def arrow(self, x1: float, y1: float, x2: float, y2: float, label: str = "", *, above: int = 6) -> None:
-        """A straight arrow, with a label above its middle."""
+        """Add a straight arrow, with a label above its middle."""
         self.parts.append(
             f"<line x1='{x1:g}' y1='{y1:g}' x2='{x2:g}' y2='{y2:g}' stroke='{INK}' stroke-width='1.4' "
             "marker-end='url(#tip)'/>"
@@ -50,18 +50,18 @@ class Picture:
             self.words((x1 + x2) / 2, (y1 + y2) / 2 - above, label, anchor="middle", mono=True)
 
     def circle(self, x: int, y: int, text: str, *, accepts: bool = False, fill: str = FILL) -> None:
-        """A state; with a second ring where the output may end."""
+        """Add a state. A second ring marks a state in which the output may end."""
         self.parts.append(f"<circle cx='{x}' cy='{y}' r='20' fill='{fill}' stroke='{INK}'/>")
         if accepts:
             self.parts.append(f"<circle cx='{x}' cy='{y}' r='16' fill='none' stroke='{INK}'/>")
         self.words(x, y + 5, text, anchor="middle")
 
     def path(self, d: str) -> None:
-        """A curved arrow."""
+        """Add a curved arrow."""
         self.parts.append(f"<path d='{d}' fill='none' stroke='{INK}' stroke-width='1.4' marker-end='url(#tip)'/>")
 
     def svg(self) -> str:
-        """The file."""
+        """The text of the SVG file."""
         head = (
             f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {self.width} {self.height}' "
             f"width='{self.width}' height='{self.height}'>"
@@ -114,7 +114,7 @@ def states() -> Picture:
 
 
 def stack() -> Picture:
-    """What is written of nested arrays, and the frames that are open."""
+    """The text of nested arrays, and the open frames."""
     p = Picture(700, 190)
     p.words(20, 30, "written so far:   [ 7 , [ 1", mono=True)
     for level, (x, name) in enumerate([(30, "value"), (180, "array"), (330, "array"), (480, "integer")]):
@@ -130,7 +130,7 @@ def stack() -> Picture:
 
 
 def boundaries() -> Picture:
-    """One token over the end of a rule."""
+    """One token that extends past the end of a rule."""
     p = Picture(700, 170)
     p.words(20, 28, 'the token  ": tr  written after  {"paid')
     cells = [('"', GOOD), (":", FILL), (" ", FILL), ("t", FILL), ("r", FILL)]
@@ -143,7 +143,7 @@ def boundaries() -> Picture:
 
 
 def budget() -> Picture:
-    """Distances to the end, and what a budget of 3 leaves."""
+    """Distances to the end, and the tokens that a budget of 3 leaves."""
     p = Picture(720, 170)
     p.arrow(10, 70, 46, 70)
     for x, name, least, accepts in [
@@ -165,7 +165,7 @@ def budget() -> Picture:
 
 
 def seen() -> Picture:
-    """The seen set of an array with uniqueItems."""
+    """The set of used values of an array with uniqueItems."""
     p = Picture(720, 170)
     p.words(20, 30, 'written so far:   ["tea", "sugar", "', mono=True)
     p.box(20, 54, 180, 60, "seen set", '{"tea", "sugar"}')

@@ -1,8 +1,8 @@
-"""The packages of an extra, from pyproject.toml, one a line: to install them without building the project again.
+"""Prints the packages of an extra from pyproject.toml, one a line, to install them without building the project again.
 
 python scripts/requirements.py test      an extra
 python scripts/requirements.py build     what a build without isolation imports
-python scripts/requirements.py backend   what this also needs of the machine: CMake and Ninja, if it has none
+python scripts/requirements.py backend   what such a build also needs: CMake and Ninja, if they are not installed
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The tests of the native modules under the compiler's sanitizers.
+# Runs the tests of the native modules under the compiler's sanitizers.
 #
-#   scripts/sanitize.sh address|thread [pytest arguments; default: the tests of the core, for addresses of the kernels, too]
+#   scripts/sanitize.sh address|thread [pytest arguments; default: the tests of the core; with address, also of the kernels]
 #
-# Builds the modules with address and undefined-behaviour checks and failures on purpose (base/faults.hpp), or with race
-# checks, into build/sanitize-*/, lays a copy of the package with them beside it, and runs the tests there: the
-# developer's own stay as they are.
-# Exit code 0: the tests pass and no sanitizer has reported anything. Needs cmake, ninja, gcc; PYTHON names the
-# interpreter (default: python3), in which nanobind, numpy, pytest and hypothesis are installed.
+# address: builds the modules with address and undefined-behaviour checks, and with injected failures (base/faults.hpp).
+# thread: builds them with race checks. The builds go into build/sanitize-*/, next to a copy of the package with these
+# modules, in which the tests run. The developer's own modules are not changed.
+# Exit code 0: the tests pass, and no sanitizer reports anything. Needs cmake, ninja, gcc. PYTHON is the interpreter
+# (default: python3), in which nanobind, numpy, pytest and hypothesis are installed.
 set -euo pipefail
 
 kind="${1:-}"
@@ -32,7 +32,7 @@ cmake -S "$root" -B "$build/cmake" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_
   { cat "$build.log" >&2; exit 2; }
 ninja -C "$build/cmake" -j "${JOBS:-2}"
 
-# pytest puts the folder above tests/ first on the path, so the tests lie beside the package.
+# pytest puts the folder above tests/ first on the path, so the tests must be next to the package.
 rm -rf "$shadow"
 mkdir -p "$shadow"
 cp -R "$root/guided" "$root/grammars" "$root/tests" "$root/benchmarks" "$root/pyproject.toml" "$shadow/"
@@ -47,7 +47,7 @@ import sys
 sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "ScikitBuildRedirectingFinder"]
 PYTHON
 
-# The interpreter is not instrumented: the runtimes are loaded before it, with libstdc++, whose exceptions they watch.
+# The interpreter is not instrumented, so the runtimes are preloaded, together with libstdc++, whose exceptions they watch.
 preload=""
 for name in $runtimes libstdc++.so; do preload+="$(g++ -print-file-name=$name) "; done
 reports="$build/report"
@@ -59,10 +59,10 @@ if [ $# -eq 0 ]; then
   [ "$kind" = thread ] || set -- "$@" tests/test_lark_lalr.py tests/test_lark_expanded.py tests/test_kernels.py tests/test_kv_quantised.py tests/test_stored_native.py
 fi
 cd "$shadow"
-# CPython keeps objects to its end, which leak checks would report. TSan cannot map its shadow where addresses are
-# randomised widely: setarch -R turns that off.
-# With failures the modules have an `operator new` of their own, which the C++ library's memory passes as well.
-# Instrumented frames are several times as large: so is the stack.
+# CPython keeps objects until it exits, which leak checks would report. If addresses are randomised widely, TSan cannot map
+# its shadow memory; setarch -R turns the randomisation off.
+# With injected failures, the modules have their own `operator new`, through which memory of the C++ library passes, too.
+# Instrumented frames are several times as large, so the stack is, too.
 ulimit -s 65536 2>/dev/null || ulimit -s "$(ulimit -H -s)"
 found="$(PYTHONPATH="$shadow" "$python" -c "import importlib.util as u; print(u.find_spec('guided').origin)")"
 if [ "$found" != "$shadow/guided/__init__.py" ]; then

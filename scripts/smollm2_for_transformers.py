@@ -1,9 +1,9 @@
-"""SmolLM2 as a folder that vLLM and transformers load: the weights of guided's GGUF file, and its tokenizer.
+"""Writes SmolLM2 as a folder that vLLM and transformers can load: the weights of guided's GGUF file, and its tokenizer.
 
     python scripts/smollm2_for_transformers.py FOLDER
 
-vLLM no longer reads GGUF files itself. The weights are dequantised into bfloat16 (270 MB), the rows of Q and K put back
-into the order of transformers, and the tokenizer is the one that transformers makes of the same file. It needs
+vLLM no longer reads GGUF files itself. The weights are dequantised to bfloat16 (270 MB), and the rows of Q and K are
+restored to the order of transformers. transformers creates the tokenizer from the same file. This script needs
 transformers, gguf, accelerate and safetensors.
 """
 
@@ -29,7 +29,7 @@ OTHERS = {"token_embd": "embed_tokens", "output_norm": "norm"}
 
 
 def main(folder: Path) -> None:
-    """Write the folder, if it is not there."""
+    """Write the folder, unless it exists."""
     if (folder / "config.json").is_file():
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,11 +40,13 @@ def main(folder: Path) -> None:
     save_tokenizer(path, folder)
     ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
     (folder / "generation_config.json").write_text(json.dumps(ends), "utf-8")
-    (folder / "config.json").write_text(json.dumps(config | ends, indent=1), "utf-8")  # last: the folder is complete
+    (folder / "config.json").write_text(
+        json.dumps(config | ends, indent=1), "utf-8"
+    )  # written last, so it marks a complete folder
 
 
 def config_of(file: GgufFile) -> dict[str, object]:
-    """The config of transformers for the model in the file."""
+    """The transformers config of the model in the file."""
     own = {name.removeprefix("llama."): value for name, value in file.metadata.items()}
     return {
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": "bfloat16", "hidden_act": "silu",
@@ -67,7 +69,9 @@ def weights_of(file: GgufFile, config: dict[str, object]) -> dict[str, torch.Ten
         if parts[0] != "blk":
             found[f"model.{OTHERS[parts[0]]}.weight"] = tensor.contiguous()
             continue
-        if (count := heads.get(parts[2])) is not None:  # llama.cpp rotates neighbours, transformers halves
+        if (
+            count := heads.get(parts[2])
+        ) is not None:  # llama.cpp rotates neighbouring pairs, transformers rotates halves
             rows, columns = tensor.shape
             tensor = tensor.view(count, rows // count // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
         found[f"model.layers.{parts[1]}.{LAYER[parts[2]]}.weight"] = tensor.contiguous()
@@ -75,7 +79,7 @@ def weights_of(file: GgufFile, config: dict[str, object]) -> dict[str, torch.Ten
 
 
 def save_tokenizer(path: Path, folder: Path) -> None:
-    """The tokenizer of the GGUF file as transformers reads it."""
+    """The tokenizer of the GGUF file, as transformers reads it."""
     from transformers import AutoTokenizer
 
     AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).save_pretrained(folder)

@@ -1,9 +1,9 @@
 #!/bin/sh
-# One step of a set-up, reported in one line:   sh scripts/step.sh LOG "what it does" command argument...
+# Runs one step of a set-up, and reports it in one line:   sh scripts/step.sh LOG "what it does" command argument...
 #
-# In: the command; STEP_PAUSE, what pauses between two reports (default: sleep 10). Out, on standard error: what it does; at
-# each report how many files are compiled, as Ninja counts them, or else a dot; and how long it took. What the command itself
-# says goes to LOG, and is shown where it fails. Exit code: the command's.
+# In: the command; STEP_PAUSE, a command that pauses between two reports (default: sleep 10). Out, on standard error: what the
+# step does; at each report, the number of files that Ninja has compiled, or a dot; and the time that it took. The output of
+# the command goes to LOG, and is shown if the command fails. Exit code: the command's.
 
 set -u
 log=$1 what=$2
@@ -16,7 +16,7 @@ report() {
     last=$files
 }
 last=''
-# The pause holds none of our outputs, so nobody waits for it when the reports are no longer wanted.
+# The pause has none of our outputs open, so nothing waits for it after the last report.
 while ${STEP_PAUSE:-sleep 10} 3>&- && kill -0 $$; do report >&3; done 3>&2 >/dev/null 2>&1 &
 reports=$!
 "$@" >"$log" 2>&1 </dev/null

@@ -1,8 +1,7 @@
-"""Writes the stored grammars beside `grammars/*.lark`; see `guided/frontends/library.py`.
+"""Writes the stored grammars next to `grammars/*.lark`; see `guided/frontends/library.py`.
 
-Run it after a change of a grammar, of the front end for Lark, or of guided's version, as
-`python scripts/store_grammars.py`.
-`tests/test_library.py` fails until then.
+Run `python scripts/store_grammars.py` after you change a grammar, the Lark front end, or guided's version. Until then,
+`tests/test_library.py` fails.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Writes the stubs of the native modules, _*.pyi, from the signatures and docstrings in the built modules.
+"""Writes the stubs of the native modules, _*.pyi, from the signatures and docstrings of the built modules.
 
     python scripts/stubs.py [--check]
 
-In: the modules as they are built. Out: the files; with --check nothing is written, and the exit code is 1 if a file
-differs from what would be written.
+In: the built modules. Out: the files. With --check, nothing is written, and the exit code is 1 if a file is out of
+date.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """A second judge of JSON values: ajv, on node.
 
-In: a schema, the draft that it is written in, and JSON texts. Out: a verdict for each. ajv compares numbers as doubles
-and reads the last of two members with one name, so texts should hold plain numbers and no member twice. It is not part
-of the project: `npm install ajv ajv-draft-04` in `~/.cache/guided/ajv`, or in the folder that GUIDED_AJV names.
+In: a schema, its draft, and JSON texts. Out: a verdict for each text. ajv compares numbers as doubles, and of two
+members with the same name it reads only the last. So texts should have ordinary numbers and unique names. It is not
+part of the project: `npm install ajv ajv-draft-04` in `~/.cache/guided/ajv`, or in the folder that GUIDED_AJV names.
 """
 
 from __future__ import annotations

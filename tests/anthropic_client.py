@@ -1,6 +1,6 @@
-"""Judges a server by Anthropic's client: its types of messages, events and errors, and how it puts a stream together.
+"""Judges a server with Anthropic's client: its types of messages, events and errors, and how it assembles a stream.
 
-Run by test_clients.py in the environment that has the client. GUIDED_URL is the address of the server.
+test_clients.py runs it in the environment with the client. GUIDED_URL is the address of the server.
 """
 
 from __future__ import annotations

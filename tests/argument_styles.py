@@ -1,7 +1,7 @@
-"""The XML styles a second time, by hand: arguments written in each, and texts cut into their elements.
+"""The XML styles, implemented a second time: writes arguments in each style, and splits texts into their elements.
 
-What is written is what the chat templates of the models write; what is read knows no schema. Where a style does not say
-whether a value is a string, its text is all that is known.
+The writer produces what the chat templates of the models write. The reader knows no schema. If a style does not say
+whether a value is a string, only its text is known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Languages by brute force, as sets of outputs; and encodings that are small enough for it.
 
-`language(grammar, letters, n)` is every output of at most n bytes that is written in `letters`, straight from the
-docstrings of the IR: a union is a union of sets, `Not` is a difference, recursion is repeated until nothing is added.
-An output is a tuple of bytes; a control token stands in it as `~id`, counted as 1.
+`language(grammar, letters, n)` is the set of all outputs of at most n bytes from `letters`, computed directly from the
+docstrings of the IR: a union is a union of sets, `Not` is a difference, and recursion is repeated until nothing is
+added. An output is a tuple of bytes. A control token is `~id`, and counts as 1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def _one(byte: str, value: int = 0) -> tuple[Span, ...]:
     return (Span(ord(byte), ord(byte), value, 1),)
 
 
-# Every character as in UTF-8; a and b also as !a and !b; é also as !cb. `!a` may thus be one character or two.
+# Every character as in UTF-8. In addition, a and b may be written !a and !b, and é may be written !cb. So `!a` may be
+# one character or two.
 TOY = Encoding(
     "toy",
     (
@@ -49,7 +50,7 @@ TOY = Encoding(
         Form(((0xE8, 0xE9),), (_one("!"), _one("c", 0xE8), (Span(0x61, 0x62, 0, 1),))),
     ),
 )
-# Letters as two digits in different case: A is 41, é is E9 or e9. Nothing else can be written.
+# Letters are two hexadecimal digits, in either case: A is 41, é is E9 or e9. Nothing else can be written.
 HEX = Encoding(
     "hex",
     (
@@ -105,7 +106,7 @@ def _powers(base: set, low: int, high: int | None, one: set, times) -> set:
         if high is not None and count >= high:
             return total
         after, count = times(power, base), count + 1
-        if after == power:  # and so are all further powers
+        if after == power:  # and so are all higher powers
             return total | power
         power = after
 

@@ -1,10 +1,10 @@
-"""pycparser as a judge of C, and where it takes more than `grammars/c.lark`.
+"""pycparser as a judge of C, and where it accepts more than `grammars/c.lark`.
 
-pycparser reads what a preprocessor writes. `preprocessed` does for the grammar's lines what a preprocessor would, and
-declares the names that the grammar knows as types.
+pycparser reads the output of a preprocessor. `preprocessed` does what a preprocessor would do, and declares the names
+that the grammar knows as types.
 
-pycparser takes what C99 forbids, and a few things that the grammar leaves out. `RELAXED` lists them, as what would have
-to be different in the grammar: then a text that pycparser alone takes is one of the relaxed grammar.
+pycparser accepts some texts that C99 forbids, and a few constructs that the grammar leaves out. `RELAXED` lists them as
+changes of the grammar. If only pycparser accepts a text, a relaxed grammar must generate it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANY_TYPE = r"""(qualifier | storage | "typedef" | "inline" | "auto" | "register"
     | "short" | "long" | "int" | "char" | "float" | "double" | "void" | "_Bool" | "_Complex"
     | record | enumeration | standard | TYPE)+"""
 
-# What pycparser takes -> what that would be in the grammar: (what stands there, what would stand there), ...
+# A construct that only pycparser accepts -> changes of the grammar that would allow it: (old text, new text), ...
 RELAXED = {
     "types are any words in any order, storage classes among them": [
         ("type: qualifier* _specifier qualifier*", f"type: {ANY_TYPE}"),

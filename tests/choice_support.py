@@ -1,4 +1,4 @@
-"""Whether two choices are equally good: sums and thresholds may differ in their last bits."""
+"""Whether two choices of tokens are equally good: sums and thresholds may differ in their last bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from guided.errors import GuidedError
 from guided.sampling import sampler
-from guided.sampling.choice import Choice, Chosen
+from guided.sampling.choice import Choice, ChosenToken
 from guided.sampling.choosing import choose_row
 
 __all__ = ["close", "in_torch", "is_neighbour"]
@@ -19,7 +19,7 @@ def close(a: float | None, b: float | None) -> bool:
     return a == b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4, abs_tol=2e-3))
 
 
-def in_torch(logits: torch.Tensor, choice: Choice) -> Chosen | GuidedError:
+def in_torch(logits: torch.Tensor, choice: Choice) -> ChosenToken | GuidedError:
     try:
         return choose_row(logits, choice)
     except GuidedError as error:

@@ -1,8 +1,9 @@
-"""What every test starts from: fixed seeds, one thread, and a profile of hypothesis.
+"""The common set-up of all tests: fixed seeds, one thread, and a profile of hypothesis.
 
-By default each property draws the same examples every time, on any machine. `GUIDED_EXAMPLES=n` draws n fresh ones for
-each property that names no number of its own (`make test-all` does so, and shows the seed); what fails then is printed
-as `@reproduce_failure(...)`, kept in `.hypothesis`, and tried first the next time. As `@example(...)` it is a case.
+By default, each property draws the same examples every time, on every machine. `GUIDED_EXAMPLES=n` draws n new examples
+for each property without its own number (`make test-all` does so, and shows the seed). A failing example is printed as
+`@reproduce_failure(...)`, kept in `.hypothesis`, and tried first the next time. Written as `@example(...)`, it becomes
+a permanent case.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels run on the CPU
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch is imported: the workers share the cores
+os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported, so that its kernels run on the CPU
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch is imported, since the workers share the cores
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 settings.register_profile(
@@ -56,7 +57,9 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After each module, exclude what lives from garbage collections: with millions of objects, each takes seconds."""
+    """After each module, exclude all living objects from garbage collections. With millions of objects, each collection
+    takes seconds.
+    """
     if nextitem is not None and nextitem.path != item.path:
         gc.collect()
         gc.freeze()

@@ -1,7 +1,7 @@
 """Shared by the tests of the core's threads, memory and robustness: a vocabulary, specifications, random journeys.
 
-A journey is a fixed random sequence of calls on one matcher. Its record holds every answer, so two journeys of one seed
-under one specification must have equal records, however many threads, forks and rebuilt workspaces there were.
+A journey is a fixed random sequence of calls on one matcher. Its record holds every answer. So two journeys with the
+same seed and specification must have equal records, for any number of threads, forks and rebuilt workspaces.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ PIECES = (
 
 
 class ReadingCompiler(GrammarCompiler):
-    """Keeps the rules of the last compilation, which a compiled grammar does not keep."""
+    """Keeps the rules of the last compilation, since a compiled grammar does not."""
 
     rules: Grammar
 
     def _to_native(self, grammar: Grammar):
-        self.rules = replace(grammar, rules=dict(grammar.rules))  # a compiler empties its own
+        self.rules = replace(grammar, rules=dict(grammar.rules))  # a compiler clears its own list
         return super()._to_native(grammar)
 
 

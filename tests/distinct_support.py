@@ -1,7 +1,7 @@
-"""Grammars with `Distinct` and `Entry` drawn at random, and walks of the native core beside the readable twin.
+"""Random grammars with `Distinct` and `Entry`, and walks of the native core compared with the readable twin.
 
-In *roomy* grammars every value that has to be written comes from an infinite set, so that an unseen one always exists;
-the others may run out of values between two entries.
+In *roomy* grammars, every required value comes from an infinite set, so an unused value always exists. Other grammars
+may run out of values between two entries.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def walk(grammar: Grammar, drawn: tuple[bytes | None, ...], seed: int, steps: in
         record.append(answers(matcher))
         if not expected:
             break
-        # Tokens in which entries end are worth more than others.
+        # Tokens in which entries end are especially useful.
         token = rng.choice([*sorted(expected), *(id for id in sorted(expected) if len(drawn[id] or b"") > 1)])
         path.append(drawn[token])
         fork = matcher.fork()
@@ -287,7 +287,7 @@ def walk(grammar: Grammar, drawn: tuple[bytes | None, ...], seed: int, steps: in
         after = twin.accept_token(state, token)
         assert after is not None
         state = after
-    while record:  # the last one was not stepped past
+    while record:  # the matcher has not stepped past the last one
         last = record.pop()
         if matcher.steps > last[3]:
             matcher.rollback(matcher.steps - last[3])

@@ -1,11 +1,11 @@
-"""The code blocks of a document: what they are, and how they are run as a reader would run them.
+"""The code blocks of a document, and how they are run as a reader would run them.
 
-In: a Markdown file. Out: its blocks; and, when they are run, why a block did not do what the document says.
+In: a Markdown file. Out: its blocks and, after running them, why a block did not do what the document says.
 
-The blocks of a page are run in their order, in an empty folder, as one session: names that Python code defines stay, a
-block with a `title` is written to the file of that name. `guided ...` in a shell block is this tree's command line.
-A block of `text` right behind another one is its output; `...` in it stands for any text. A comment before a block says
-what a reader cannot see:
+The blocks of a page run in order, in an empty folder, as one session. Names that Python code defines remain. A block
+with a `title` is written to a file of that name. `guided ...` in a shell block is the command line of this source tree.
+A `text` block directly after another block is its output; `...` in it matches any text. A comment before a block tells
+the tests what a reader cannot see:
 
     <!-- snippet: needs model -->                       the weights of SmolLM2, or a module, such as `needs pydantic`
     <!-- snippet: exit 1 -->                            the exit code of the last command
@@ -41,14 +41,14 @@ class Block:
     """A code block of a page.
 
     Attributes:
-        page: the file, relative to the repository. line: of its first line of code.
+        page: the file, relative to the repository. line: its first line of code.
         language: "python", "sh", "json", "text", ... or empty.
         code: the text, without the indentation of the block.
-        title: the file that it is, if it has one.
-        needs: modules, or "model".
+        title: the name of the file that it becomes, if it has one.
+        needs: required modules, or "model".
         exit: the exit code of shell commands.
-        not_run: why it is not run; empty: it is.
-        output: what it prints; None: the page does not show it.
+        not_run: why it is not run; empty: it is run.
+        output: its output; None: the page does not show it.
     """
 
     page: str
@@ -109,7 +109,7 @@ def missing(needs: str) -> str:
     return "" if importlib.util.find_spec(needs) else f"{needs} is not installed"
 
 
-# One process for a page, so that the names of one block are those of the next. It prints a JSON line for each block.
+# One process runs all blocks of a page, so that names persist. It prints a JSON line for each block.
 _SESSION = """
 import contextlib, io, json, subprocess, sys, traceback
 names = {"__name__": "__main__"}

@@ -107,7 +107,7 @@ def regular_nodes(alphabet: str, names: tuple[str, ...] = (), max_leaves: int = 
             st.builds(lambda item, at: Length(item, *at), items, bounds),
         )
 
-    # Large counts inside counts are beyond the reference: they stand alone.
+    # The reference cannot handle large counts inside counts, so they are not nested.
     many = (Repeat(Text(alphabet[-1]), 0, 1000), Length(Not(Text(alphabet[0])), 1, 1000), Not(Repeat(ANY_CHAR, 2, 500)))
     return seldom(st.recursive(base, extend, max_leaves=max_leaves), st.sampled_from(many))
 

@@ -1,4 +1,4 @@
-"""The number of examples for slow properties: few in `make test`, as many as others in `make test-all`."""
+"""The number of examples for slow properties: few in `make test`, the usual number in `make test-all`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A matcher each of whose calls fails on purpose, again and again, before it is made.
+"""A matcher whose calls each fail repeatedly before they succeed.
 
-`FailingMatcher` has the methods of `GrammarMatcher` that `tests.core_support.journey` calls. Before a call succeeds, a
-failure is armed in the core (`guided/automaton/native/base/faults.hpp`) at one point after another: at an allocation or
-at a check of a limit. A call that fails must leave its matcher as it was, and whatever is asked afterwards must be
-answered as if nothing had happened. Only builds with GUIDED_FAULTS have this.
+`FailingMatcher` has the methods of `GrammarMatcher` that `tests.core_support.journey` calls. Before a call succeeds,
+the core (`guided/automaton/native/base/faults.hpp`) injects a failure at one point after another: at an allocation, or
+at a check of a limit. A failed call must leave its matcher unchanged, and later calls must return the same answers as
+without failures. This requires a build with GUIDED_FAULTS.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ has no failures."""
 
 
 class Failures:
-    """Sweeps over the points of each call: every point at first, then ever fewer, drawn at random, up to the last one.
+    """Sweeps over the failure points of each call: first all points, then fewer and fewer, drawn at random, up to the
+    last one.
 
-    Attributes:
-        injected: how many failures there were, by the name of their error; "none": a call that answered nevertheless.
+        Attributes:
+            injected: the number of failures, by the name of their error. "none": the call succeeded nevertheless.
     """
 
     def __init__(self, seed: int, dense: int = 16) -> None:

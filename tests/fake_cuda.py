@@ -1,8 +1,8 @@
-"""CUDA without a device: tensors that have a shape and a device and no memory, and a count of what is done with them.
+"""CUDA without a device: tensors that have a shape and a device but no memory, and counters of their operations.
 
-`with fake_cuda() as counter:` makes tensors on `CUDA` fake ones (torch's `FakeTensorMode`). Their numbers cannot be
-read, and Triton's kernels are noted instead of launched. Steps run inside `with counter:`, which counts every operation
-of torch, and refuses those for which the CPU waits: reading numbers, copies from or to memory that is not pinned,
+`with fake_cuda() as counter:` makes tensors on `CUDA` fake (torch's `FakeTensorMode`). Their numbers cannot be read,
+and Triton kernels are recorded instead of launched. Steps run inside `with counter:`, which counts every torch
+operation. It refuses operations for which the CPU waits: reading numbers, copies from or to memory that is not pinned,
 operands on the CPU, boolean indices. Only `Fetch.wait` may wait, and is counted.
 """
 
@@ -57,10 +57,10 @@ class StepCounter(TorchDispatchMode):
     """Counts operations; see the module.
 
     Attributes:
-        operations: of torch and of Triton, by name; views and allocations are among them.
+        operations: operations of torch and Triton by name, including views and allocations.
         sent: copies to the device.
-        fetched: copies to the host, which nothing has waited for.
-        waits: how often the CPU has waited for the device.
+        fetched: copies to the host for which nothing has waited.
+        waits: how often the CPU waited for the device.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class StepCounter(TorchDispatchMode):
         if name in ("_to_copy", "copy_") and set(_route(name, args, kwargs)) == {"cpu", "cuda"}:
             return self._copied(func, name, args, kwargs)
         if devices == {"cpu"} and not any(isinstance(x, FakeTensor) for x in tensors):
-            with unset_fake_temporarily():  # of the host, with its numbers
+            with unset_fake_temporarily():  # a tensor of the host, with its numbers
                 return func(*args, **kwargs)
         out = func(*args, **kwargs)
         if any(isinstance(x, Tensor) and x.device.type == "cuda" for x in tree_leaves(out)):
@@ -178,7 +178,7 @@ class _Stream:
 
 @contextmanager
 def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
-    """Make tensors on `CUDA` fake; `triton`: the kernels of Triton are there."""
+    """Make tensors on `CUDA` fake. `triton`: whether Triton's kernels are available."""
     counter, have_kernels = StepCounter(), triton
     with ExitStack() as stack:
 
@@ -192,7 +192,7 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
         patch("torch.cuda.get_device_capability", lambda device=None: (9, 0))
         patch("guided.attention.segments.has_flash_attn", lambda device: False)
         patch("guided.attention.segments.has_varlen_attn", lambda: True)
-        if torch.__version__ < "2.13":  # whose function does not read blocks
+        if torch.__version__ < "2.13":  # this version's function cannot read blocks
             patch("guided.attention.varlen._varlen_attn", lambda: lambda q, *args, **options: torch.zeros_like(q))
         if have_kernels:
             for module, names in _KERNELS.items():
@@ -210,8 +210,8 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
 def _guarded_cuda() -> Iterator[None]:
     """Let a CPU build of torch index tensors on CUDA.
 
-    An index first makes the tensor's device the current one. torch looks up in a table of its library how; a build for
-    CPUs has no entry for CUDA. It gets the entry of the device `meta`, which does nothing.
+    An index operation first makes the tensor's device current. torch finds the code for this in a table, in which a
+    CPU build has no entry for CUDA. This adds the entry of the device `meta`, which does nothing.
     """
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
     table = (ctypes.c_void_p * (_META + 1)).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")

@@ -1,5 +1,6 @@
-"""What stands in for CUDA on a CPU: flash-attn's functions and torch's `varlen_attn` in plain torch, and graphs that
-record and replay."""
+"""Replacements for CUDA on a CPU: flash-attn's functions and torch's `varlen_attn` in plain torch, and graphs that
+record and replay.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-READS_BACK = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "unique")  # the CPU waits for the device
+READS_BACK = (
+    "_local_scalar_dense",
+    "nonzero",
+    "equal",
+    "masked_select",
+    "unique",
+)  # operations for which the CPU waits
 
 
 def flash_attn_with_kvcache(

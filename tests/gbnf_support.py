@@ -37,7 +37,7 @@ class Drawn:
         return {name: self.bounded() if self.tokens and self.random.random() < 0.15 else self.tree(3) for name in names}
 
     def bounded(self) -> Tree:
-        """A rule with an option: it has to be regular."""
+        """A rule with an option, which must be regular."""
         plain = Drawn(self.random, self.letters)
         plain.names = []
         return ("bounded", plain.tree(2), self.random.randint(0, 3))

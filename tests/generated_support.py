@@ -49,10 +49,10 @@ def answered(text: str, compile: Callable[[str], CompiledGrammar]) -> CompiledGr
         return error
     except (SpecError, UnsupportedError) as error:
         start, end = error.span
-        if error.pointer.startswith("/") and text.startswith("{"):  # what is wrong with a text in it has a place there
+        if error.pointer.startswith("/") and text.startswith("{"):  # an error in the text has a location in it
             value = at_pointer(json.loads(text), error.pointer)
             assert error.text in (text, value), (error.pointer, str(error))
-        if line := re.search(r"\(line (\d+)\)$", error.pointer):  # of the rule that the core refuses
+        if line := re.search(r"\(line (\d+)\)$", error.pointer):  # or in the rule that the core refuses
             assert 1 <= int(line[1]) <= text.count("\n") + 1 and isinstance(error, UnsupportedError)
         else:
             assert error.text and 0 <= start <= end <= len(error.text), (error.span, str(error))
@@ -79,9 +79,9 @@ def takes(grammar: CompiledGrammar, text: str) -> bool:
 
 
 def walked(grammar: CompiledGrammar, rng: random.Random, more: int) -> str:
-    """What a walk through the masks writes within its budget, which is `more` tokens than are needed.
+    """The text of a walk through the masks within a budget of `more` tokens beyond the minimum.
 
-    It takes tokens of ASCII where it can: rules about tokens may allow bytes that are no whole character.
+    It prefers ASCII tokens, because rules about tokens may allow bytes that do not form complete characters.
     """
     matcher, bitmask, out = GrammarMatcher(grammar), allocate_token_bitmask(1, COMPILER.vocabulary.size), b""
     for left in range(matcher.min_tokens_to_finish() + more, 0, -1):

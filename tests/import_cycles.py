@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def import_cycles(package: Path, *, types: bool) -> list[set[str]]:
-    """The strongly connected components of the modules in a package, by Tarjan's algorithm, those of one left out.
+    """The strongly connected components of the modules in a package that have several modules, by Tarjan's algorithm.
 
-    `types`: imports that only type checkers see count too.
+    `types`: also count imports that only type checkers see.
     """
     files = {_name(path, package.parent): path for path in package.rglob("*.py")}
     imports = {name: set(_imported(path, name, files, types)) - {name} for name, path in files.items()}
@@ -52,7 +52,9 @@ def _imported(path: Path, module: str, files: dict[str, Path], types: bool) -> I
             base = ".".join([*parts, *([node.module] if node.module else [])])
             for name in node.names:
                 module = f"{base}.{name.name}" if f"{base}.{name.name}" in files else base
-                if module in files and not name.name.startswith("_"):  # a package's native module is no file
+                if module in files and not name.name.startswith(
+                    "_"
+                ):  # the package's native modules have no Python file
                     yield module
         elif isinstance(node, ast.Import):
             yield from (name.name for name in node.names if name.name in files)

@@ -1,9 +1,9 @@
-"""An independent judge of JSON texts: the jsonschema library, with numbers, sets and patterns made exact.
+"""An independent judge of JSON texts: the jsonschema library, with exact numbers, sets and patterns.
 
 In: a schema and a text. Out: whether the text is JSON, names no member twice, and satisfies the schema (`format` is not
-looked at). The library compares floats, finds equal items by sorting, and searches patterns in Python's dialect; here
-numbers are decimals of any size, items are compared one by one, and patterns are rewritten from ECMA's dialect to
-Python's. What strings hold is asserted in draft 7. Raises `NoJudge` where that cannot be done.
+checked). The library compares floats, finds equal items by sorting, and searches patterns in Python's dialect. Here,
+numbers are decimals of any size, items are compared one by one, and patterns are translated from ECMA's dialect to
+Python's. The contents of strings are asserted in draft 7. Raises `NoJudge` if this is not possible.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from jsonschema_specifications import REGISTRY
 
 __all__ = ["Judge", "NoJudge", "exact", "python_pattern"]
 
-_DIGITS = 15  # of an exponent: more would be too large for a decimal, and none is as close to any bound
+_DIGITS = 15  # largest exponent: larger ones do not fit into a decimal, and are beyond every bound
 _NUMBER = re.compile(r"([^eE]*)(?:[eE]([+-]?)0*([0-9]*))?")
 _DEPTH = (
-    8_000  # the library recurses over the value, some ten frames for each level; more would overflow a stack of 8 MB
+    8_000  # the library recurses over the value, about ten frames a level; deeper values would overflow a stack of 8 MB
 )
 
 
@@ -45,8 +45,8 @@ class Judge:
         kind = validators.validator_for(exactly, default=jsonschema.Draft202012Validator)
         rewritten = _with_python_patterns(exactly)
         if isinstance(rewritten, dict):
-            rewritten.pop("$schema", None)  # at a reference to the root it would choose the library's own kind again
-        # With a registry of its own the library never asks the network.
+            rewritten.pop("$schema", None)  # otherwise, the library would use its own class for a reference to the root
+        # With its own registry, the library never uses the network.
         self._validator = _exact_kind(kind)(rewritten, registry=REGISTRY)
 
     def __call__(self, text: str | bytes) -> bool:
@@ -174,7 +174,7 @@ def _content_media_type(validator: Any, name: Any, value: Any, schema: Any) -> I
     if name != "application/json" or not validator.is_type(value, "string"):
         return
     data = value.encode("utf-8", "surrogatepass") if schema.get("contentEncoding") is None else _decoded(value)
-    try:  # as RFC 8259 has it, in UTF-8: of bytes the library would guess the encoding
+    try:  # UTF-8, as RFC 8259 requires; the library would guess the encoding of bytes
         text = (data or b"").decode("utf-8", "strict" if schema.get("contentEncoding") else "surrogatepass")
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_number)
     except ValueError:

@@ -1,8 +1,7 @@
-"""The twin of `guided/frontends/lark/native/lalr.cpp`: LALR(1) lookaheads by DeRemer and Pennello, as plainly as Python
-can.
+"""The twin of `guided/frontends/lark/native/lalr.cpp`: LALR(1) lookaheads by DeRemer and Pennello, in simple Python.
 
-Sets of terminals are integers with one bit for each. Sets that include each other are found by going round until
-nothing changes.
+Sets of terminals are integers with one bit for each terminal. Sets that include each other are computed by repeated
+passes until nothing changes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Lr0:
         self.to: list[dict[str, int]] = []
         numbers = {self.kernels[0]: 0}
         called = {name: self._called(name) for name in rules}
-        for kernel in self.kernels:  # grows while it is read
+        for kernel in self.kernels:  # the list grows during the loop
             self.closures.append(list(self._closure(kernel, called)))
             after: dict[str, list[Item]] = {}
             for place in self.closures[-1]:

@@ -1,6 +1,7 @@
-r"""Written-out samples of the extensions of Lark's notation: name -> grammar, texts that it has, texts that it lacks.
+r"""Samples of the extensions of Lark's notation: name -> grammar, texts that it generates, texts that it does not.
 
-After the documentation of llguidance (docs/syntax.md, docs/parametric.md) and of xgrammar (docs on Lark grammars).
+They follow the documentation of llguidance (docs/syntax.md, docs/parametric.md) and of xgrammar (docs on Lark
+grammars).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Public formats, each from its own specification, as grammars for Lark, with texts that it parses and others.
+"""Public formats as grammars for Lark, with texts that Lark parses and texts that it refuses.
 
-Each is a subset, written for these tests; the comment names the document that describes the whole.
+Each is a subset, written for these tests. A comment names the complete specification.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What Lark's LALR parser with its contextual lexer parses, as a judge of grammars with a lexer.
+"""Lark's LALR parser with its contextual lexer, as a judge of grammars with a lexer.
 
-Two refinements make its answers those of the grammar, and not of its tables:
- - Lark resolves shift/reduce conflicts in silence. `lalr` gives no parser for a grammar that has one.
+Two refinements make it decide by the grammar instead of its tables:
+ - Lark silently resolves shift/reduce conflicts. `lalr` returns no parser for a grammar with a conflict.
  - An LALR(1) table may list a terminal that cannot follow, because states were merged. Lark's contextual lexer tries
-   such a terminal, too, and then fails. `parses_in_exact_contexts` is the same lexer and the same parser, but asks the
-   parser which terminals it can really shift.
+   such a terminal, too, and then fails. `parses_in_exact_contexts` uses the same lexer and the same parser, but asks
+   the parser which terminals it can really shift.
 
-`Sequences` needs no parser: it writes out which sequences of terminals rules generate, for those that LALR refuses.
+`Sequences` needs no parser: it enumerates the sequences of terminals that rules generate, for rules that LALR refuses.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from lark.utils import TextSlice
 def load(text, **options):
     """Lark's parser for a grammar.
 
-    Where interegular is installed, Lark looks for terminals that collide, only to log them. For terminals with most
-    characters of Unicode that takes minutes, so it is left out.
+    If interegular is installed, Lark searches for terminals that collide, only to log them. For terminals with most
+    characters of Unicode this takes minutes, so it is disabled.
     """
     with patch("lark.lexer.has_interegular", False):
         return lark.Lark(text, **options)
@@ -52,9 +52,9 @@ def parses(parser, text):
 
 
 def reasons_of(grammar, relaxed):
-    """A function that says why another judge alone takes a text: None if that is not known.
+    """A function that says why only another judge accepts a text, or None if the reason is unknown.
 
-    `relaxed`: a reason -> what is written instead in the grammar, so that it takes what the judge takes.
+    `relaxed`: a reason -> replacements in the grammar that make it accept what the judge accepts.
     """
 
     @cache

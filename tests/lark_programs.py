@@ -1,4 +1,4 @@
-"""Programming languages as people write them for Lark, with texts that it parses and texts that it does not."""
+"""Programming languages as grammars for Lark, with texts that Lark parses and texts that it refuses."""
 
 from __future__ import annotations
 

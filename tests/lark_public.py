@@ -1,7 +1,7 @@
-"""Grammars of public languages, notations and formats: name -> text, texts that Lark parses, and that it does not.
+"""Grammars of public languages, notations and formats: name -> text, texts that Lark parses, texts that it refuses.
 
-Lark's own grammar of its notation comes from the package, but for two terminals with lookaheads, which are refused.
-The others are written out.
+Lark's grammar of its own notation comes from the package, except for two terminals with lookaheads, which are refused.
+The others are written here.
 """
 
 from __future__ import annotations

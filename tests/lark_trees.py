@@ -130,7 +130,7 @@ class DrawnLark:
                 return self.random.choice([f"<[{id}]>", {257: "<think>", 258: "</think>"}[id]])
             case ("others", ids):
                 return f"<[^{','.join(map(str, ids))}]>" if ids else "<[*]>"
-            case ("repeat", item, low, high) if item[0] == "repeat":  # of which Lark takes one at a time
+            case ("repeat", item, low, high) if item[0] == "repeat":  # Lark allows one at a time
                 return f"({self.item(item)}){self.times(low, high)}"
             case ("repeat", item, 0, 1) if self.random.random() < 0.5:
                 return f"[{self.body(item)}]"

@@ -9,7 +9,7 @@ from guided.levels import build_char_classes
 CHARACTERS = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 STOI = {char: token for token, char in enumerate(CHARACTERS)}
 CLASSES = build_char_classes(STOI)
-END = 65  # the model's end token, which its training never showed
+END = 65  # the model's end token, which does not occur in training
 
 
 def ids(text: str) -> torch.Tensor:

@@ -1,5 +1,6 @@
-"""Servers for tests: an application that is asked without a network, and one that listens at a socket, on a thread of
-this process, so that a test can look into its engine."""
+"""Servers for tests: an application that is called without a network, and a server on a socket. Both run on a thread of
+this process, so a test can inspect their engine.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from guided.server.server import Server
 from guided.server.settings import Settings
 from tests.server_support import small_engine
 
-PATIENCE = 60.0  # seconds, on a machine that does other things
+PATIENCE = 60.0  # seconds, on a busy machine
 
 
 @asynccontextmanager
@@ -70,7 +71,7 @@ def listening_at(engine=None, *, uvicorn_options=None, **settings) -> Iterator[L
         await http.serve(sockets)
 
     with socket.create_server(("127.0.0.1", 0), backlog=200) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)  # a reader that stops is felt soon
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)  # so that a slow reader has an effect soon
         thread = threading.Thread(target=lambda: asyncio.run(serve([listener])), daemon=True)
         thread.start()
         try:

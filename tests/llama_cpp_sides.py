@@ -1,11 +1,11 @@
-"""The two sides of `test_integration_llama_cpp_model.py`: guided's engine and llama.cpp, each greedy, on one GGUF file.
+"""The two sides of `test_integration_llama_cpp_model.py`: guided's engine and llama.cpp, both greedy, on one GGUF file.
 
     python -m tests.llama_cpp_sides engine MODEL.gguf OUT.json
     python -m tests.llama_cpp_sides llama_cpp MODEL.gguf OUT.json
 
-Each is a process of its own: both bring an OpenMP runtime, and one process does not bear two. `as_float32` writes a
-file whose weights are what the quantised ones stand for, so that both sides compute with the same numbers. The engine
-does here without what a logits processor cannot do: it writes no forced text in the tokenizer's spelling, and does not
+Each side runs in its own process, since each has its own OpenMP runtime, and one process cannot have both. `as_float32`
+writes a file with dequantised weights, so both sides compute with the same numbers. Here, the engine works without
+features that a logits processor cannot have: it does not write forced text in the tokenizer's spelling, and does not
 lead outputs to their end before the budget cuts them.
 """
 

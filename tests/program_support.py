@@ -28,9 +28,9 @@ def vocabulary_of_words(words: Sequence[str], others: Iterable[str]) -> guided.V
 
 
 def mutated(rng: random.Random, text: str, parts: Sequence[str], words: Sequence[str], gap: str = " ") -> str:
-    """The text with one word or character left out, put in, doubled, replaced or swapped with another.
+    """The text with one word or character removed, inserted, doubled, replaced, or swapped with another.
 
-    `parts`: of which the text consists. `words`: that are put in. `gap`: around a word in place of another one.
+    `parts`: the words and gaps of the text. `words`: words to insert. `gap`: the text around an inserted word.
     """
     parts = list(parts)
     places = [at for at, word in enumerate(parts) if not word.isspace()]

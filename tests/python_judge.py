@@ -1,8 +1,8 @@
-"""`ast.parse` as a judge of Python, real programs, and what differs between the judge and `grammars/python.lark`.
+"""`ast.parse` as a judge of Python, real programs, and the differences between the judge and `grammars/python.lark`.
 
-`ast.parse` reads as Python's own parser does, without what is checked later: names that are declared twice, `return`
-outside of functions. `NARROWER` and `WIDER` list for which reasons it may take a text that the grammar refuses, and the
-other way round. A reason is a test of the text, as narrow as is easily said.
+`ast.parse` reads as Python's own parser does, without later checks, such as names that are declared twice, or `return`
+outside of functions. `NARROWER` and `WIDER` list the reasons for which only `ast.parse`, or only the grammar, may
+accept a text. A reason is a test of the text, as narrow as is simple to write.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ FOLDER = Path(sysconfig.get_paths()["stdlib"])
 
 F_STRING = re.compile(r"(?i)(?<![a-z0-9_])(?:f|fr|rf)(?:['\"].*|(?:'{3}|\"{3})[^\0]*)\{")
 
-# Why ast.parse takes a text that the grammar refuses -> whether the text has it
+# Why only ast.parse accepts a text -> whether the text has this property
 NARROWER = {
     "the last line has no end": re.compile(r"[^\n]\Z"),
     "a line begins with a tab, a form feed or a backslash": re.compile(r"(?m)^[ ]*[\t\f\\]"),
     "a field of an f-string": F_STRING,
     "a carriage return that ends no line": re.compile(r"\r(?!\n)"),
 }
-# Why the grammar takes a text that ast.parse refuses -> whether the text has it
+# Why only the grammar accepts a text -> whether the text has this property
 WIDER = {
     "a field of an f-string": F_STRING,
     "a name of a character that there is not": re.compile(r"\\N\{"),

@@ -1,7 +1,8 @@
-"""Random JSON Schemas of all drafts, and values near them: few names, few values, many ways to meet.
+"""Random JSON Schemas of all drafts, and values near them: few names and few values, combined in many ways.
 
-In: a `random.Random`. Out: a schema, or values. What is hard to get right together comes often: conjunctions,
-`uniqueItems` beside `contains`, counts, names in few classes, `unevaluated*`. Cost: small, the depth is bounded.
+In: a `random.Random`. Out: a schema, or values. Combinations that are difficult to implement are frequent:
+conjunctions, `uniqueItems` beside `contains`, counts, names in few classes, `unevaluated*`. Schemas are small, since
+the depth is bounded.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class _Drawer:
         if self.some(0.6):
             schema["properties"] = {n: self.schema(depth + 1) for n in rng.sample(NAMES, rng.randint(1, 3))}
         if self.some(0.35):
-            schema["required"] = rng.sample(NAMES[:-1], rng.randint(1, 2))  # ajv does not look for the empty name
+            schema["required"] = rng.sample(NAMES[:-1], rng.randint(1, 2))  # ajv ignores the empty name
         if self.some(0.35):
             schema["patternProperties"] = {p: self.schema(depth + 1) for p in rng.sample(PATTERNS, rng.randint(1, 2))}
         if self.some(0.4):

@@ -45,7 +45,7 @@ def matches(node: Node, text: str) -> bool:
                         if at <= out:
                             break
                         out |= at
-                    elif count > len(text) + 1:  # every further round is an empty one
+                    elif count > len(text) + 1:  # all further rounds are empty
                         return at
                     at = {end for middle in at for end in ends(item, middle)}
                     count += 1

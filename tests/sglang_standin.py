@@ -1,6 +1,6 @@
-"""What guided needs of SGLang 0.5.23, by its names and signatures, for where SGLang is not installed.
+"""The parts of SGLang 0.5.23 that guided uses, with the same names and signatures, if SGLang is not installed.
 
-`test_integration_sglang.py` compares the signatures with those of SGLang, where it is installed.
+If SGLang is installed, `test_integration_sglang.py` compares the signatures with those of SGLang.
 """
 
 from __future__ import annotations

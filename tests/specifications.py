@@ -1,7 +1,8 @@
-"""210 varied specifications, always the same ones: what the tests on the vocabularies of real models compile.
+"""210 varied specifications in a fixed order, which the tests on the vocabularies of real models compile.
 
-In: nothing. Out: `SPECIFICATIONS`, each with a name and `compile(compiler)`. Regular expressions of both dialects, JSON
-Schemas, choices, pattern tuples, grammars given as IR and as GBNF; none is empty, none needs more than a second to compile.
+Out: `SPECIFICATIONS`, each with a name and `compile(compiler)`. They cover regular expressions of both dialects, JSON
+Schemas, choices, pattern tuples, and grammars in IR and in GBNF. None is empty, and none takes more than a second to
+compile.
 """
 
 from __future__ import annotations

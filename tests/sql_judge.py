@@ -1,11 +1,11 @@
-"""SQLite as a judge of SQL, and where it takes more than `grammars/sql.lark`.
+"""SQLite as a judge of SQL, and where it accepts more than `grammars/sql.lark`.
 
-SQLite prepares a statement, or says what is wrong. It has some messages for what is not written as SQL, and very many
-for what is, and means nothing: `SELECT a FROM b` where there is no b. `verdict` tells them apart. A message that is in
-neither list is an error, so that none is taken for the wrong kind.
+SQLite prepares a statement or returns a message. Some messages are about syntax errors. Very many others are about
+valid syntax without a meaning, such as `SELECT a FROM b` if there is no b. `verdict` tells them apart. A message that
+is in neither list is an error, so none is misjudged.
 
-`RELAXED` lists what SQLite alone takes, as what would have to be different in the grammar: then a text that SQLite
-alone takes is one of the relaxed grammar.
+`RELAXED` lists constructs that only SQLite accepts, as changes of the grammar. If only SQLite accepts a text, a relaxed
+grammar must generate it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CREATE TABLE plays (title TEXT PRIMARY KEY, kind TEXT, year INTEGER);
 CREATE TABLE speeches (id INTEGER PRIMARY KEY, play TEXT REFERENCES plays, speaker TEXT, words TEXT);
 CREATE TABLE customers (customer_name, address);
 CREATE VIEW customer_address AS SELECT customer_name, address AS cust_addr FROM customers;
-"""  # the last two are there for the triggers of the samples
+"""  # the last two are for the triggers of the samples
 PIECES: Final = re.compile(r"""--[^\n]*|/\*.*?\*/|x?'(?:[^']|'')*'|"[^"]*"|`[^`]*`|\[[^]]*\]|[\w$.]+|\s+|->>|->|<="""
                            r"""|>=|<>|[!=]=|<<|>>|\|\||.""", re.DOTALL)  # fmt: skip
 
-# What SQLite takes -> what that would be in the grammar: (what stands there, what would stand there), ...
+# A construct that only SQLite accepts -> changes of the grammar that would allow it: (old text, new text), ...
 RELAXED: Final = {
     "words that are names in quotes alone": [
         ('unreserved: "ABORT"i', 'unreserved: "CAST"i | "CURRENT"i | "CURRENT_DATE"i | "CURRENT_TIME"i | "FILTER"i'
@@ -58,7 +58,7 @@ RELAXED: Final = {
     ],
 }  # fmt: skip
 
-# What is not written as SQL. Behind the first line are messages of rules that SQLite's parser has besides its grammar
+# Syntax errors. After the first line, messages of rules that SQLite's parser has in addition to its grammar
 SYNTAX: Final = (
     r'near ".*": syntax error', "incomplete input", r'unrecognized token: ".*',
     "You can only execute one statement at a time\\.", "the query contains a null character",
@@ -69,7 +69,7 @@ SYNTAX: Final = (
     "cannot use RETURNING in a trigger",
     "the (INDEXED BY|NOT INDEXED) clause is not allowed on UPDATE or DELETE statements within triggers",
 )  # fmt: skip
-# What is SQL, and means nothing
+# Valid syntax without a meaning
 SEMANTIC: Final = (
     # names
     "no such (table|column|function|index|window|module|collation sequence): .*", "no query solution",
@@ -79,14 +79,14 @@ SEMANTIC: Final = (
     "duplicate (WITH table|column) name: .*", "'.*' is not a function", "temporary .* (un)?qualified.*",
     "target object/alias may not appear in FROM clause: .*", "circular reference: .*",
     "(trigger|view) .* cannot reference .*",
-    # how many there are
+    # numbers of values and columns
     "wrong number of arguments to function .*", "sub-select returns .*", r"IN\(\.\.\.\) element has .*",
     "all VALUES must have the same number of terms", "SELECTs to the left and right of .*", "row value misused",
     r"\d+ columns assigned \d+ values", r"\d+ values for \d+ columns", "(table )?.* has .* columns? (but|for) .*",
     r"table .* has \d+ values for \d+ columns", "number of columns in foreign key .*", "foreign key on .*",
     "too many .*", "at most .* tables in a join", "DISTINCT aggregates must have exactly one argument",
     r"\d+(st|nd|rd|th) (ORDER|GROUP) BY term .*", r"expected \d+ columns for .*",
-    # what may stand where
+    # constructs in the wrong place
     "misuse of .*", ".* may not be used as a window function", ".* prohibited in .*", "cannot .*",
     "aggregate functions are not allowed in .*", "parameters are not allowed in views", ".* cannot use variables",
     "HAVING clause on a non-aggregate query", "a GROUP BY clause is required before HAVING", "FILTER .* may .*",
@@ -142,9 +142,10 @@ def _one_of(patterns: tuple[str, ...], said: str) -> bool:
 
 
 def is_read(text: str) -> bool:
-    """Whether SQLite reads a statement to its end: what is wrong with its meaning may stop it before.
+    """Whether SQLite reads a statement to its end. An error in its meaning may stop it earlier.
 
-    Nothing can be read behind the sign U+0001, so what is said of that sign is said after all else was read.
+    SQLite cannot read anything after the character U+0001, so it reports this character only after it has read all
+    before.
     """
     found = verdict(text)
     if found == "semantic":

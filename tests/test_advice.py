@@ -1,4 +1,6 @@
-"""The advice in errors is right: raising the named limit changes the outcome, and named options and extras exist."""
+"""The advice in errors is right: raising the named limit changes the outcome, and the named options and extras
+exist.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ RING = {
     },
 }  # fmt: skip
 
-# (what is compiled, the limit that is in the way, too little of it)
+# (specification, the limit that is exceeded, a value that is too small)
 RAISED: list[tuple[Callable[[guided.GrammarCompiler], Any], str, float]] = [
     (_regex("a" * 50), "spec_length", 10),
     (_schema('{"type": "string"}'), "spec_length", 10),
@@ -128,7 +130,7 @@ def _deep_node(depth: int) -> Any:
 
 
 BEYOND = Limits(2**33, 2**33, 2**33, 2**33, 2**33, 600.0, 2**40)
-# What no limit helps against -> a part of what is advised instead.
+# Specifications for which no limit helps -> a part of the advice.
 FIXED: dict[str, tuple[Callable[[guided.GrammarCompiler], Any], str]] = {
     "nodes, deep": (_grammar(_deep_node(2_001)), "move a part into another rule"),
     "a count": (_grammar(Repeat(Text("a"), 2**30, None)), "repeat a longer part less often"),
@@ -145,7 +147,8 @@ def test_errors_of_fixed_bounds_have_advice(name: str) -> None:
     assert "raise guided.Limits" not in str(caught.value)
 
 
-# (what is refused whatever the limits, a part of the reason, of the hint, what compiles as the hint says)
+# (specification that is refused with any limits, a part of the reason, a part of the hint, a specification that follows
+# the hint)
 INSTEAD = [
     (
         {"type": "integer", "multipleOf": 1234567},
@@ -187,7 +190,7 @@ def test_the_report_advises_the_same() -> None:
     assert row.hint == "raise guided.Limits(nodes=...) to allow it"
 
 
-# --- what hints name
+# --- names in hints
 
 
 def _texts() -> list[tuple[str, str]]:

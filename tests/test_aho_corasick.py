@@ -44,7 +44,7 @@ def ends_first(text: str, at: int, ends: list[str], never: list[str]) -> bool:
             break
     else:
         return False
-    start = stop - len(first)  # what may follow is a longer end from here, in which nothing else is complete
+    start = stop - len(first)  # another longer end may follow from here, before which no word is complete
     for later in range(stop, len(text) + 1):
         within = text[start:later]
         if later > stop and any(within.endswith(string) for string in never):

@@ -65,12 +65,12 @@ def read_by_agent(split: Callable[[], AnswerSplitter], said: Sequence[StreamEven
                     calls[id][1] += more
     assert (reader.text, reader.reasoning) == (text, reasoning)
     for call in reader.calls:
-        assert calls[call.id] == [call.name, call.text or calls[call.id][1]]  # a call that was cut off has no text
+        assert calls[call.id] == [call.name, call.text or calls[call.id][1]]  # a call that is cut off has no text
     return reasoning, text, [(name, arguments) for name, arguments in calls.values()]
 
 
 def read_by_server(split: Callable[[], AnswerSplitter], said: Sequence[StreamEvent], vocabulary: Vocabulary) -> Parts:
-    reading = deltas.Reading(deltas.ReadingOptions(new_splitter=split))
+    reading = deltas.SampleReader(deltas.ReadingOptions(new_splitter=split))
     text, reasoning, calls = "", "", list[list[str]]()
     for event in said:
         for delta in reading.read(event):

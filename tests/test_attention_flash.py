@@ -57,7 +57,7 @@ def test_outputs_are_those_of_the_cpu(
             assert isinstance(attend, PagedAttention)
             expected = StepAttention(theirs, counts)
             for layer in range(shape.layers):
-                turned = torch.randn(sum(counts), HEADS + 2 * kv_heads, 8, generator=make)  # as models have it: strided
+                turned = torch.randn(sum(counts), HEADS + 2 * kv_heads, 8, generator=make)  # strided, as in models
                 q, k, v = turned.split([HEADS, kv_heads, kv_heads], 1)
                 kind = AttentionKind(
                     rng.choice([None, 1, 5]), rng.choice([None, 1.5]) if caps else None, rng.choice([None, 0.7])
@@ -87,7 +87,9 @@ def test_which_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     use_flash(monkeypatch)
     monkeypatch.setattr(flash, "_flash_attn", lambda: SimpleNamespace(**{name: noting(name) for name in names}))
     model = MODELS["llama"]
-    runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run)  # each call is seen
+    runner = ModelRunner(
+        model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run
+    )  # each call is recorded
     one, two = runner.cache.open([0]), runner.cache.open([0])
     monkeypatch.setattr("guided.engine.graphs._CHUNKED_SIZES", (4,))  # the first prompt has no graph
 

@@ -1,4 +1,4 @@
-"""The arguments of torch's `varlen_attn`, and when it is chosen. test_attention_flash.py checks its output."""
+"""The arguments of torch's `varlen_attn`, and when it is used. test_attention_flash.py checks its output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_stand_in_has_the_signature() -> None:
 def test_the_real_function_takes_what_it_is_given(
     single: bool, window: int | None, invariant: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With tensors on CUDA without memory, whose numbers cannot be read: shapes, dtypes and devices fit."""
+    """With tensors on CUDA that have no memory: shapes, dtypes and devices fit."""
     monkeypatch.setattr(paged_step, "store_kv", lambda *args: None)  # a Triton kernel
     calls = []
     monkeypatch.setattr(
@@ -170,8 +170,8 @@ def test_where_flash_attn_is_there(
     [
         (True, True, True, False, False, FlashAttention),
         (True, False, True, False, False, VarlenAttention),
-        (True, True, True, False, True, VarlenAttention),  # the package divides a past by the batch
-        (True, True, True, True, False, FlashAttention),  # it caps scores
+        (True, True, True, False, True, VarlenAttention),  # the package splits the past by the batch size
+        (True, True, True, True, False, FlashAttention),  # it has a softcap
         (True, False, True, True, False, StepAttention),
         (True, True, True, True, True, StepAttention),
         (True, False, False, False, False, StepAttention),

@@ -1,7 +1,7 @@
-"""What is not accepted, and what is said about it: one row for each kind of mistake, over all ways in.
+"""Refused input and its messages: one row for each kind of mistake, for all entry points.
 
-Syntax errors of regexes and errors inside schemas have tables of their own (test_regex_errors.py,
-test_json_schema_errors.py), and so have damaged tokenizer files (test_vocabulary_readers.py).
+Syntax errors of regular expressions and errors inside schemas have their own tables (test_regex_errors.py,
+test_json_schema_errors.py). test_vocabulary_readers.py covers damaged tokenizer files.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ REGISTRY = 'write {"https://example.org/part": {...}}'
 URI = "https://example.org/a"
 NESTED = Alt((Text("a"), Seq((Text("("), Ref("nested"), Text(")")))))
 
-# (what is done, error, message or reason, JSON Pointer or place, hint, the text under the carets; None: has no text)
+# (call, error, message or reason, JSON Pointer or location, hint, the text under the carets; None: there is no text)
 # fmt: off
 SPECIFICATIONS = [
     (regex(b"a"), SpecError, "a pattern is a string, not a bytes", "", "decode it", None),
@@ -263,7 +263,7 @@ SPECIFICATIONS = [
      "use a vocabulary with a token for each single byte, or a specification without recursion", None),
 ]
 
-# (what is done, error, message)
+# (call, error, message)
 ARGUMENTS = [
     (rule(Special("<tol>")), VocabularyError, "the vocabulary has no control token '<tol>' (it has: <tool>)\n"
      "hint: did you mean <tool>?"),

@@ -1,6 +1,6 @@
-"""The search for bad inputs: what it scales, whether it finds what is bad, and a small sample of it that counts work.
+"""The search for bad inputs: what it scales, whether it finds bad inputs, and a small sample of it that counts work.
 
-The search itself is slow, and measures CPU time: `pytest -m slow tests/test_bad_inputs.py` runs it.
+The search itself is slow and measures CPU time: `pytest -m slow tests/test_bad_inputs.py` runs it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_every_route_and_every_field_is_scaled():
     assert len({each.name for each in BODIES}) == len(BODIES)
 
 
-# ---- whether what is bad is found
+# ---- whether bad inputs are found
 
 
 def spend(seconds: float) -> None:
@@ -206,7 +206,7 @@ def test_the_worst_findings_become_requests():
     assert request_of(ALL["gbnf: literal"], "compile", 5 << 20) is None
 
 
-# ---- the search, a small sample of it: work is counted, and no time is measured
+# ---- a small sample of the search, which counts work and measures no time
 
 LINEAR = (
     "schema: enum of texts", "schema: properties", "schema: prefixItems", "regex: alternatives", "regex: count up to",
@@ -276,8 +276,8 @@ def work_of(call: str, name: str, n: int) -> int:
 def test_the_calls_of_python_grow_no_faster_than_the_input(
     call: str, name: str, n: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(meter, "perf_counter", lambda: 0.0)  # counting calls takes longer than the calls
-    work_of(call, name, 8)  # what is made once
+    monkeypatch.setattr(meter, "perf_counter", lambda: 0.0)  # counting calls takes longer than the calls themselves
+    work_of(call, name, 8)  # one-time initialisation
     small, large = (work_of(call, name, size) for size in (n, 4 * n))
     assert large <= 5 * small
 
@@ -295,7 +295,7 @@ CLOCKED = (
     "schema: unknown keywords", "lark: terminals", "lark: maybes", "gbnf: alternatives",
     "regex: lookaheads",
 )  # fmt: skip
-_OF_EACH = 80  # calls of Python for each part of a specification: some 10 us
+_OF_EACH = 80  # Python calls for each part of a specification: about 10 us
 
 
 @pytest.mark.parametrize("name", CLOCKED)
@@ -314,7 +314,7 @@ def test_the_clock_is_looked_at_often(name: str, monkeypatch: pytest.MonkeyPatch
 
     construct = ALL[name]
     with suppress(guided.GuidedError):
-        compiled(construct, construct.build(2047), vocabulary())  # what is made once
+        compiled(construct, construct.build(2047), vocabulary())  # one-time initialisation
     unenforced._close_keyword.cache_clear()
     given = construct.build(2048)
     monkeypatch.setattr(meter, "perf_counter", look)
@@ -339,9 +339,9 @@ FRONTS = ("schema: ", "schema, any order", "regex", "choice: ", "gbnf: ", "lark:
 def test_the_search_finds_nothing(front: str, tmp_path: Path):
     """Half an hour on two cores. A finding is printed with its n, cost and growth.
 
-    The slowest call that is known takes 0.7 s on one core at 2.6 GHz (docs/inside/bounds.md), seven times the bound
-    that the search reports by default; beside a busy core it takes twice as long. Costs that grow faster than their
-    input are no finding below that, where `call_work` ends them.
+    The slowest known call takes 0.7 s on one core at 2.6 GHz (docs/inside/bounds.md), seven times the search's
+    default bound. Beside a busy core, it takes twice as long. Costs that grow faster than their input are not
+    reported below that bound, where `call_work` stops them.
     """
     command = [sys.executable, "-m", "benchmarks.bad_inputs", front, "--factor", "4", "--cpu", "30", "--patience", "1"]
     out = tmp_path / "found.jsonl"

@@ -1,6 +1,6 @@
-"""Masks under a budget are sound: whatever token they allow, the rest can be written with what is left.
+"""Masks under a budget are sound: after every token that they allow, the remaining budget suffices for the rest.
 
-Walks ask that of the tokens that they take. Here every token of a mask is asked, along random texts.
+Walks check this for the tokens that they accept. Here, every token of a mask is checked, along random texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.core_support import mask_of, vocabulary
 from tests.drawn_grammars import ALPHABETS, grammars, vocabularies
 from tests.json_schema_support import QUIET, byte_compiler, compiled, grammar_of, sample, schemas
 
-NO_BOUND = 2**40  # more tokens than any rest has
+NO_BOUND = 2**40  # more tokens than any rest needs
 SMALL = GrammarCompiler(vocabulary(), cache_bytes=0)
 
 
@@ -73,7 +73,7 @@ def check_rest(grammar: CompiledGrammar, tokens: list[int]) -> bool:
     """Bounds from the rules alone hold for each token. Returns whether there are any."""
     matcher, says = GrammarMatcher(grammar), False
     for token in [*tokens, None]:
-        bound = matcher._rests()[0]  # the last number may count tokens after which no end is left
+        bound = matcher._rests()[0]  # the last number may include tokens after which there is no end
         if bound < NO_BOUND:
             says = True
             check_any_token(matcher, bound)

@@ -1,4 +1,4 @@
-"""Canonical tokens: the packages that define the encodings are the judges."""
+"""Canonical tokens, judged by the packages that define the encodings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_pairs_are_those_that_tiktoken_leaves(tokens):
     table = PairTable(vocabulary.byte_pairs(), vocabulary.size)
     used = [vocabulary.encode(text)[0] for text in ("a", "b")] + list(range(256, 256 + len(tokens)))
 
-    def merged(data: bytes) -> list[int]:  # the x keeps a whole word from coming first
+    def merged(data: bytes) -> list[int]:  # the x prevents a whole word from coming first
         return vocabulary.encode(data.decode() + "x")[:-1]
 
     reachable = [token for token in used if merged(vocabulary.token_bytes(token)) == [token]]
@@ -113,9 +113,10 @@ def _ordered(merges):
 
 
 def _check_against_all_texts(vocabulary: Vocabulary, alphabet: str, length: int, further: int = 3) -> None:
-    """The sequences that rows lead to are the beginnings of encodings, and they may end where they are encodings.
+    """The sequences that rows lead to are the prefixes of encodings, and they may end exactly if they are encodings.
 
-    In the alphabet is a letter that no merge has, so that what may follow in any text may follow in one of these.
+    The alphabet has a letter without merges, so whatever may follow in any text may also follow in one of these
+    texts.
     """
     spelling = spelling_of(vocabulary)
     known = encodings(vocabulary, alphabet, length + further)

@@ -1,5 +1,6 @@
-"""Captures: written-out ones with llguidance as a second judge, all readings of random grammars by brute force, and
-Lark's own parse trees; while streaming, after rollbacks, in forks."""
+"""Captures: samples with llguidance as a second judge, all parses of random grammars by brute force, and Lark's own
+parse trees; while streaming, after rollbacks, in forks.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def test_partial_captures() -> None:
             assert matcher.captures(partial=True) == (complete if partial is None else partial), (semantics, output)
 
 
-# --- all readings, by brute force
+# --- all parses, by brute force
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ def best(part: Part, text: str) -> Captures | None:
     out: list[tuple[int, int, bytes]] = []
     opened: list[tuple[int, int, int]] = []
     at = 0
-    # At the end of the text a reading stops before one with more marks goes on.
+    # At the end of the text, the shorter sequence of events comes first.
     for number, (kind, name) in enumerate(min((*marked, (1, 0)) for marked in readings)[:-1]):
         if kind == 0:
             opened.append((number, name, at))

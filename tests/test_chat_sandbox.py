@@ -169,7 +169,7 @@ def test_a_long_conversation_has_room():
     assert len(ChatTemplate(VOCABULARY, text).text(messages)) == 799 * 10_000  # all but the last
 
 
-# Of the letters here, those that are upper case and the underscore are the template's.
+# Capitals and underscores come from the template; other letters do not.
 def is_own(letter: str) -> bool:
     return letter.isupper() or letter == "_"
 

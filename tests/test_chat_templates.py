@@ -82,7 +82,7 @@ CONVERSATIONS: dict[str, Conversation] = {
     ),
     "finished": Conversation([user("Hi"), assistant("Hello")], add_generation_prompt=False),
 }
-# What these templates refuse, or what transformers cannot render either.
+# Conversations that these templates refuse, or that transformers cannot render either.
 NOT: dict[str, set[str]] = {"gemma-2": {"system"}, "hermes-3-tool-use": {*CONVERSATIONS} - {"tools"}}
 
 

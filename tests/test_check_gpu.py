@@ -117,7 +117,7 @@ def test_the_page_names_the_parts_and_their_limits() -> None:
         assert any(line.startswith(f"| {part} |") and line.endswith(f"| {seconds} |") for line in text.splitlines())
 
 
-# ---- what only runs on a device
+# ---- code that runs only on a device
 
 
 class Event:
@@ -167,7 +167,7 @@ def test_waits_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waits.fetched == 1
 
 
-# ---- what it is given
+# ---- inputs
 
 
 def test_ways_to_build() -> None:

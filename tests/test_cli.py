@@ -168,7 +168,7 @@ def test_check_is_fullmatch(text):
     matches = re.fullmatch(pattern, text) is not None
     got = run_json("check", "--regex", pattern, "--text", text, code=0 if matches else 1)["texts"][0]
     assert got["matches"] == matches
-    if not matches:  # what is right up to the place, and the completion, is a match
+    if not matches:  # a text counts as matching up to the location, and so does the completion
         assert re.fullmatch(pattern, text[: got["place"]["offset"]] + got["place"]["completion"])
 
 

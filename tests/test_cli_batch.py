@@ -329,7 +329,7 @@ def test_an_empty_batch_and_lines_from_standard_input(monkeypatch):
     assert (code, json.loads(out)["text"]) == (0, "yes")
 
 
-# ---- what is kept
+# ---- answers of earlier runs
 
 
 @given(st.permutations(range(7)), st.integers(0, 7))
@@ -357,7 +357,7 @@ def test_finished_lines_survive_any_failure(tmp_path_factory, order, breaks, cut
     done = set[int]()
     for last in [*breaks, 6]:
         file = AnswerFile(path, keys, resume=True)
-        assert file.kept == done
+        assert file.kept_numbers == done
         for number in [n for n in order if n not in done][:last]:
             file.write(number, text[number])
             done.add(number)
@@ -378,7 +378,7 @@ def test_a_file_is_not_written_over(tmp_path):
     before = target.read_text()
     assert "is not empty: continue it with --resume" in batch(tmp_path, lines, *flags, code=2)[1]
     assert target.read_text() == before
-    lines[1].pop("regex")  # mended; the others are not made again
+    lines[1].pop("regex")  # repaired; the other answers are not generated again
     _, err = batch(tmp_path, lines, *flags, "--resume")
     assert err.startswith("2 of 3 requests are already answered\n")
     after = target.read_text().splitlines()

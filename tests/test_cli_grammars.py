@@ -25,7 +25,7 @@ def test_grammars_of_lark(tmp_path):
     path = tmp_path / "rules.lark"
     path.write_text(text)
     assert run("check", "--lark", str(path), "--text", "if a")[0] == 0
-    assert run("check", "--lark", str(path), "--text", "ifa")[0] == 1  # one word, whatever it begins with
+    assert run("check", "--lark", str(path), "--text", "ifa")[0] == 1  # one word, with any first letter
     assert run("check", "--lark", str(path), "--semantics", "scannerless", "--text", "ifa")[0] == 0
     own = 'begin: "x" digits\ndigits: /[0-9]{3}/'
     for line in run("sample", "--lark", own, "--start", "begin", "--n", "5", "--seed", "1")[1].splitlines():

@@ -1,4 +1,4 @@
-"""`guided models`: what it lists, as text and as JSON, and what it fetches."""
+"""`guided models`: its list, as text and as JSON, and its downloads."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""The recipes of docs/guides/clients.md, as they are written there, and examples/clients_*.py, against the small engine
-behind a socket.
+"""The recipes of docs/guides/clients.md and examples/clients_*.py, run against the small engine behind a socket.
 
-Frameworks want other versions of packages than the tests, and print warnings of their own. So `make test` installs them
-(the extra `clients`) into a separate environment, `.venv/clients`. If it does not exist, they are looked for in the
-environment of the tests. `make test-clients` runs the examples of all clients (scripts/clients.py), each in an
-environment of its own.
+Frameworks need other versions of packages than the tests, and print their own warnings. So `make test` installs them
+(the extra `clients`) into a separate environment, `.venv/clients`. If it does not exist, the environment of the tests
+is searched for them. `make test-clients` runs the examples of all clients (scripts/clients.py), each in its own
+environment.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ SYMBOLS = [token.decode() if token else NAMES[at][1].upper() for at, token in en
 LENGTH = 3
 SCHEMA, VALUES = {"enum": [1, [1], [], [1, [1]]]}, ([1], 1, [], [1, [1]])
 
-# ---- a term: (kind, ...), and what it means
+# ---- terms (kind, ...), and their meaning
 LEAVES = st.one_of(
     st.text("ab1[]", max_size=2).map(lambda text: ("text", text)),
     st.sampled_from(["<s>", "<t>"]).map(lambda name: ("special", name)),
@@ -65,7 +65,7 @@ def built(term) -> guided.Expr:
             return guided.python_type(bool | list[bool], whitespace="compact")
         case ("compiled",):
             return guided.sequence(COMPILER.compile_choice(["a", "b1"]))
-        case ("grammar",):  # whose names are also those of other parts
+        case ("grammar",):  # rules whose names also occur in other parts
             return guided.sequence(Grammar({"start": Ref("x"), "x": Text("[b")}))
         case ("pattern",):
             return guided.pattern([("LOWER", "+"), ("1", "1")])
@@ -126,7 +126,7 @@ class Oracle:
         for _ in range(low):
             spans = after(spans, once)
         every = spans
-        for _ in range(len(self.word) + 1 if more is None else more):  # one that adds nothing changes nothing
+        for _ in range(len(self.word) + 1 if more is None else more):  # a part that adds nothing changes nothing
             spans = after(spans, once)
             every |= spans
         return every
@@ -148,7 +148,7 @@ def leaf_matches(term, word: str) -> bool:
         case ("schema",):
             return word in [json.dumps(value, separators=(",", ":")) for value in VALUES]
         case ("type",):
-            return word == "[]"  # what of it the vocabulary can spell
+            return word == "[]"  # texts that the vocabulary can spell
         case ("compiled",):
             return word in ("a", "b1")
         case ("grammar",):
@@ -166,7 +166,7 @@ def sentences() -> list[tuple[int, ...]]:
 @examples(60, many=150)
 @given(TERMS)
 def test_terms_have_their_defined_meaning(term):
-    closed = ("rules", term, ("text", "a"), ("rule", "y"))  # y has no end
+    closed = ("rules", term, ("text", "a"), ("rule", "y"))  # y never ends
     known: dict[str, bool] = {}
 
     def member(ids) -> bool:
@@ -178,7 +178,7 @@ def test_terms_have_their_defined_meaning(term):
     expected = {ids for ids in sentences() if member(ids)}
     try:
         matcher = GrammarMatcher(COMPILER.compile(built(closed)))
-    except (SpecError, VocabularyError):  # nothing can be written; or nothing with these tokens
+    except (SpecError, VocabularyError):  # it generates nothing, or nothing with these tokens
         assert not expected
         return
     found = set()
@@ -223,7 +223,7 @@ def test_names_are_seen_inside_of_their_rules_alone():
     assert matcher.accept_string("1ab1")
     with pytest.raises(SpecError, match="rule 'y' is not defined"):
         COMPILER.compile(inner)
-    # two schemas have rules of the same names, with other meanings
+    # two schemas have rules with the same names and different meanings
     one, two = {"const": {"a": 1}}, {"type": "array", "items": {"$ref": "#"}}
     part = guided.json_schema(one) + "|" + guided.json_schema(two)
     grammar = GrammarCompiler(Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[256])).compile(part)
@@ -244,7 +244,7 @@ def test_a_shared_part_is_read_once():
     part = guided.regex("a*b")
     for _ in range(60):
         part = part + "1" | part + "["
-    with pytest.raises(LimitExceeded):  # not: no end
+    with pytest.raises(LimitExceeded):  # must not be: there is no end
         GrammarCompiler(VOCABULARY, limits=Limits(states=10_000)).compile(part)
 
 

@@ -1,5 +1,6 @@
-"""What llguidance's documentation says of its matchers, tokenizers and executors. Each example is run with guided's
-interface, and with the package itself where it is installed, so that both are the judge of each other."""
+"""Examples from llguidance's documentation of matchers, tokenizers and executors. Each runs with guided's interface
+and, if it is installed, with the package itself, so that both check each other.
+"""
 
 from __future__ import annotations
 
@@ -254,7 +255,7 @@ def test_bounds_on_the_number_of_members(ll):
 def test_tokens_in_grammars(ll):
     assert allowed(matcher(ll, "start: <|tool|> | <[65,97-99]>")) == [65, 97, 98, 99, 256]
     every = allowed(matcher(ll, "start: <[*]>*"))
-    assert set(range(262)) - set(every) <= {255}  # a byte that no UTF-8 has
+    assert set(range(262)) - set(every) <= {255}  # a byte that never occurs in UTF-8
     others = allowed(matcher(ll, 'start: <[^65,256-257]> "!"'))
     assert {64, 66, 258} <= set(others) and not {65, 256, 257} & set(others)
 
@@ -373,7 +374,7 @@ def _ids(row):
     return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
 
 
-@pytest.mark.filterwarnings("ignore")  # of torch.compile, which the package uses
+@pytest.mark.filterwarnings("ignore")  # warnings of torch.compile, which the package uses
 def test_rows_of_tensors(ll, tokenizer):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     arrays = import_module(f"{ll.__name__}.torch")
@@ -386,7 +387,10 @@ def test_rows_of_tensors(ll, tokenizer):
 
 def test_an_interpreter(ll, tokenizer):
     one = ll.LLInterpreter(tokenizer, 'start: "h" /[a-c]/ "hello" /c/', log_level=0)
-    assert one.process_prompt([1, 2]) in ([1, 2], [1, 2, 104])  # whether a single forced token is put to the prompt
+    assert one.process_prompt([1, 2]) in (
+        [1, 2],
+        [1, 2, 104],
+    )  # whether a single forced token is appended to the prompt
     told = []
     if (mask := one.compute_mask()[0])[104]:
         assert one.commit_token(104) == (0, [104])
@@ -433,7 +437,7 @@ def test_warnings_and_data_that_no_tokenizer_has(ll, tokenizer):
         wrong, told = ll.LLMatcher.validate_grammar_with_warnings(grammar, tokenizer)
         assert wrong != lenient and "Unknown format" in told[0]
     number = ll.LLMatcher.grammar_from_json_schema({"items": {"type": ["integer"], "format": "mine"}})
-    assert ll.LLMatcher.validate_grammar(number, tokenizer) == ""  # it is about strings, and there are none
+    assert ll.LLMatcher.validate_grammar(number, tokenizer) == ""  # the option is about strings, and there are none
     grammar = ll.LLMatcher.grammar_from_json_schema({"type": "string", "format": "mine"}, None, {"lenient": False})
     assert "Unknown format" in matcher(ll, grammar.replace("false", "true")).get_grammar_warnings()[0]
 
@@ -465,8 +469,10 @@ WALKS = [
 
 @pytest.mark.parametrize(("grammar", "steps"), WALKS)
 def test_everything_that_llguidance_allows_is_allowed(grammar, steps):
-    """Random walks through llguidance's masks. Ours have the same tokens, and more where its are too narrow. Escapes
-    are left out, of which the names of additional members have more there than other strings."""
+    """Random walks through llguidance's masks. guided's masks have the same tokens, and more where llguidance's are too
+    narrow. Escapes are left out, because llguidance allows more of them in names of additional members than in other
+    strings.
+    """
     theirs = pytest.importorskip("llguidance", reason="llguidance is not installed")
     ours = import_module("guided.compat.llguidance")
     for seed in range(6):

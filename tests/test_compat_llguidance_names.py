@@ -1,4 +1,4 @@
-"""The interface of llguidance over guided has the names and arguments of the package, but for those of a list."""
+"""The interface of llguidance over guided has the names and arguments of the package, except for those in a list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ llguidance = pytest.importorskip("llguidance", reason="llguidance is not install
 from guided.compat import llguidance as facade  # noqa: E402
 
 ROOT = Path(llguidance.__file__).parent
-# Where the package has a name -> where the facade has it.
+# A name's location in the package -> its location in the facade.
 FILES = {
     "_lib.pyi": "",
     "_struct_tag.py": "",
@@ -121,7 +121,7 @@ def test_each_file_and_each_public_name_has_its_place():
     assert set(llguidance.__all__) <= set(facade.__all__)
     assert facade.__version__ == llguidance.__version__
     named = {f"{Path(file).stem}.{name.split('.')[0]}" for file, name in NAMES}
-    assert {name for name in LEFT_OUT if not name.endswith(".py")} <= named  # the list has nothing that is not there
+    assert {name for name in LEFT_OUT if not name.endswith(".py")} <= named  # everything in the list is really missing
     methods = {name for name in dir(llguidance.LLMatcher) if not name.startswith("_")}
     assert methods <= set(dir(facade.LLMatcher))
     assert {name for name in dir(llguidance.LLTokenizer) if not name.startswith("_")} - {"from_llamacpp"} <= {

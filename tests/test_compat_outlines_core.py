@@ -1,5 +1,6 @@
-"""outlines-core's interface over guided: its documented examples, run with the package too where it is installed, and
-walks through its index beside ours."""
+"""outlines-core's interface over guided: its documented examples, also run with the package if it is installed, and
+walks that compare both indexes.
+"""
 
 from __future__ import annotations
 
@@ -194,18 +195,20 @@ PIECES = [
 @settings(max_examples=120, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_walks_equal_those_of_the_package(pieces, seed):
-    """What it allows is allowed. What it does not, though it may come (as the second "a" of `(ab)*`, of a token that
-    ends behind a match), is allowed too: the package `regex` says that a match may begin so."""
+    """guided allows every token that outlines-core allows. It also allows tokens that outlines-core wrongly refuses
+    (such as the second "a" of `(ab)*`, in a token that extends past a match). The package `regex` confirms that a match
+    may begin with them.
+    """
     judge = pytest.importorskip("regex", reason="regex is not installed")
     theirs = pytest.importorskip("outlines_core", reason="outlines_core is not installed")
-    # Every byte is a token, so that nothing is a dead end for either.
+    # Every byte is a token, so neither index has dead ends.
     table = {bytes([byte]): [byte] for byte in range(256)} | {b"ab": [256], b"bca": [257], "éa".encode(): [258]}
     pattern = "".join(pieces)
     one = ours.Guide(ours.Index(pattern, ours.Vocabulary(300, table)))
     try:
         other = theirs.Guide(theirs.Index(pattern, theirs.Vocabulary(300, table)))
     except ValueError:
-        return  # a pattern that it does not take
+        return  # a pattern that outlines-core refuses
     texts = {number: text for text, (number,) in table.items()}
     draw, read = random.Random(seed), b""
     for _ in range(12):

@@ -233,7 +233,7 @@ def test_masks_of_the_logits() -> None:
         xgr.apply_token_bitmask_inplace(logits, bitmask, backend="abacus")  # type: ignore[arg-type]
 
 
-# --- what a grammar asks of its texts
+# --- requirements of a grammar
 
 
 def test_captures_and_temperatures() -> None:
@@ -285,7 +285,7 @@ def test_tokens_are_counted(text: Any) -> None:
     assert ord("<") in allowed(matcher) and ord("a") not in allowed(matcher)
 
 
-# --- what is kept
+# --- caches
 
 
 def test_compiled_grammars_are_cached() -> None:

@@ -54,7 +54,7 @@ def test_a_compiled_grammar_keeps_no_nodes() -> None:
         thing = met.pop()
         if id(thing) not in seen:
             seen[id(thing)] = thing
-            if isinstance(thing, FunctionType):  # not what its module holds
+            if isinstance(thing, FunctionType):  # without the objects of its module
                 met += [cell.cell_contents for cell in thing.__closure__ or ()]
             elif not isinstance(thing, type | GrammarCompiler):
                 met += gc.get_referents(thing)

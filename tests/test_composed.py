@@ -81,7 +81,7 @@ class Drawn:
             return False
         key = (text, min(count, 4))
         if key not in self.known:
-            start = 0 if count < low else 1  # an empty one more changes nothing
+            start = 0 if count < low else 1  # one more empty part changes nothing
             self.known[key] = any(
                 self.parts[0].has(text[:cut]) and self.repeated(text[cut:], count + 1)
                 for cut in range(start, len(text) + 1)
@@ -144,7 +144,7 @@ def test_masks_and_budgets(seed: int) -> None:
                 text += TOKENS[token] if token < len(TOKENS) else b""
                 budget -= 1
             assert whole.has(text.decode())
-    assert missed <= enough // 50  # what is left of a lexeme is an upper bound
+    assert missed <= enough // 50  # the bound on the rest of a lexeme is not exact
 
 
 def test_states_are_dropped_and_carried_over() -> None:
@@ -214,4 +214,4 @@ def test_tokens_that_leave_a_long_lexeme() -> None:
         assert sorted(mask) == sorted(matcher._walk_mask())
         met += tokens.index(b'"}\n') in mask
         assert matcher.accept_token(tokens.index(bytes([byte])))
-    assert met == 4  # twice the line feed is white space of JSON
+    assert met == 4  # the line feed is white space of JSON, so it counts twice

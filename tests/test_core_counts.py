@@ -1,6 +1,6 @@
-"""Loops inside of loops, with bounds on both: a text has many counts at once, of which the core keeps the lowest.
+"""Loops inside of loops, both with bounds: a text has many possible counts at once, of which the core keeps the lowest.
 
-Oracle: the sets of all short texts, computed from the definitions.
+The oracle is the set of all short texts, computed from the definitions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def texts(node: Node) -> frozenset[str]:
             return out
         case Repeat(item, low, high):
             out, power, found = frozenset({""}), frozenset({""}), frozenset[str]()
-            # Each item has a character or is empty, so beyond this count nothing short is new.
+            # Each item has a character or is empty, so a larger count adds no short text.
             for count in range(min(low + LONGEST, LONGEST + low if high is None else high) + 1):
                 power = out if count == 0 else joined(power, texts(item))
                 found |= power if count >= low else frozenset()
@@ -92,7 +92,7 @@ def test_the_language_of_loops_in_loops(node: Node, tail: Node, rng: random.Rand
         assert set(mask) == set(matcher._walk_mask())
         assert (END in mask) == matcher.is_accepting()
         allowed = {token for token in range(END) if text + TOKENS[token].decode() in begins}
-        assert allowed <= set(mask)  # longer texts than those of the oracle may follow, too
+        assert allowed <= set(mask)  # texts longer than the oracle's may follow, too
         fewest = matcher.min_tokens_to_finish()
         assert fewest <= 1 + min((len(end) - len(text) for end in expected if end.startswith(text)), default=1000)
         within = mask_of(matcher, fewest)

@@ -1,4 +1,6 @@
-"""Calls that fail in the middle, at a limit or for lack of memory: the shared grammar still gives the same answers."""
+"""Calls that fail in the middle, at a limit or for lack of memory, do not change later answers of the shared
+grammar.
+"""
 
 from __future__ import annotations
 

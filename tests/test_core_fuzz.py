@@ -1,7 +1,7 @@
 """Hostile input: mutated specifications and random calls end in answers or in clear errors, never in a crash.
 
-GUIDED_FUZZ_CASES sets how many cases the loop of calls runs, and a quarter of how many specifications are mutated;
-GUIDED_FUZZ_SEED where both start.
+GUIDED_FUZZ_CASES is the number of cases of random calls, and four times the number of mutated specifications.
+GUIDED_FUZZ_SEED is the first seed of both.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def mutated(text: str, rng: random.Random) -> str:
 def attempt(compile: Callable[[], CompiledGrammar]) -> CompiledGrammar | None:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GuidedWarning)  # of keywords that a mutation has misspelt
+            warnings.simplefilter("ignore", GuidedWarning)  # warnings about keywords that a mutation has misspelt
             return compile()
     except GuidedError as error:
         assert str(error)

@@ -1,7 +1,8 @@
-"""Rules that a vocabulary knows from earlier grammars: a grammar made of them is the grammar made afresh.
+"""Rules that a vocabulary has cached from earlier grammars: a grammar with such rules equals the same grammar without a
+cache.
 
-Bodies of rules are drawn from a small pool and refer to each other in any order, so most grammars hold rules that
-others had: next to other callees, which may be empty, generate nothing, or lead back to them.
+The bodies of rules are drawn from a small pool and refer to each other in any order. So most grammars contain rules of
+earlier grammars, but with other callees, which may be empty, generate nothing, or lead back to them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bounded memory, and caches that change no answer: renewed workspaces, evicted tables, long histories, deep stacks."""
+"""Memory is bounded, and caches change no answer: renewed workspaces, evicted tables, long histories, deep stacks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_every_earlier_step_survives_a_renewal(name: str) -> None:
     """Masks and distances of all steps, computed again after rollbacks and in forks from before and after renewals."""
     first = GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary())))
     first.min_tokens_to_finish()
-    limits = Limits(memory=first.memory_bytes + 8_000)  # room for the search for the least number, and little else
+    limits = Limits(
+        memory=first.memory_bytes + 8_000
+    )  # space for the search for the least number of tokens, and little else
     grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary(), limits=limits))
     matcher, rng = GrammarMatcher(grammar), random.Random(3)
     seen: list[tuple[tuple[int, ...], int]] = []
@@ -179,7 +181,7 @@ def test_deep_nesting_survives_renewals() -> None:
     depth = 2_000
     for _ in range(depth):
         assert matcher.accept_token(ord("("))
-    assert grammar.native.rebuilds < 40  # each renewal leaves room
+    assert grammar.native.rebuilds < 40  # each renewal leaves space
     assert matcher.min_tokens_to_finish() == depth + 2
     assert matcher.accept_string("a" + ")" * depth) and matcher.is_accepting()
 
@@ -215,7 +217,7 @@ def test_deep_specifications_are_refused(wrap: str) -> None:
     with pytest.raises(GuidedError):
         compiled = GrammarCompiler(vocabulary(), limits=Limits(seconds=5)).compile_grammar(Grammar({"start": node}))
         raise GuidedError(f"it works: {compiled}")
-    while isinstance(node, Seq | Alt | Repeat | Not | And | Length):  # take it apart without recursion
+    while isinstance(node, Seq | Alt | Repeat | Not | And | Length):  # destroy it without recursion
         node = node.items[0] if isinstance(node, Seq | Alt | And) else node.item
 
 

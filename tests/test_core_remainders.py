@@ -1,4 +1,4 @@
-"""Tokens that leave the frames of several rules in sequence, in many ways. The judge is a walk of each token."""
+"""Tokens that leave the frames of several rules in sequence, in many ways. The judge walks each token separately."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ BODIES = st.lists(ATOMS, min_size=1, max_size=3).map(" | ".join)
 )
 def test_masks_are_those_of_a_walk(bodies: list[str], root: str, texts: set[bytes]) -> None:
     rules = "\n".join(f"{name} ::= {body}" for name, body in zip("rst", bodies, strict=False))
-    with suppress(SpecError, UnsupportedError):  # recursion without an end, or on the left
+    with suppress(SpecError, UnsupportedError):  # endless recursion, or left recursion
         check(f"root ::= {root}\n{rules}", sorted(texts), 4)

@@ -1,7 +1,7 @@
 """Masks of a rule that ends with a call of another rule, over a vocabulary with many words.
 
-The frame of a tail call has the caller of the calling rule. A walk of the vocabulary must not take its positions for
-those of the rule in which the walk began.
+The frame of a tail call has the caller of the calling rule. A walk of the vocabulary must not confuse its positions
+with those of the rule in which the walk began.
 """
 
 from __future__ import annotations

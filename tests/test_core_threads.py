@@ -140,7 +140,7 @@ def test_one_matcher_on_two_threads_is_refused() -> None:
             except RuntimeError as error:
                 refused.append(error)
             except (AssertionError, ValueError):
-                pass  # another thread moved on in between
+                pass  # another thread has moved the matcher meanwhile
 
     at_once([lambda seed=seed: use(seed) for seed in range(THREADS)])
     assert all("another thread is using this matcher" in str(error) for error in refused)

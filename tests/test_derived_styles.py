@@ -1,5 +1,6 @@
-"""Styles of calls that are derived from chat templates: they write what Jinja renders, and read it back; and the styles
-that were written by hand read the same calls."""
+"""Styles of calls that are derived from chat templates write what Jinja renders, and read it back. The hand-written
+styles read the same calls.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def test_the_derived_style_and_the_one_written_by_hand_read_the_same_calls(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, by_hand = random.Random(name), guided.tool_style(name)
-    with monkeypatch.context() as patch:  # the derivation does not look at the styles that exist
+    with monkeypatch.context() as patch:  # the derivation ignores existing styles
         patch.setattr("guided.frontends.structural_tag.tool_styles._FOLDER", None)
         style = guided.derive_tool_style(TEMPLATES[name], tokens=TOKENS)
     for trial in range(12):
@@ -159,7 +160,7 @@ def test_inferred_styles() -> None:
         assert json.loads(json.dumps(derived(name).data)) == derived(name).data
 
 
-# --- templates that nobody has
+# --- templates that no model has
 
 
 def jinja_of(form: str) -> str:
@@ -222,7 +223,7 @@ def test_usual_markup_is_derived(form: str, group: tuple[str, str], separator: s
         assert read(style, text, CALLS[:count], random.Random(0)) == CALLS[:count]
 
 
-# --- what cannot be derived
+# --- templates from which no style can be derived
 
 
 JSON_CALL = '{"name": "{{ c.function.name }}", "args": {{ c.function.arguments|tojson }}}'
@@ -311,7 +312,7 @@ def test_published_templates_have_a_known_style_or_are_derived() -> None:
         assert chats[name].tool_style == ("qwen_3_5" if style == "qwen_3_coder" else style)  # the same calls
 
 
-# --- names of which one begins with another
+# --- names that are prefixes of other names
 
 
 ATTRIBUTES = (

@@ -1,7 +1,7 @@
-"""The documents: their code runs and prints what they show, their links lead somewhere, the site is built.
+"""The documents: their code runs and prints what they show, their links work, and the site can be built.
 
-`document_support` says how a page is run. Blocks that need a model or a package are run in a second test of their page,
-so that the first one runs everywhere.
+`document_support` describes how a page is run. Blocks that need a model or a package run in a second test of their
+page, so the first one runs everywhere.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def test_pictures_are_what_their_script_draws():
     spec = importlib.util.spec_from_file_location("pictures", ROOT / "scripts" / "pictures.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     used = "".join(path.read_text(encoding="utf-8") for path in PAGES)
     for picture, draw in module.PICTURES.items():
@@ -229,7 +229,9 @@ def test_every_format_is_described():
 
     text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
     table = text[text.index("| format |") : text.index("pydantic's own names")]
-    ranges = [f"{sign}int{bits}" for sign in ("", "u") for bits in (16, 32)]  # the table has the ends of these rows
+    ranges = [
+        f"{sign}int{bits}" for sign in ("", "u") for bits in (16, 32)
+    ]  # the table contains the ends of these rows
     missing = {name for name in FORMATS if f"`{name}`" not in table} - set(ranges)
     assert not missing
 

@@ -1,7 +1,7 @@
-"""Parts of different encodings side by side: every output up to a length, by brute force and by the twin.
+"""Adjacent parts with different encodings: every output up to a length, by brute force and by the twin.
 
-A byte may then begin a character of one encoding and be all of a character of another, so which of them is read is
-known only later. The core must follow both.
+A byte may then begin a character of one encoding and be a whole character of another, and later bytes decide which. The
+core must follow both.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SHAPES: dict[str, Callable[[Callable[[Node], Node], Callable[[Node], Node]], Nod
 
 def outputs(matcher: GrammarMatcher, letters: bytes, n: int, done: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
     """Every output of at most n bytes and control tokens, found by stepping. A control token is ~id."""
-    tried = range(258) if not done else (*letters, 256, 257)  # there are no tokens of other bytes
+    tried = range(258) if not done else (*letters, 256, 257)  # no token has other bytes
     assert set(matcher._walk_mask()) == {id for id in tried if matcher.fork().accept_token(id)}, done
     if matcher.is_accepting():
         yield done

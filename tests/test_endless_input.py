@@ -1,4 +1,4 @@
-"""Arguments that are iterated over: an endless iterator is an error, not an endless loop."""
+"""Iterable arguments: an endless iterator causes an error, not an endless loop."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def test_long_texts_count_by_their_characters():
 
 
 def test_finite_iterators_are_read_as_lists_are():
-    assert read_items("it", iter([1, 2, 3]), most=3) == [1, 2, 3] == read_items("it", (1, 2, 3), most=3)
-    assert read_items("it", range(1_000), most=1_000) == read_items("it", iter(range(1_000)), most=1_000)
+    assert read_items("it", iter([1, 2, 3]), max_items=3) == [1, 2, 3] == read_items("it", (1, 2, 3), max_items=3)
+    assert read_items("it", range(1_000), max_items=1_000) == read_items("it", iter(range(1_000)), max_items=1_000)
     for items in ([1, 2, 3, 4], iter([1, 2, 3, 4]), range(10**15), iter(["abcd"]), iter([(1, 2), (3, 4)])):
         with pytest.raises(OptionError, match="it has more than 3 items"):
-            read_items("it", items, most=3)
+            read_items("it", items, max_items=3)
     assert COMPILER.compile_choice(text for text in ("a", "b")) is COMPILER.compile_choice(["a", "b"])
 
 

@@ -90,7 +90,7 @@ def test_cancelling_a_task_cancels_its_request(engine: Engine):
             isinstance(end, asyncio.CancelledError)
             for end in await asyncio.gather(*tasks, waiting, return_exceptions=True)
         )
-        assert (await engine.agenerate("c", "d{9}")).text == "d" * 9  # after the commands to cancel
+        assert (await engine.agenerate("c", "d{9}")).text == "d" * 9  # after the cancellations
 
     run(body())
     assert is_idle(engine)

@@ -136,7 +136,7 @@ def test_figures_of_progress():
     )  # 12 requests of 100 tokens, half of them written
     assert str(half) == "3 of 12 requests, 600 tokens in 00:10, 60 tokens/s, 00:10 left"
     assert BatchProgress(0, 3, 0, 0, 0.0).seconds_left is None
-    assert BatchProgress(1, 3, 50, 0, 1.0).seconds_left is None  # one failed, of the others none is done
+    assert BatchProgress(1, 3, 50, 0, 1.0).seconds_left is None  # one failed; none of the others is done
     assert BatchProgress(1, 2, 500, 1, 1.0).seconds_left == 0.0  # longer than expected
     assert str(BatchProgress(0, 3, 0, 0, 0.0)) == "0 of 3 requests, 0 tokens in 00:00, 0 tokens/s"
     assert str(BatchProgress(7, 0, 9, 9, 3.0)) == "7 requests, 9 tokens in 00:03, 3 tokens/s"
@@ -166,7 +166,7 @@ def test_the_bar_speaks_after_two_seconds_and_ends_with_a_line(monkeypatch, term
     monkeypatch.setattr(sys, "stderr", err)
     line = ProgressLine()
     for tenths in range(200):
-        clock[0] = 1000 + tenths / 10  # five times a second on a terminal, each ten seconds elsewhere
+        clock[0] = 1000 + tenths / 10  # five times a second on a terminal, otherwise every ten seconds
         line(BatchProgress(tenths, 400, 10 * tenths, 10 * tenths, tenths / 10))
         if tenths == 10:
             line.print_line("early")

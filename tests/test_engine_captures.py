@@ -67,7 +67,7 @@ def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(choice.params.temperature for request in requests for choice in request.choices)
         return answer(requests)
 
-    for module in ("answers", "stepper"):  # the latter answers a sequence whose steps are slow
+    for module in ("answers", "stepper"):  # the latter is for a sequence whose steps are slow
         monkeypatch.setattr(f"guided.engine.{module}.answer", noted)
     grammar = guided.lark('start: /[a-c]/ "." hot /[a-c]/\nhot[temperature=0.7]: /[01]{5}/')
     text = ENGINE.generate([0, 1], grammar, max_tokens=20, temperature=0.25, drafts=4).text

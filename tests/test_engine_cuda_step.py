@@ -1,8 +1,8 @@
-"""A step of decoding on CUDA, without a device: how much is launched does not depend on how many sequences there are,
-and the CPU waits once.
+"""A decoding step on CUDA, without a device: the number of launches does not depend on the number of sequences, and the
+CPU waits once.
 
-Tensors have no numbers here (tests/fake_cuda.py), so a number that is read, or a tensor on the wrong device, is an
-error. What the operations compute is tested elsewhere.
+Tensors have no numbers here (tests/fake_cuda.py), so reading a number, or a tensor on the wrong device, is an error.
+Other tests check what the operations compute.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def test_nothing_is_read_back_and_nothing_is_on_the_cpu(name: str, cache: str) -
 def test_choices_launch_as_much_for_any_number_of_sequences(kind: Kind, triton: bool) -> None:
     single, *counts = [count_choices([kind], sequences, triton=triton) for sequences in SIZES]
     assert all(one == counts[0] for one in counts), differences(counts)
-    assert single.launches <= counts[0].launches  # one row is contiguous, whatever its strides are
+    assert single.launches <= counts[0].launches  # a single row is contiguous, whatever its strides are
     for one in (single, counts[0]):
         assert (one.sent, one.fetched, one.waits) == (1, 1, 1)
 
@@ -318,7 +318,7 @@ def test_a_step_of_the_scheduler_waits_once(
     constrained: bool, run_ahead: bool, triton: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs ahead: it waits for the tokens of the previous step after it has launched the next pass."""
-    monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations without numbers take longer than those of a device
+    monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations on fake tensors take longer than on a device
     launched = []
     for sequences in (12, 60):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():
@@ -333,8 +333,8 @@ def test_a_step_of_the_scheduler_waits_once(
                     counter.clear()
                     outcomes = scheduler.step()
                     assert not [error for _, error in outcomes if isinstance(error, Exception)]
-                    # the first pass may be too large for a graph, and then sends each tensor by itself; one that runs
-                    # ahead also sends which tokens it reads
+                    # the first pass may be too large for a graph, and then sends each tensor separately; a pass that
+                    # runs ahead also sends which tokens it reads
                     assert counter.sent <= (MAX_SENT + 7 if number == 0 else MAX_SENT + 2 * run_ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
             assert scheduler.running == sequences
@@ -342,7 +342,7 @@ def test_a_step_of_the_scheduler_waits_once(
     assert launched[0] == launched[1]
 
 
-# ---- that it would be noticed
+# ---- whether a read would be noticed
 
 
 @pytest.mark.parametrize("reads", [lambda x: x[0, 0].item(), lambda x: x + torch.zeros(WIDTH)], ids=["item", "cpu"])

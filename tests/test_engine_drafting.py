@@ -84,9 +84,9 @@ def test_repetitions_need_fewer_passes():
     prompt, pattern = VOCABULARY.encode("abc,ab ,abc,ab ,"), "(abc,ab ,){12}"
     engine = Engine(ENGINE.model, VOCABULARY)
     with_forced = engine.generate(prompt, pattern, max_tokens=200)
-    assert with_forced.timings.drafted == 0  # nothing was asked for
+    assert with_forced.timings.drafted == 0  # nothing was requested
     letters = engine.generate(prompt, "[abc, ]{100}", drafts=8, max_tokens=200, temperature=0)
-    assert letters.timings.held > 20  # greedy outputs of a small model go in circles
+    assert letters.timings.held > 20  # greedy outputs of a small model are repetitive
 
 
 def test_samples_with_drafts_are_those_without():
@@ -149,7 +149,7 @@ def test_a_batch_is_drafted_for_together():
         assert [result.tokens for result in got] == want
     samples = BY_MODELS[0].generate([1, 2], "[abc ]{30,60}", n=4, **options)
     assert [s.tokens for s in samples] == [s.tokens for s in ENGINE.generate([1, 2], "[abc ]{30,60}", n=4, **options)]
-    assert not BY_MODELS[0].scheduler._answers._draft_model._leases  # all were given back
+    assert not BY_MODELS[0].scheduler._answers._draft_model._leases  # all of them were returned
 
 
 def test_a_long_prompt_is_read_in_pieces():

@@ -227,7 +227,7 @@ def test_the_context_bounds_the_budget():
     assert len(ENGINE.generate(prompt, "a*", max_tokens=100).tokens) <= 9
     assert ENGINE.generate(prompt, "b{8}", max_tokens=100).text == "b" * 8
     assert len(ENGINE.generate(prompt, max_tokens=100).tokens) <= 10
-    for asked in (5, 100):  # more of it would not help
+    for asked in (5, 100):  # a larger budget would not help
         with pytest.raises(BudgetError, match="the model's context leaves 10 after the prompt") as caught:
             ENGINE.generate(prompt, "(?:bc){10}", max_tokens=asked)
         assert (caught.value.needed, caught.value.given, caught.value.requested) == (20, 10, asked)

@@ -30,7 +30,7 @@ CONFIG = LlamaConfig(layers=1, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=2
 MODEL = Llama.random(CONFIG, seed=4)
 ENGINE = Engine(MODEL, VOCABULARY)
 PROMPT = [0, 3, 5]
-# a mask lets the model begin as it likes; what must follow then is unlikely
+# the mask lets the model begin freely, but the required continuation is unlikely
 LANGUAGES = ["a(ab){0,2}d|b[cd]{1,2}|c", "(a|b|cd){1,3}", '"(aa|d)",(a|b)"|c{1,4}']
 
 

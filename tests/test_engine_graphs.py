@@ -88,7 +88,7 @@ def test_padding_stores_nothing(kernel: str, monkeypatch: pytest.MonkeyPatch) ->
     decoder = Decoder(MODELS["llama"], FakeCapture())
     pool = decoder.runner.cache._pool
     for memory in (pool.k, pool.v):
-        memory.fill_(torch.nan)  # it may be that of the last test, with the same numbers
+        memory.fill_(torch.nan)  # it may be the graph of the last test, with the same numbers
     decoder.start([[1, 2, 3]] * 4)
     decoder.step([(at, [5]) for at in range(4)])
     fourth = decoder.leases.pop()

@@ -265,7 +265,7 @@ def test_a_disk_that_is_too_full(hub_server, monkeypatch):
     assert hub_server.asked == [] and in_cache() == []
 
 
-# ---- asked for by name
+# ---- requests by name
 
 
 def test_fetching_by_name_checks_what_is_there(hub_server, capsys):
@@ -273,7 +273,7 @@ def test_fetching_by_name_checks_what_is_there(hub_server, capsys):
     asked = len(hub_server.asked)
     assert fetch_model("test") == path and len(hub_server.asked) == asked
     assert capsys.readouterr().err.count(", verified\n") == 2
-    path.write_bytes(CONTENT[::-1])  # of the same size: `find_model` does not see it
+    path.write_bytes(CONTENT[::-1])  # of the same size, so `find_model` does not notice
     assert find_model("test").read_bytes() == CONTENT[::-1]
     assert fetch_model("test").read_bytes() == CONTENT
     assert fetch_model("shakespeare") == SHIPPED["shakespeare"].folder

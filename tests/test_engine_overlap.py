@@ -1,4 +1,4 @@
-"""The CPU's work while an accelerator computes: masks are filled before any number of the logits is read."""
+"""The CPU works while an accelerator computes: masks are filled before any number of the logits is read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run(tasks: list[Task]) -> dict:
 
 
 def test_all_masks_of_a_batch_are_filled_before_logits_are_read(log: list[str]) -> None:
-    grammar = COMPILER.compile_regex("[abcde]{40}")  # far from its end, where masks also say whether it may be there
+    grammar = COMPILER.compile_regex("[abcde]{40}")  # far from the end, where masks also show whether the end may come
     tasks = [
         Task(Sequence(VOCABULARY, [at, 1], GrammarMatcher(grammar), SamplingParams(1.0, seed=at), max_tokens=50))
         for at in range(5)

@@ -30,7 +30,7 @@ def after_a_while() -> tuple[int, int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this policy")
 def test_a_long_call_gives_way_and_its_thread_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = PolitePool(1, "test")
-    monkeypatch.setattr(polite_pool, "LONG_CALL", 2 * WAIT)  # on a busy machine no call is short
+    monkeypatch.setattr(polite_pool, "LONG_CALL", 2 * WAIT)  # on a busy machine, even short calls take long
     first, thread = pool.submit(policy).result(WAIT)
     assert first == os.SCHED_OTHER
     assert pool.submit(policy).result(WAIT) == (os.SCHED_OTHER, thread), "a short call leaves it as it is"

@@ -15,7 +15,7 @@ import guided  # noqa: E402
 from guided.chat import Conversation  # noqa: E402
 from guided.engine.call_budget import CallBudget  # noqa: E402
 from guided.engine.engine import Engine  # noqa: E402
-from guided.matching.constraint import CompiledBy  # noqa: E402
+from guided.matching.constraint import ConstraintCompiler  # noqa: E402
 from tests.effort import examples  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
@@ -89,7 +89,7 @@ def test_no_call_begins_that_does_not_fit(choice: str):
         assert matcher.accept_token(token)
         written += 1
         calls.read(written, is_answer=True)
-    assert calls.limit(written + 1) == written + 1  # as many as the call took, and the end
+    assert calls.limit(written + 1) == written + 1  # as many as the call takes, and the end
     assert calls.limit(written) == 5 and calls.limit(3) == 3
     bitmask = guided.allocate_token_bitmask(1, vocabulary.size)
     matcher.fill_next_token_bitmask(bitmask, max_tokens=calls.limit(written))
@@ -105,7 +105,7 @@ def test_calls_of_whole_outputs_are_never_squeezed(choice: str):
     before it took.
     """
     engine: Engine = ENGINE
-    constraint = CompiledBy(lambda _: calls_grammar(choice), free=choice == "auto", has_calls=True)
+    constraint = ConstraintCompiler(lambda _: calls_grammar(choice), free=choice == "auto", has_calls=True)
     several = 0
     for seed in range(12):
         result = engine.generate(

@@ -187,7 +187,7 @@ def test_an_adapter(directory, tmp_path):
     assert (code, out) == (2, "")
     assert "adapters of GPT models are not supported" in err
     (adapter / "adapter_config.json").write_text(json.dumps(config | {"use_dora": True}))
-    with pytest.raises(UnsupportedError, match="DoRA"):  # before the model is looked for
+    with pytest.raises(UnsupportedError, match="DoRA"):  # before the search for the model
         Engine.from_pretrained("no such model", adapter=adapter)
     error = run_json(*command, "--adapter", str(tmp_path / "nowhere"), code=2)["error"]
     assert "there is no adapter_config.json" in error["message"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.errors import BudgetError, GuidedError, SpecError
-from guided.matching.constraint import CompiledBy
+from guided.matching.constraint import ConstraintCompiler
 from guided.matching.matcher import GrammarMatcher
 from tests.test_engine_drafting import CONTROL, END, ENGINE, LETTERS, VOCABULARY
 
@@ -105,18 +105,18 @@ def test_free_text_after_reasoning_ends_by_itself_or_is_cut(seed: int):
 
 def test_a_constraint_that_compiles_itself():
     def ask(free: bool, pattern: str, most: int) -> str:
-        constraint = CompiledBy(lambda compiler: compiler.compile_regex(pattern), free=free)
+        constraint = ConstraintCompiler(lambda compiler: compiler.compile_regex(pattern), free=free)
         result = ENGINE.generate([0], constraint, max_tokens=most, temperature=1.5, seed=3)
         assert re.fullmatch(pattern, result.text)
         return result.finish_reason
 
-    assert ask(True, "[abc,]*", 3) == "length"  # it would have gone on
+    assert ask(True, "[abc,]*", 3) == "length"  # it would have continued
     assert ask(True, "abc", 9) == "stop"  # the constraint ended it
     assert ask(False, "[abc,]*", 3) == "stop"
     with pytest.raises(SpecError):
         ask(True, "(", 3)
     with pytest.raises(GuidedError, match="compiles itself"):
-        ENGINE.generate([0], CompiledBy(lambda compiler: compiler.compile_regex("a")), whitespace="compact")
+        ENGINE.generate([0], ConstraintCompiler(lambda compiler: compiler.compile_regex("a")), whitespace="compact")
 
 
 def test_a_control_token_of_the_marker_is_allowed_where_it_continues_the_marker():

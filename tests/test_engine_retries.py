@@ -38,7 +38,7 @@ def test_values_are_found_while_a_text_grows(value: Any, indent: int | None, siz
         inside = [start for _, start, end in spans if start < size < end and text[start] == '"']
         assert found == [span for span in spans if span[2] <= size and span[1] not in unsure]
         assert [scanner.open_at] == (unsure or inside or [-1])
-    assert found + scanner.read(text, ended=True) == spans
+    assert found + scanner.read(text, is_complete=True) == spans
 
 
 class Watched:
@@ -46,7 +46,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen = list[tuple[float, list[float]]]()
-        self.passes = 0  # of other versions, negative
+        self.passes = 0  # numbers of other versions, negative
         original = Retries._best
 
         original_write = Retries._write_value

@@ -1,6 +1,6 @@
-"""Running ahead: passes whose tokens the host does not know yet write what other passes write.
+"""Running ahead: passes that read tokens which the host does not know yet produce the same outputs as other passes.
 
-A CPU stands in for the device. What is chosen is kept from the scheduler until the next pass has run.
+A CPU replaces the device. The scheduler gets the chosen tokens only after the next pass has run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine import masks, prepare_masks
-from guided.engine.runner import Ahead, Chunk, ModelRunner, cache_shape
+from guided.engine.runner import Chunk, ModelRunner, TokensAhead, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
 from guided.engine.stepper import begin_steppers
@@ -40,7 +40,7 @@ class NotingRunner(ModelRunner):
         super().__init__(*args)
         self.passes: list[tuple[int, int]] = []
 
-    def step(self, chunks: list[Chunk], ahead: Ahead | None = None) -> torch.Tensor:
+    def step(self, chunks: list[Chunk], ahead: TokensAhead | None = None) -> torch.Tensor:
         self.passes.append((sum(len(chunk.tokens) for chunk in chunks), 0 if ahead is None else len(ahead.leases)))
         return super().step(chunks, ahead)
 

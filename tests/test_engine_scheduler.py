@@ -230,7 +230,7 @@ def test_decoding_waits_at_most_as_long_as_long_text_may_take(monkeypatch: pytes
     batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), long_seconds=0.75)
     step = batch.runner.step
 
-    def slow(chunks):  # for each token of a prompt, too
+    def slow(chunks):  # also for each token of a prompt
         now[0] += 1 / 8 + 1 / 64 * sum(len(c.tokens) for c in chunks if len(c.tokens) > 1)
         return step(chunks)
 

@@ -31,7 +31,7 @@ torch.set_num_threads(1)
 LETTERS = [b"a", b"b", b"c", b"d", b"e", b"ab", b"abc", b"cd", b"de", b" ", b"\xc3", b"\xa9", b"\xc3\xa9", None]
 VOCABULARY = Vocabulary([*LETTERS, None], eos_token_ids=[len(LETTERS)])
 EOS = len(LETTERS)
-# The head is padded: 3 logits that no token has.
+# The head has padding: 3 logits without a token.
 CONFIG = LlamaConfig(layers=2, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=24, vocab_size=EOS + 4, context=128)
 MODEL = Llama.random(CONFIG, seed=3)
 PROMPT = [0, 3, 9]
@@ -129,7 +129,7 @@ def log_softmax(tokens: list[int]) -> torch.Tensor:
 @settings(deadline=None, max_examples=150)
 @given(WORDS, PARAMS, st.booleans(), st.integers(0, 6))
 def test_outputs_are_words_and_complete_within_the_budget(words, params, forces, slack):
-    budget = Words(words).min_tokens_to_finish() - 1 + slack  # of the text, without its end
+    budget = Words(words).min_tokens_to_finish() - 1 + slack  # tokens of the text, without the end token
     events = decode(Words(words, forces=forces), params, budget)
     result = events[-1].result
     assert VOCABULARY.decode(result.tokens) in words
@@ -233,7 +233,7 @@ def test_a_forced_end_token_ends(monkeypatch):
 
 
 def test_forcing_stops_where_the_budget_wants_shorter_tokens():
-    result = decode(Words([b"abcabcabc"]), max_tokens=3)[-1].result  # forced letter by letter it would take nine
+    result = decode(Words([b"abcabcabc"]), max_tokens=3)[-1].result  # letter by letter, the forced text would take nine
     assert result.tokens == [6, 6, 6]
     assert result.token_masks == [1, 1, 1]
 
@@ -253,9 +253,7 @@ def test_an_end_costs_no_token_and_where_it_is_forced_no_forward_pass(monkeypatc
     assert len(steps) == 1
     longer = decode(Words([b"a", b"aa", b"aaa"]), max_tokens=1)[-1].result
     assert longer.text == "a" and longer.finish_reason == "stop"
-    assert (
-        longer.budget_bound.steps == 1
-    )  # the budget ended it, and the continuation that the model preferred is reported
+    assert longer.budget_bound.steps == 1  # the budget ended it, and the model's preferred continuation is reported
     assert longer.budget_bound.mass > 0
 
 
@@ -378,7 +376,7 @@ def test_the_time_of_a_mask_is_that_of_the_matcher_for_the_row_that_is_applied(m
             return super().fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
 
     grammar = GrammarCompiler(VOCABULARY).compile_regex("a{3}|a{9}")  # needs 4 tokens with the end, or 10
-    for left, applied in ((100, 50), (6, 6)):  # half of it suffices; it does not
+    for left, applied in ((100, 50), (6, 6)):  # half of it suffices, but then does not
         now[0], times = 0.0, []
         Masks(Costs(grammar), VOCABULARY, 1, times, ramp=2.0).fill(left)
         assert times == [applied] and (now[0] > applied) == (left == 6)

@@ -23,7 +23,7 @@ from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence as Output
 from guided.engine.task import Task
-from guided.engine.tensor_parallel.commands import Command, Copy, Open, Step, receive_command, send_command
+from guided.engine.tensor_parallel.commands import Command, CopySlots, OpenCache, Step, receive_command, send_command
 from guided.engine.tensor_parallel.leader import Ranks, _devices
 from guided.errors import GuidedError, UnsupportedError
 from guided.kv.dense import DenseCache
@@ -176,8 +176,8 @@ class Recorder:
 @pytest.mark.parametrize(
     "command",
     [
-        Open(17, 256),
-        Copy(4, 400, 16),
+        OpenCache(17, 256),
+        CopySlots(4, 400, 16),
         Step([5], [1], [9], [0], [[3]]),
         Step([], [], [], [], []),
         Step([1, 2, 3], [2, 1], [2, 40], [], [[0], [9, 8, 7]]),

@@ -1,6 +1,6 @@
-"""The scripts in examples/, and those that set up what they need.
+"""The scripts in examples/, and the scripts that set up what they need.
 
-The training script trains the model that answers, and what it writes is read back; the record that the demo shows is
+The training script trains the model that generates, and its output is read back. The record that the demo shows is
 right.
 """
 
@@ -36,7 +36,7 @@ def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
+    sys.modules[path.stem] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
@@ -62,7 +62,7 @@ def test_it_learns_more_than_pairs_of_characters(script, tmp_path, monkeypatch, 
     monkeypatch.setattr(sys, "argv", [*argv, *sizes])
     script.main()
     last = capsys.readouterr().out.splitlines()[-2]
-    assert float(last.split("validation")[1].split()[0]) < 0.4  # pairs alone: 0.87
+    assert float(last.split("validation")[1].split()[0]) < 0.4  # with pairs only: 0.87
     engine = Engine.from_pretrained(tmp_path / "model", dtype="float32")
     assert engine.generate("the cat sat on", max_tokens=12).text == " the mat, an"
 
@@ -108,7 +108,10 @@ def test_a_step_of_the_set_up_is_a_line(tmp_path, command, code, told) -> None:
 
 
 def test_a_step_that_compiles_reports_files(tmp_path) -> None:
-    pipes = [tmp_path / "first", tmp_path / "second"]  # a reader of one pipe could meet the end of the writer before
+    pipes = [
+        tmp_path / "first",
+        tmp_path / "second",
+    ]  # with a single pipe, its reader could reach the end before the writer
     for pipe in pipes:
         os.mkfifo(pipe)
     compiling = "; ".join(

@@ -49,7 +49,7 @@ def test_the_example_has_a_usage_line_and_uses_public_names(name):
 def test_without_arguments_it_prints_its_usage(name, needs, monkeypatch):
     pytest.importorskip(needs, reason=f"{needs} is not installed")
     monkeypatch.setattr(sys, "argv", [name])
-    monkeypatch.setenv("VLLM_PLUGINS", "")  # one of them sets it: it is as before afterwards
+    monkeypatch.setenv("VLLM_PLUGINS", "")  # one of them sets it; afterwards it has its former value
     with pytest.raises(SystemExit, match=rf"python examples/{name}\.py "):
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
 

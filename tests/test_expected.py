@@ -15,7 +15,7 @@ from guided.matching.explain.characters import count, describe, join_with_or, na
 from guided.matching.explain.error_location import error_location_of
 from guided.matching.sentences import byte_vocabulary
 
-ALPHABET = 'aAfz09_ ,.\t\n"\\éß語読詞\u0301\u200b😀😁'  # of one to four bytes, some with the same first bytes
+ALPHABET = 'aAfz09_ ,.\t\n"\\éß語読詞\u0301\u200b😀😁'  # of one to four bytes, some of them with the same first bytes
 BYTES = GrammarCompiler(byte_vocabulary())
 CHARACTERS = GrammarCompiler(Vocabulary([c.encode() for c in ALPHABET], eos_token_ids=[len(ALPHABET)]))
 SETS = st.lists(st.tuples(st.integers(0, 0x10FFFF), st.sampled_from([0, 1, 2, 5, 40, 5000])), max_size=8).map(
@@ -136,7 +136,7 @@ def test_a_name_is_of_one_character(character):
     assert len(names) == len({ord(character), ord(character) ^ 1} - set(range(0xD800, 0xE000)))
 
 
-# --- inside of a character
+# --- inside a character
 
 
 @given(st.lists(st.text("a語読詞😀é", min_size=1, max_size=3), min_size=1, max_size=4), st.data())
@@ -153,7 +153,7 @@ def test_tokens_that_hold_parts_of_characters(choices, data):
         expected = matcher.explain().expected
         start = len(written) - next(n for n in range(4) if not is_cut_at(written, n))
         following = {text[len(written[:start].decode()) :][:1] for text in choices if text.encode().startswith(written)}
-        assert expected.begun == written[start:]
+        assert expected.incomplete == written[start:]
         assert {chr(c) for low, high in expected.characters for c in range(low, high + 1)} == following - {""}
         if start < len(written):
             assert str(expected) == f"the rest of {join_with_or(sorted(following))}"
@@ -185,7 +185,9 @@ def test_the_rest_of_a_character():
     known.accept_string(b"b\xe8\xa9")
     assert str(known.explain()) == 'expected the rest of 詞 (alternative 2 of 2, inside of "b詞")'
     alike = GrammarCompiler(Vocabulary([bytes([b]) for b in range(256)] + ["語".encode()[:2]], eos_token_ids=[257]))
-    matcher = GrammarMatcher(alike.compile_regex("x?[語詞]"))  # both end alike, and only one begins with a token
+    matcher = GrammarMatcher(
+        alike.compile_regex("x?[語詞]")
+    )  # both end with the same bytes, but a token begins only one of them
     matcher.accept_string(b"x\xe8\xa9")
     assert str(matcher.explain()) == "expected the rest of 詞 (inside of [詞語])"
     matcher.reset()
@@ -215,7 +217,7 @@ def test_an_explanation_names_characters():
     assert str(matcher.explain("é")) == "é is not allowed: expected a letter or 語 (after [A-Za-z]*)"
 
 
-# --- places
+# --- locations
 
 
 def caret_under(text: str, marked: str) -> bool:

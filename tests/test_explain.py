@@ -1,6 +1,7 @@
-"""What an explanation says of each kind of specification: rule, alternative and position, lexemes, the longest match.
+"""Explanations of each kind of specification: rule, alternative and position, lexemes, the longest match.
 
-The texts are written out. The terminals that may follow are compared with those that Lark's own parser accepts.
+The expected texts are written out. The terminals that may follow are compared with those that Lark's own parser
+accepts.
 """
 
 from __future__ import annotations

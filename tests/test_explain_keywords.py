@@ -1,7 +1,7 @@
 """Explanations name the keyword that decides: every keyword of JSON Schema, at the root and deeper.
 
-Each text has one mistake. The oracle is the package jsonschema: the places of its errors. And a text whose blamed
-keywords are taken out of the schema is allowed.
+Each text has one mistake. The judge is the package jsonschema: the locations of its errors. In addition, a schema
+without the named keywords must allow the text.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def test_the_keyword_that_decides(keyword: str, place: str) -> None:
     assert set(found.refused_by) == wanted, (schema, text, found.reason)
     assert all(len(group) == 1 for group in found.refusals)
     assert not found.is_partial
-    if keyword == "oneOf without a branch":  # without the keywords of its branches both would hold
+    if keyword == "oneOf without a branch":  # without the keywords of its branches, both would hold
         return
     allowed = guided.GrammarMatcher(compiled(without(schema, wanted)))
     assert allowed.accept_string(text) and allowed.is_accepting()

@@ -1,6 +1,6 @@
-"""Explanations of schemas: the pointers that apply at a place, and the keywords that refuse.
+"""Explanations of schemas: the pointers that apply at a position, and the keywords that refuse a text.
 
-The oracles: cases that are written out; an evaluator of whole instances that asks the package jsonschema which branches
+The judges: cases that are written out; an evaluator of whole instances that asks the package jsonschema which branches
 hold; and brute force over small sets of values.
 """
 
@@ -58,7 +58,7 @@ COUNTED = {"type": "array", "contains": {"const": 1}, "maxItems": 2, "items": {"
 DRAFT4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
 CASES: list[tuple[Any, str, str | None, list[str], list[str]]] = [
     (PERSON, "", "[", [""], ["/type"]),
-    (PERSON, "", "x", [""], []),  # no JSON
+    (PERSON, "", "x", [""], []),  # not JSON
     (PERSON, "{", "}", [""], ["/required"]),
     (PERSON, '{"', "c", [""], ["/additionalProperties"]),
     (PERSON, '{"age', None, [""], []),
@@ -392,7 +392,7 @@ def test_pointers_are_those_of_an_evaluator() -> None:
                 while at not in reached:
                     at = at.rpartition("/")[0]
                 if places[length] not in reached and text[:length].endswith("["):
-                    continue  # in front of an item that the value does not have
+                    continue  # before an item that the value does not have
                 matcher = guided.GrammarMatcher(grammar)
                 assert matcher.accept_string(text[:length]), (schema, text)
                 named = set(matcher.explain().places)
@@ -431,7 +431,7 @@ def test_branches_are_left_as_soon_as_a_member_does_not_fit() -> None:
     assert left > 20
 
 
-# --- what refuses, by brute force
+# --- refusing keywords, by brute force
 
 NUMBERS = [*range(-99, 200), *(whole + part for whole in range(-4, 13) for part in (0.25, 0.5, 0.75))]
 STRINGS = ["".join(each) for length in range(5) for each in itertools.product("ab", repeat=length)]

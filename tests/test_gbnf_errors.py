@@ -23,7 +23,7 @@ VOCABULARY = Vocabulary(
 )
 COMPILER = GrammarCompiler(VOCABULARY)
 
-# the grammar, with the place that is meant between » and «; words of the message; words of the hint
+# the grammar, with the expected location between » and «; words of the message; words of the hint
 MALFORMED: list[tuple[str, str, str]] = [
     ("»«", "no rules", 'root ::= "text"'),
     ("# only a comment\n»«", "no rules", "root"),
@@ -147,7 +147,7 @@ def test_sources_that_are_not_text(text: object) -> None:
         COMPILER.compile_gbnf(text)  # type: ignore[arg-type]
 
 
-# --- what is refused or warned of
+# --- refusals and warnings
 
 
 @pytest.mark.parametrize("option", ["stop_capture=x", "capture_hidden_stop_bytes=3", "capture_hidden_body_rule_id=1"])

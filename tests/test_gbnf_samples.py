@@ -1,7 +1,6 @@
-r"""Written-out samples of GBNF and of xgrammar's EBNF: grammar, texts that it generates, texts that it does not.
+r"""Samples of GBNF and of xgrammar's EBNF: a grammar, texts that it generates, texts that it does not.
 
-Where xgrammar is installed, it is asked the same. `XGRAMMAR_DIFFERS` lists the texts that it judges otherwise, with the
-reason.
+If xgrammar is installed, it must agree. `XGRAMMAR_DIFFERS` lists the texts on which it disagrees, with the reason.
 """
 
 from __future__ import annotations
@@ -165,9 +164,9 @@ SAMPLES: list[tuple[str, list[str], list[str]]] = [
 ]  # fmt: skip
 
 XGRAMMAR_DIFFERS: dict[str, list[str]] = {
-    # after "ab" it lets "c" be free text again, although the tag "ab" is complete and asks for its rule
+    # after "ab", it treats "c" as free text again, although the tag "ab" is complete and requires its rule
     'root ::= TagDispatch(("ab", x), ("abcd", y))\nx ::= "1"\ny ::= "2"': ["abc"],
-    # it leaves out lookarounds
+    # it ignores lookarounds
     'root ::= Regex("(?=.b)[a-c][b-d]")': ["ac", "cd"],
 }
 XGRAMMAR_REFUSES = 20
@@ -211,7 +210,7 @@ def test_xgrammar_judges_alike() -> None:
     assert refused == XGRAMMAR_REFUSES
 
 
-# of the grammars that llama.cpp ships: accepted, refused
+# texts of the grammars that llama.cpp ships: accepted, refused
 SHIPPED: dict[str, tuple[list[str], list[str]]] = {
     "json": (
         ["{}", '{"a": 1}', '{"a":[1,-2.5e+1,"x\\n\\u00e9"],"b":{"c":null}}', '{ "a": true\n  }', '{"é": "😀"} '],

@@ -1,8 +1,9 @@
-"""Readers of grammars on generated texts: what a tree means, its text has to mean, and what is broken has its place.
+"""Readers of grammars on generated texts: a text means what its tree means, and errors in broken texts have a location.
 
-For each notation a random tree is written as a text of it. The grammar must accept what the tree generates by the
-definition (`tree_grammars.py`), and walks through its masks must end, within the budget, in such texts. Then pieces of
-the text are left out, doubled and exchanged: it is compiled, or refused by an error of guided with a place in the text.
+For each notation, a random tree is written as text. The grammar must accept what the tree generates by definition
+(`tree_grammars.py`), and walks through its masks must end, within the budget, in such texts. Then pieces of the text
+are removed, doubled and exchanged. The result must compile, or be refused with an error of guided that has a location
+in the text.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def test_structural_tags(rng: random.Random) -> None:
     judge_tag(rng)
 
 
-# --- lists of tools, and which of them may be called
+# --- lists of tools, and which tools may be called
 
 LEAVES: list[Any] = [
     {"type": "boolean"}, {"enum": ["x", 1, None]}, {"type": "integer", "minimum": 0, "maximum": 12}, {"const": "é<"},
@@ -209,7 +210,7 @@ def judge_tools(rng: random.Random) -> None:
     document = style.structural_tag(tools, tool_choice=choice, parallel_tool_calls=parallel)
     try:
         grammar = byte_compiler().compile_structural_tag(document, numbers="plain", max_digits=20)
-    except UnsupportedError as error:  # a name that is no identifier, in a style of Python calls
+    except UnsupportedError as error:  # a name that is not an identifier, in a style of Python calls
         assert "cannot be written in this style" in error.reason
         return
     for _ in range(2):

@@ -1,8 +1,8 @@
-"""Calculator segments and Shakespeare's lines, as they are generated: through masks with budgets, and by the engine.
+"""Calculator segments and Shakespeare's lines, generated through masks with budgets, and by the engine.
 
-Each text is judged by readers that do not know the grammar: a segment by Python's own evaluation, a line by a regular
-expression. The vocabularies are the 65 characters of Tiny Shakespeare and that of SmolLM2, with four control tokens for
-the segment.
+Judges that do not know the grammar check each text: Python's own evaluation checks a segment, a regular expression
+checks a line. The vocabularies are the 65 characters of Tiny Shakespeare, and that of SmolLM2, with four control tokens
+for the segment.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def called(engine: Engine, seed: int, max_tokens: int) -> None:
         answers(call.text)
         value = CALCULATOR.answer(call.text)
         shown = value if {character.encode() for character in value} <= {*engine.vocabulary.tokens} else UNSPELLED
-        assert call.result in (shown, "")  # empty where the budget has no room for it
+        assert call.result in (shown, "")  # empty if the budget is too small for it
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -127,9 +127,9 @@ def test_of_each_class_just_these_characters_are_written(parts: list[tuple[str, 
         (r"\s", "\t", "\u2003"),
         (r"\w", "é", "²"),
         (r"\w", "漢", "\u0663"),
-        (r"\D", "a", "\u0663"),  # no digit of any script: neither written nor accepted
+        (r"\D", "a", "\u0663"),  # not a digit of any script: neither generated nor accepted
         (r"[^\W_]+", "aé1", "a\u0663"),
-        (r"(?u)\d", "\u0663", "a"),  # asked for
+        (r"(?u)\d", "\u0663", "a"),  # requested explicitly
         (r"(?u:\d)\d", "\u06631", "1\u0663"),
         (r"(?a)\w", "a", "é"),
         (r"(?i)[\d\u212a]", "k", "\u0663"),
@@ -140,7 +140,7 @@ def test_of_each_class_just_these_characters_are_written(parts: list[tuple[str, 
         (r"(?<!\d)..", "ab", ""),
         (r".*(?<!\d)x", "ax", "\u0663x"),
         (r"\b\w+\b", "aé", "a\u0663"),
-        (r"a\b.", "a-", "a\u0663"),  # the real boundary: a letter and a digit of any script belong together
+        (r"a\b.", "a-", "a\u0663"),  # the real word boundary: letters and digits of any script belong together
         (r"(?>\w*)a?", "a1", "a\u0663"),
         (r"\d++-", "12-", "\u0663-"),
         (r".", "\u0663", ""),
@@ -191,13 +191,13 @@ WORDS = {"type": "string", "pattern": r"^a\sb$"}
     [
         (WORDS, ["a b", "a\tb"], ["a\u2003b"]),
         ({"type": "string", "pattern": r"^\S+$"}, ["ab", "\u0663"], ["a\u2003b"]),
-        # what is negated is the whole pattern
+        # the whole pattern is negated
         ({"type": "string", "not": {"pattern": r"\s"}, "maxLength": 3}, ["ab"], ["a\u2003b", "a b"]),
         ({"oneOf": [WORDS, {"type": "string", "pattern": "^a.b$"}]}, ["a-b"], ["a b", "a\u2003b"]),
         ({"if": WORDS, "then": {"const": "a b"}, "else": {"const": "c"}}, ["a b", "c"], ["a\u2003b"]),
         ({"enum": ["a\u2003b", "c"], "pattern": r"\s"}, ["a\u2003b"], ["c"]),
         ({"enum": ["a b", "a\u2003b", "c"], "not": {"pattern": r"\s"}}, ["c"], ["a b", "a\u2003b"]),
-        # a name is of the pattern, or it is not, whatever is written of it
+        # whether a name matches the pattern does not depend on its spelling
         (
             {"type": "object", "patternProperties": {r"^\s$": {"const": 1}}, "additionalProperties": {"const": 2}},
             [{" ": 1}, {"x": 2}],
@@ -213,7 +213,7 @@ WORDS = {"type": "string", "pattern": r"^a\sb$"}
             [{"x": 1}],
             [{"\u2003": 1}, {" ": 1}],
         ),
-        # nothing would be left: six of the seven that are asked for are ASCII's
+        # nothing would remain: six of the seven required characters are ASCII
         (
             {"type": "array", "items": {"type": "string", "pattern": r"^\s$"}, "minItems": 7, "uniqueItems": True},
             [[*"\t\n\v\f\r \u2003"]],
@@ -237,7 +237,7 @@ def test_compiled_schemas_accept_the_spaces_of_their_dialect() -> None:
     assert accepts(COMPILER.compile_json_schema(WORDS), '"a\u2003b"')
 
 
-# ---- where it is used
+# ---- where the classes are used
 
 
 DIGITS = r"\d{6}"

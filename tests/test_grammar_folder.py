@@ -175,7 +175,7 @@ def test_specifications_without_text_are_compiled_but_not_stored(tmp_path):
 
 
 def test_the_least_recently_used_are_removed(tmp_path):
-    folder = GrammarFolder(tmp_path, most_bytes=1000)
+    folder = GrammarFolder(tmp_path, max_bytes=1000)
     names = [f"{number:040x}" for number in range(6)]
     (tmp_path / "mine.txt").write_bytes(bytes(5000))
     old = tmp_path / f"{names[0]}.grammar.abc.tmp"

@@ -86,7 +86,7 @@ def test_outputs_are_complete_within_their_budget(prefix, rng, spare):
 
 def test_removed_tokens():
     control = Vocabulary([*TOKENS, b"x"], eos_token_ids=[9], special_tokens={10: "<|s|>"})
-    assert count_unstable_tokens(control, [8, 2, 1]) == 1  # no token begins with "cb", some begin with "b"
+    assert count_unstable_tokens(control, [8, 2, 1]) == 1  # no token begins with "cb", but some begin with "b"
     assert count_unstable_tokens(control, [0, 8]) == 0
     assert count_unstable_tokens(control, [8, 0, 1]) == 2
     assert count_unstable_tokens(control, [10, 0]) == 1

@@ -62,7 +62,7 @@ def drawn_pairs(seed: int, count: int, **options: Any) -> list[Pair]:
                 rules, lexer = lexed(text, Blocks(), **options)
                 assert LexedLanguage(rules, lexer, ALPHABET).start is None, text
             except (SpecError, LimitExceeded):
-                continue  # not a grammar
+                continue  # not a valid grammar
     assert undecided <= count // 5
     return out
 
@@ -104,7 +104,7 @@ def test_budgets_hold(seed: int) -> None:
                 matcher, budget, written = guided.GrammarMatcher(pair.grammar), least + slack, b""
                 while not matcher.is_terminated():
                     plain, some = mask_of(matcher), mask_of(matcher, budget)
-                    most = matcher._rests()[0]  # after any token that is allowed
+                    most = matcher._rests()[0]  # after any allowed token
                     for token in plain - {len(TOKENS)}:
                         after = matcher.fork()
                         assert after.accept_token(token) and after.min_tokens_to_finish() - 1 <= most

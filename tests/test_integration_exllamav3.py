@@ -116,7 +116,7 @@ def test_error_messages(monkeypatch):
     with pytest.raises(guided.GuidedError, match="token 122 is not allowed"):
         made("ab").feed(ord("z"))
     with pytest.raises(guided.GuidedError, match="263 is not a token id"):
-        made("ab").feed(263)  # the model's padding
+        made("ab").feed(263)  # padding of the model's logits
     with pytest.raises(guided.GuidedError, match="there is no constraint"):
         made(None)
     monkeypatch.setattr(Filter, "rollback_tokens", lambda self: False)

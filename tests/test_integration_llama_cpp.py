@@ -80,7 +80,7 @@ def test_grammars_by_the_names_of_llama_cpp(tmp_path):
 def test_error_messages():
     scores = np.zeros(257, np.single)
     with pytest.raises(guided.BudgetError):
-        GuidedLogitsProcessor("a{9}", VOCABULARY, max_tokens=3)  # llama-cpp-python would ignore it later
+        GuidedLogitsProcessor("a{9}", VOCABULARY, max_tokens=3)  # llama-cpp-python would ignore the error later
     with pytest.raises(guided.GuidedError, match="leave the processor out"):
         GuidedLogitsProcessor(None, VOCABULARY)
     processor = GuidedLogitsProcessor("ab", VOCABULARY)

@@ -1,6 +1,6 @@
-"""llama-cpp-python with guided's logits processor writes the tokens that guided's engine writes, greedily, on one file.
+"""llama-cpp-python with guided's logits processor writes the same tokens as guided's engine, greedily, on one file.
 
-`make test-llama-cpp` installs llama-cpp-python, which is compiled, and runs this.
+`make test-llama-cpp` compiles and installs llama-cpp-python, and runs this test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.llama_cpp_sides import BUDGETS, MAX_TOKENS, PROMPTS, as_float32
 from tests.weights import SMOLLM2, missing_weights, weights_of
 
 pytestmark = pytest.mark.model
-for package in ("llama_cpp", "torch", "gguf"):  # not imported here: llama.cpp and torch need processes of their own
+for package in ("llama_cpp", "torch", "gguf"):  # not imported here, since llama.cpp and torch need separate processes
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed: `make test-llama-cpp` does it", allow_module_level=True)
 if why := missing_weights(SMOLLM2):
@@ -37,8 +37,8 @@ def side(name: str, model: Path, folder: Path, *more: Path):
     return json.loads(out.read_text()), out
 
 
-# llama.cpp rounds what quantised weights are multiplied with to 8 bits, which guided does not: two tokens whose scores
-# are nearly equal may then change places. The same weights in float32 leave no such difference.
+# llama.cpp rounds the activations for quantised weights to 8 bits, guided does not. So two tokens with nearly equal
+# scores may change places. With the same weights in float32, there is no such difference.
 @pytest.mark.parametrize(("weights", "near"), [("float32", 0.0), ("quantised", 0.25)])
 def test_greedy_tokens_are_those_of_the_engine(tmp_path, weights, near):
     model = QUANTISED

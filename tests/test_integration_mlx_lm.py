@@ -174,7 +174,7 @@ def small_model(seed):
 
 @pytest.fixture(scope="module")
 def generating():
-    with warnings.catch_warnings():  # of other packages, while they are imported
+    with warnings.catch_warnings():  # warnings of other packages during their import
         warnings.simplefilter("ignore")
         return importlib.import_module("mlx_lm.generate")
 

@@ -12,14 +12,14 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of outlines' own dependencies
+    warnings.simplefilter("ignore")  # warnings of outlines' dependencies
     outlines = pytest.importorskip("outlines", reason="outlines is not installed")
 
 import guided  # noqa: E402
 from guided.integrations.outlines import GuidedBackend, GuidedProcessor, generator, vocabulary_of  # noqa: E402
 from tests.transformers_support import small_model, small_tokenizer  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of outlines and transformers
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of outlines and transformers
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}}, "required": ["a", "b"]}
 BUDGET = 40

@@ -1,6 +1,6 @@
-"""Two replicas of the small engine in a local Ray, asked by the official client through Ray's proxy.
+"""Two replicas of the small engine in a local Ray, called by the official client through Ray's proxy.
 
-Ray is not among what the tests install: these run where it is there (`pip install -e '.[ray]'`).
+The tests do not install Ray. These tests run if it is installed (`pip install -e '.[ray]'`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.server_support import small_engine  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 SAY = [{"role": "user", "content": "Say something."}]
 LONG = {"prompt": "a", "regex": "[a-z]{400}", "max_tokens": 420, "n": 24, "stream": True}
-PATIENCE = 150.0  # seconds that anything may take, on a machine that does other things as well
+PATIENCE = 150.0  # seconds that any operation may take on a busy machine
 
 
 class Point(BaseModel):
@@ -165,7 +165,7 @@ def test_a_replica_whose_process_is_killed_is_replaced(served):
     killed = min(before)
     os.kill(killed, signal.SIGKILL)
     (served.folder / str(killed)).unlink()
-    for number in range(6):  # the client tries again where its replica has gone
+    for number in range(6):  # if the replica is gone, the client tries again
         options = {"max_tokens": 9, "extra_body": {"regex": "[a-z]{6}"}}
         text = served.client.completions.create(model="guided", prompt=f"{number}", **options).choices[0].text
         assert re.fullmatch("[a-z]{6}", text)

@@ -1,7 +1,8 @@
-"""SGLang's grammar backend: with SGLang's classes where it is installed, else with stand-ins of their signatures.
+"""SGLang's grammar backend: with SGLang's classes if it is installed, otherwise with stand-ins that have their
+signatures.
 
-What a server does at each step is done here: specifications come as futures, a batch's rows are filled together, drafts
-are accepted, masked and taken back.
+The tests do what a server does at each step: specifications arrive as futures, the rows of a batch are filled together,
+and drafts are accepted, masked and rolled back.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ pytest.importorskip("transformers")
 
 import guided  # noqa: E402
 from guided.integrations import sglang as plugin  # noqa: E402
-from guided.integrations.latest import Latest  # noqa: E402
+from guided.integrations.latest import LruCache  # noqa: E402
 from tests import sglang_standin  # noqa: E402
 from tests.transformers_support import small_tokenizer  # noqa: E402
 
@@ -33,7 +34,7 @@ REAL = importlib.util.find_spec("sglang") is not None
 needs_sglang = pytest.mark.skipif(not REAL, reason="sglang is not installed")
 if not REAL:
     sglang_standin.install()
-with warnings.catch_warnings():  # of other packages, while they are imported
+with warnings.catch_warnings():  # warnings of other packages during their import
     warnings.simplefilter("ignore")
     base = import_module("sglang.srt.constrained.base_grammar_backend")
     reasoner = import_module("sglang.srt.constrained.reasoner_grammar_backend")
@@ -182,7 +183,7 @@ def test_options_that_contradict_each_other_are_refused(make):
 )
 def test_errors_are_invalid_grammars_with_the_reason(make, kind, text, said):
     backend = make()
-    for _ in range(2):  # compiled, and found again
+    for _ in range(2):  # compiled, and found in the cache
         grammar = grammar_of(backend, kind, text)
         assert isinstance(grammar, base.InvalidGrammarObject) and said in grammar.error_message
 
@@ -195,7 +196,7 @@ def test_cached_grammars_are_copied_and_bounded(make, tokenizer):
     assert hit and value is not first and value.matcher.steps == 0 and value.grammar_stats.is_cache_hit
     backend.reset()
     assert not backend.get_cached_or_future_value(("regex", "ab"), False)[1]
-    kept = Latest(2)
+    kept = LruCache(2)
     for name in ("a", "b", "a", "c"):
         if kept.get(("regex", name)) is None:
             kept["regex", name] = name
@@ -215,7 +216,7 @@ def test_batches_are_filled_and_applied_like_single_rows(make, tokenizer):
     for row, grammar in zip(rows, grammars, strict=True):
         finite = set(torch.isfinite(logits[row]).nonzero().flatten().tolist())
         assert finite == allowed(grammar, size) and torch.equal(logits[row, list(finite)], before[row, list(finite)])
-    assert torch.equal(logits[[1, 3]], before[[1, 3]])  # rows that have no grammar
+    assert torch.equal(logits[[1, 3]], before[[1, 3]])  # rows without a grammar
     grammars[0].reset_vocab_mask(mask)
     assert bool((mask == -1).all())
 

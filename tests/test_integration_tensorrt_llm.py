@@ -63,7 +63,7 @@ def test_requests_and_beams_are_complete_within_their_budgets(beams, shuffled):
 def test_requests_of_a_batch_are_followed_by_their_ids():
     processor, rows = GuidedBatchedLogitsProcessor("[ab]{3}", VOCABULARY), {7: [1], 8: [1, 2], 9: [3]}
     for step in range(5):
-        running = [req_id for req_id in (9, 7, 8) if not (step == 1 and req_id == 8)]  # one waits for a step
+        running = [req_id for req_id in (9, 7, 8) if not (step == 1 and req_id == 8)]  # one of them pauses for a step
         logits = [torch.randn(1, 1, 257) for _ in running]
         processor(running, logits, [[rows[req_id]] for req_id in running], None, [None] * len(running))
         for req_id, own in zip(running, logits, strict=True):

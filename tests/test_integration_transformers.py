@@ -184,7 +184,9 @@ def test_raw_logits_stay_as_they_are(tokenizer, model):
     assert [int(torch.isfinite(scores).sum()) for scores in out.scores][-1] == 1  # the end
 
 
-@pytest.mark.filterwarnings("ignore:row 0 has a token:RuntimeWarning")  # of the assistant, whose tokens are others
+@pytest.mark.filterwarnings(
+    "ignore:row 0 has a token:RuntimeWarning"
+)  # tokens of the assistant, which has another vocabulary
 def test_an_assistant_with_another_tokenizer_changes_nothing_or_is_refused(tokenizer, model):
     """transformers also calls the processor for the assistant's rows."""
     other = small_tokenizer(backwards=True)
@@ -200,7 +202,7 @@ def test_an_assistant_with_another_tokenizer_changes_nothing_or_is_refused(token
 
     alone = written(do_sample=False)
     assert written(do_sample=False, **assistant) == alone and re.fullmatch("[ab]{4}c[de]{3}", alone[0])
-    with pytest.raises(guided.GuidedError, match="belongs to another model"):  # of which only some tokens are scored
+    with pytest.raises(guided.GuidedError, match="belongs to another model"):  # only some of these tokens are scored
         written(do_sample=True, **assistant)
 
 
@@ -268,7 +270,7 @@ def test_a_constraint_wins_over_a_least_number_of_tokens(tokenizer, model, least
         torch.manual_seed(number)
         out = model.generate(**inputs, logits_processor=[processor], max_new_tokens=most, **asked, **how)
         for text in texts(tokenizer, out, inputs):
-            assert re.fullmatch("[ab]{3}", text), text  # as long as it may be
+            assert re.fullmatch("[ab]{3}", text), text  # as long as allowed
 
 
 def test_of_beams_those_that_reach_the_least_number_are_preferred(tokenizer, model):
@@ -397,7 +399,7 @@ def test_rows_are_found_whatever_becomes_of_them(tokenizer):
         rows.follow(ids)
         for _ in range(25):
             if rng.random() < 0.2 and ids.shape[1] > 5:
-                ids = ids[:, : rng.randrange(4, ids.shape[1])]  # taken back
+                ids = ids[:, : rng.randrange(4, ids.shape[1])]  # rolled back
                 found = rows.follow(ids)
             else:
                 order = [rng.randrange(3) for _ in range(3)] + [3 + rng.randrange(3) for _ in range(3)]
@@ -415,7 +417,7 @@ def test_rows_are_found_whatever_becomes_of_them(tokenizer):
                 ids = np.concatenate([ids[order], np.array(new)[:, None]], 1)
                 found = rows.follow(ids)
             for own, row in zip(ids, found, strict=True):
-                assert row.written == ids.shape[1] - 3
+                assert row.output_length == ids.shape[1] - 3
                 assert (row.matcher is None) == (own[:3].tolist() == prompt[1])
                 if row.matcher is not None:
                     assert not row.is_dead and state(row.matcher, vocabulary) == state(

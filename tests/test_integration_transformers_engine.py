@@ -123,7 +123,7 @@ def test_texts_begin_as_the_tokenizer_has_them(template):
         whole = tokenizer(text)["input_ids"]
         found = guided.from_transformers(small_model(tokenizer), tokenizer).encode_prompt(text)
         assert found == whole[: len(found)] and found[: len(before)] == before
-        assert whole[len(found) :] in ([], [ids["<eos>"]])  # what is to be continued has no end
+        assert whole[len(found) :] in ([], [ids["<eos>"]])  # a text to continue has no end token
 
 
 def test_objects_that_are_not_tokenizers_are_refused(tokenizer):

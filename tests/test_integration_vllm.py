@@ -1,6 +1,6 @@
 """The backend for vLLM, called as vLLM's engine calls it: rows, accepted tokens, drafts, ends.
 
-What is written is judged by jsonschema, re and Lark, with the cases that `scripts/check_vllm.py` runs in vLLM itself.
+jsonschema, re and Lark judge the outputs, for the same cases that `scripts/check_vllm.py` runs in vLLM itself.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_drafts_are_cut_where_the_masks_forbid_them(case):
         rng, most = random.Random(seed), 70
         grammar, tokens = started(given, most), []
         while not grammar.is_terminated():
-            twin = started(given, most if seed % 2 else None)  # drafts know nothing of budgets
+            twin = started(given, most if seed % 2 else None)  # drafts ignore budgets
             twin.accept_tokens("r", tokens)
             drafts = written(twin, rng, rng.randrange(5)) + [rng.choice([-1, END, 65, SIZE + 7])] * rng.randrange(2)
             alone = started(given, most)
@@ -128,7 +128,7 @@ def test_tokens_are_accepted_all_or_none_and_none_after_the_end():
     assert grammar.validate_tokens([ord("a"), END, END]) == [ord("a"), END]
     assert grammar.accept_tokens("r", [ord("a"), END, ord("z")])
     assert grammar.is_terminated() and grammar.validate_tokens([END]) == []
-    assert row(grammar) == set(range(SIZE))  # vLLM asks for no mask then; whoever does gets a full one
+    assert row(grammar) == set(range(SIZE))  # vLLM requests no mask then; any caller gets a full one
     assert grammar.accept_tokens("r", [7])
     grammar.rollback(1)
     assert not grammar.is_terminated() and row(grammar) == {ord("b"), END}
@@ -167,13 +167,13 @@ def test_text_before_the_answer_counts_towards_the_budget():
             assert thoughts + len(tokens) <= most, case
             judge(text_of(tokens))
     grammar = started({"regex": "a{1,90}b"}, 5)
-    grammar.follow(4)  # no answer fits: the grammar is kept, the budget cannot be
+    grammar.follow(4)  # no answer fits: the grammar is enforced, the budget cannot be
     assert row(grammar) == {ord("a")} and grammar.validate_tokens([ord("a")]) == []
 
 
 def test_an_exceeded_budget_does_not_end_the_engine():
     grammar = started({"regex": "a{1,90}b"}, 5)
-    assert grammar.accept_tokens("r", [ord("a")] * 4)  # no mask allowed the last one
+    assert grammar.accept_tokens("r", [ord("a")] * 4)  # no mask allowed the last token
     assert row(grammar) == {ord("a"), ord("b")}
     assert grammar.accept_tokens("r", [ord("a")] * 20) and row(grammar) == {ord("a"), ord("b")}
 
@@ -183,7 +183,7 @@ def test_stop_tokens_end_a_text_and_are_nowhere_inside():
     assert grammar.accept_tokens("r", [ord("a")]) and row(grammar) == {ord("b")}
     assert grammar.accept_tokens("r", [ord("b")]) and row(grammar) == {10, END}
     assert grammar.accept_tokens("r", [10]) and grammar.is_terminated()
-    with pytest.raises(guided.VocabularyError):  # nothing else could be written
+    with pytest.raises(guided.VocabularyError):  # nothing else was possible
         started({"regex": "\n"}, ends={10})
     assert len(COMPILERS._compilers) <= 8
     for number in range(20):

@@ -1,6 +1,7 @@
-"""guided in the place of a backend of vLLM: when it is, when it is not, and what requests then go through.
+"""guided as a replacement for a backend of vLLM: when it replaces it, when it does not, and the requests that it then
+gets.
 
-Against a stand-in (`vllm_stand_in.py`). Where vLLM is installed, the stand-in is compared with it, name by name.
+The tests use a stand-in (`vllm_stand_in.py`). If vLLM is installed, the stand-in is compared with it, name by name.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def test_reasoning_counts_towards_the_budget(vllm):
             del thoughts[:together]
             if not new or (not thoughts and len(new) < together):
                 grammar.fill_bitmask(bitmask, 0)
-                new.append(min(guided.allowed_tokens(bitmask)))  # "a" for as long as it may be
+                new.append(min(guided.allowed_tokens(bitmask)))  # as many "a" as the budget allows
             request.output_token_ids += new
             assert manager.accept_tokens(request, new)
         text = bytes(request.output_token_ids[reasoning:-1])
@@ -238,7 +239,7 @@ def like(of) -> object:
     }
     of_data = [(each.name, each.init) for each in fields(of)] if is_dataclass(of) else []
     abstract = sorted(getattr(of, "__abstractmethods__", ()))
-    if of_data:  # what such a class can do besides is not used
+    if of_data:  # other methods of such a class are not used
         methods = {name: like(getattr(of, name)) for name in abstract}
     return abstract, of_data, methods
 

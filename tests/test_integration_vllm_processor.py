@@ -1,6 +1,7 @@
-"""The logits processor for vLLM, called as either of its model runners calls it, on the stand-in of its interfaces.
+"""The logits processor for vLLM, called as both of its model runners call it, on a stand-in for vLLM's interfaces.
 
-A small runner of each kind: requests enter, leave, are preempted and move; with the second, drafts are verified.
+There is a small runner of each kind. Requests enter, leave, are preempted and move. With the second one, drafts are
+verified.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class V1Runner:
         for place in [place for place, request in enumerate(self.rows) if request.is_over or rng.random() < 0.05]:
             request = self.rows[place]
             if not request.is_over:
-                entering.append(request)  # preempted: it comes back with what it wrote
+                entering.append(request)  # preempted: it returns with its output so far
             self.rows[place] = None
             removed.append(place)
         for request in entering:
@@ -133,7 +134,7 @@ class V2Runner:
         )
         self.processor = made(config(), self.state)
         self.at: dict[int, Request] = {}
-        self.read: dict[int, int] = {}  # how much of a prompt was read
+        self.read: dict[int, int] = {}  # the number of tokens of a prompt that were read
 
     def enter(self, request: Request) -> None:
         slot = next(slot for slot in range(len(self.tokens)) if slot not in self.at)
@@ -144,7 +145,7 @@ class V2Runner:
         assert self.processor.add_request(slot, request.params) is (request.params.extra_args is not None)
 
     def step(self, rng: random.Random) -> None:
-        rows = []  # slot, number among its rows, the token fed, its position
+        rows = []  # slot, index among its rows, the token read, its position
         drafts: dict[int, list[int]] = {}
         for slot, request in self.at.items():
             known = request.prompt + request.output
@@ -295,4 +296,4 @@ def test_rollbacks_are_followed():
     ):  # fmt: skip
         masked.follow(list(written))
         masked.fill(bitmask, 0)
-        assert guided.allowed_tokens(bitmask) == list(expected) and masked.written == len(written)
+        assert guided.allowed_tokens(bitmask) == list(expected) and masked.output_length == len(written)

@@ -29,13 +29,13 @@ const answers = JSON.parse(require('fs').readFileSync(0)).map(text => {
 })
 console.log(JSON.stringify(answers))
 """
-# Texts that node takes and the grammar leaves out, as its head says, or that node refuses only when they are run.
+# Texts that node accepts but the grammar leaves out, as its head says, or that node refuses only at run time.
 LEFT_OUT = {
     "01", "let", "++a()", "f() = 1", "f()++", "a <!--b", "function () { }", "async () => 1", "async x => 1",
     "{get a() { return 1 }}", "(a) = 1", "a?.5:b", '"\\1"', "/(?<a>b)/", "a => { b\nc }", "a => { while (b) c; }",
     "a => { return\n1 }", "a = 'use strict'",
 }  # fmt: skip
-# What no grammar sees: names that are declared twice, and the like.
+# Errors that no grammar can detect, such as names that are declared twice.
 EARLY_ERRORS = re.compile(
     r"Identifier '.*' has already been declared|Duplicate parameter name not allowed|Duplicate __proto__ fields"
 )

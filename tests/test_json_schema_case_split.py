@@ -13,7 +13,7 @@ from guided.limits import Limits
 from tests.json_schema_judge import Judge
 from tests.json_schema_support import verdicts
 
-OVERLAPPING = 7  # schemas that overlap, which cut the values of a member into more parts than are allowed
+OVERLAPPING = 7  # overlapping schemas, which divide the values of a member into too many parts
 
 
 def arguments(at):
@@ -128,6 +128,6 @@ def test_random_conditions(seed):
     try:
         found = verdicts(schema, *values)
     except UnsupportedError:
-        assert "not" in json.dumps(schema) or "else" in json.dumps(schema)  # several hold at once
+        assert "not" in json.dumps(schema) or "else" in json.dumps(schema)  # several conditions hold at once
         return
     assert found == [judge(json.dumps(value)) for value in values]

@@ -161,7 +161,7 @@ def instances(order):
     yield from (None, True, False, 1, 2, 3, 2.5, "x", "y", [], [1], [1, 2])
     for size in range(4):
         for names in itertools.permutations("abc", size):
-            if order == "declared" and list(names) != sorted(names):  # other orders are tried there
+            if order == "declared" and list(names) != sorted(names):  # this test tries other orders
                 continue
             for values in itertools.product((1, 2, None), repeat=size):
                 yield dict(zip(names, values, strict=True))

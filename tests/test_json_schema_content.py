@@ -171,7 +171,7 @@ def test_constants():
     assert verdicts({"not": {"type": "string", **BOTH}, "enum": list(encoded)}, *encoded) == [
         *(not one for one in held[:-1]), True]  # fmt: skip
     assert verdicts({"allOf": [JSON, {"not": BOTH}], "enum": ["1111", "12"]}, "1111", "12") == [True, True]
-    with pytest.raises(SpecError, match="no JSON value"):  # each is one of the two only
+    with pytest.raises(SpecError, match="no JSON value"):  # each satisfies only one of the two
         grammar({"allOf": [JSON, BOTH], "enum": ["1111", "MTEx", "12"]})
     assert verdicts({"propertyNames": {**JSON, "enum": ["1", "x"]}}, {"1": 1}, {"x": 1}) == [True, False]
 

@@ -1,7 +1,7 @@
-"""JSON Schema: arrays whose items are counted, or must differ where few values are left.
+"""JSON Schema: arrays whose items are counted, or must differ with few possible values.
 
-Judged by the jsonschema library on every short array over a few values and some longer ones; and no beginning that the
-masks allow is without an end.
+The jsonschema library judges every short array over a few values, and some longer ones. Every prefix that the masks
+allow must have an end.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from guided.errors import LimitExceeded
 from guided.frontends.json_schema.algebra.discriminators import pairs_that_may_overlap
-from guided.frontends.json_schema.algebra.disjoint import Disjoint
+from guided.frontends.json_schema.algebra.disjoint import DisjointnessTest
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import ANYTHING
 from guided.frontends.json_schema.compile import json_schema_to_grammar
@@ -80,7 +80,7 @@ MANY_ALTERNATIVES = {
 def test_alternatives_with_a_discriminator_are_not_compared(name, monkeypatch):
     """Linear work suffices. Comparing all pairs would take half a million comparisons."""
     compared = []
-    monkeypatch.setattr(Disjoint, "common_types", lambda self, *given: compared.append(given) or set())
+    monkeypatch.setattr(DisjointnessTest, "common_types", lambda self, *given: compared.append(given) or set())
     grammar = json_schema_to_grammar(MANY_ALTERNATIVES[name], findings=[], limits=Limits(work=60_000_000))
     assert len(grammar.rules) > 70 and not compared
 

@@ -1,6 +1,7 @@
-"""Draft 4: an integer is a number *written* without fraction and exponent, so 1.0 is none; everywhere else it is one.
+"""Draft 4: an integer is a number *written* without fraction and exponent, so 1.0 is not an integer. In all other
+drafts it is.
 
-The judge is jsonschema's Draft4Validator after `json.loads`, which keeps the two apart as int and decimal.
+The judge is jsonschema's Draft4Validator after `json.loads`, which represents the two as int and decimal.
 """
 
 import random
@@ -31,7 +32,7 @@ def test_an_integer_is_written_as_one():
     assert verdicts({"type": ["null", "integer"]}) == [*integers, "null"]
     assert verdicts({"not": {"type": "integer"}}) == others + rest
     assert verdicts({"not": {"not": {"type": "integer"}}}) == integers
-    assert verdicts({"multipleOf": 1}) == [text for text in WRITTEN if text != "1.5"]  # says nothing of how
+    assert verdicts({"multipleOf": 1}) == [text for text in WRITTEN if text != "1.5"]  # has no keyword about integers
     assert verdicts({"type": "integer"}, numbers="plain") == ["1", "-1", "0", "10"]
     assert verdicts({"multipleOf": 1, "type": "number", "not": {"type": "integer"}}, numbers="plain") == ["1.0"]
 

@@ -1,4 +1,4 @@
-"""Dynamic references against a naive reading of the standard."""
+"""Dynamic references compared with a direct implementation of the standard."""
 
 from urllib.parse import urljoin
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
-from guided.frontends.json_schema.documents.dynamic_scope import enter, outermost
+from guided.frontends.json_schema.documents.dynamic_scope import enter, outermost_resource
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.limits import Limits
 from tests.json_schema_support import verdicts
@@ -53,7 +53,7 @@ def _documents(draw):
         reference = {draw(st.sampled_from(["$ref", "$dynamicRef", "$dynamicRef"])): link}
         if link.startswith("#") or draw(st.integers(0, 4)):
             return reference
-        return {"$id": f"inner{at}", "properties": {"x": reference}}  # a resource on the way
+        return {"$id": f"inner{at}", "properties": {"x": reference}}  # a resource on the path
 
     for at, resource in enumerate(resources):
         for definition in resource["$defs"].values():
@@ -62,7 +62,7 @@ def _documents(draw):
     main = {"$id": "http://t/main", "$ref": "r0", "$defs": {}}
     if draw(st.booleans()):
         main["$defs"]["a"] = {"$dynamicAnchor": "a", "type": [draw(st.sampled_from(sorted(TYPES)))]}
-    for at, resource in enumerate(resources):  # beside the others, or inside the one before
+    for at, resource in enumerate(resources):  # next to the others, or inside the previous one
         inside = resources[at - 1] if at and draw(st.booleans()) else main
         inside["$defs"][f"r{at}"] = resource
     return main
@@ -142,7 +142,7 @@ ITEMS = {"$id": "list", "type": "array", "items": {"$dynamicRef": "#item"}}
 def test_the_outermost_anchor_wins_where_both_are_dynamic(inner, outer, expected):
     schema = {"$id": "http://t/", "$ref": "list", "$defs": {"o": outer, "l": {**ITEMS, "$defs": {"i": inner}}}}
     assert verdicts(schema, ["a"], [1]) == expected
-    pointed = {**ITEMS, "items": {"$dynamicRef": "#/$defs/i"}}  # a pointer is no dynamic anchor
+    pointed = {**ITEMS, "items": {"$dynamicRef": "#/$defs/i"}}  # a pointer is not a dynamic anchor
     schema["$defs"]["l"] = {**pointed, "$defs": {"i": inner}}
     assert verdicts(schema, ["a"], [1]) == [inner.get("type") != "null"] * 2
 
@@ -206,13 +206,13 @@ def test_a_scope_is_the_first_resource_for_each_name(path):
     scope, first = (), {}
     for uri, _ in path:
         before, scope = scope, enter(scope, resources[uri], uri)
-        assert enter(scope, resources[uri], uri) is scope  # entering again changes nothing
+        assert enter(scope, resources[uri], uri) is scope  # entering a resource again changes nothing
         assert set(before) <= set(scope)
         for name in resources[uri]:
             first.setdefault(name, uri)
     assert dict(scope) == first
     assert list(scope) == sorted(scope)
-    assert all(outermost(scope, name) == first.get(name) for name in "abc")
+    assert all(outermost_resource(scope, name) == first.get(name) for name in "abc")
 
 
 def _ring(count):
@@ -227,7 +227,7 @@ def _ring(count):
 
 def test_recursion_ends_and_shares_its_rules():
     few, many = (len(json_schema_to_grammar(_ring(count)).rules) for count in (4, 8))
-    assert many <= 2 * few + 8  # one meaning for each resource: all are entered below the same outermost one
+    assert many <= 2 * few + 8  # each resource has one meaning, since all are entered from the same outermost one
 
 
 def test_without_dynamic_anchors_every_scope_is_empty():

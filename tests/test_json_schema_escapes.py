@@ -43,7 +43,7 @@ def test_of_all_spellings_the_minimal_ones(data):
     schema = data.draw(schemas())
     try:
         every = COMPILER.compile_json_schema(schema, property_order="any")
-    except (SpecError, UnsupportedError):  # there is no language to compare
+    except (SpecError, UnsupportedError):  # there is no language to compare with
         assume(False)
     minimal = COMPILER.compile_json_schema(schema, property_order="any", escapes="minimal")
     for _ in range(3):
@@ -64,7 +64,7 @@ def test_one_spelling_of_each_character(schema):
         ways |= {f'"\\{letter}"' for letter in "bfnrt"}
         expected = {json.dumps(char, ensure_ascii=False)}
         for text in ways | expected:
-            # "\b" and the like are the spelling of other characters; then those count
+            # "\b" and similar escapes spell other characters, which then count
             right = text in expected or (_is_json(text) and json.dumps(json.loads(text), ensure_ascii=False) == text)
             assert _matches(native, text) == right, text
             if code < 0x30:

@@ -1,6 +1,6 @@
-"""`additional_properties="minimal"`: objects that name members have no others, unless there would be no value then.
+"""`additional_properties="minimal"`: objects that declare members have no others, unless no value would remain.
 
-The judges are the language without the option, of which the narrowed one is a part, and jsonschema.
+The judges are the language without the option, which must contain the narrowed one, and jsonschema.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def names(**properties):
     return {"type": "object", "properties": properties}
 
 
-# (schema, texts that are written, texts that the schema allows and that are not written)
+# (schema, texts that are generated, texts that the schema allows but that are not generated)
 CLOSED = {
     "names": (names(a=INTEGER), ["{}", '{"a":1}'], ['{"b":1}', '{"a":1,"b":1}']),
     "no type": ({"properties": {"a": INTEGER}}, ["1", '"x"', "[{}]", '{"a":1}'], ['{"b":1}']),
@@ -71,7 +71,7 @@ CLOSED = {
         ['{"p0":true,"p1":true}', '{"p8":true}', "{}"], ['{"p0":true,"z":1}', '{"z":1}']),
 }  # fmt: skip
 
-# (schema, texts that are still written): what the schema says of other members holds, and no language becomes empty
+# (schema, texts that are still generated): keywords about other members hold, and no language becomes empty
 OPEN = {
     "nothing is named": ({"type": "object"}, ['{"b":1}']),
     "true": ({**names(a=ANY), "additionalProperties": True}, ['{"b":1}']),
@@ -137,7 +137,7 @@ def test_random_schemas_are_narrowed_and_never_emptied(order):
         schema = draw_schema(rng)
         try:
             wide, narrow_ = both(schema, property_order=order)
-            judge = Judge(schema) if "2020-12" in schema["$schema"] else None  # of 2019-09 the library has known errors
+            judge = Judge(schema) if "2020-12" in schema["$schema"] else None  # the library has known errors in 2019-09
         except (UnsupportedError, NoJudge):
             continue
         assert (wide is None) == (narrow_ is None), schema

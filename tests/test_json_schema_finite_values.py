@@ -1,7 +1,7 @@
-"""The values of schemas that have few, against a list of all values that there are, judged one by one by jsonschema.
+"""The values of schemas with few values, compared with a list of all values, each judged by jsonschema.
 
-The schemas of `finite` allow no value that is not in ALL: few scalars, arrays of at most two of them, and objects of at
-most two members named `a` and `b`.
+The schemas of `finite` only allow values in ALL: few scalars, arrays of at most two of them, and objects of at most two
+members named `a` and `b`.
 """
 
 import json
@@ -175,7 +175,7 @@ def test_no_value_is_forgotten(data):
     try:
         found = few(schema)
         valid = allowed(schema, ALL | OTHERS)
-    except (SpecError, UnsupportedError, NoJudge) as error:  # a schema in itself, for one
+    except (SpecError, UnsupportedError, NoJudge) as error:  # such as a schema inside itself
         return event(str(error)[:40])
     event("many" if found is None else "some" if valid else "none")
     if found is not None:
@@ -205,7 +205,7 @@ def test_names_that_are_not_declared(schema):
     declared = {*schema.get("properties", ()), *schema.get("required", ())}
     names = {"".join(letters) for length in range(5) for letters in product("abx", repeat=length)} - declared
     possible = {name for name in names if judge(json.dumps({name: 1}))}
-    many = any(len(name) > 3 for name in possible)  # of all lengths, then
+    many = any(len(name) > 3 for name in possible)  # then of all lengths
     expander, goal = expanded(schema)
-    for shape in expander.expand(goal).shapes:  # one, or none where a required member cannot be
+    for shape in expander.expand(goal).shapes:  # one, or none if a required member is impossible
         assert expander.listed_values.count_additional_names(shape) == (None if many else len(possible))

@@ -41,7 +41,7 @@ def _derived(char):
 
 def test_the_code_points_of_labels():
     known = {code for low, high in valid_code_points() for code in range(low, high + 1)}
-    later = {code for low, high in property_set("Cn") for code in range(low, high + 1)}  # than the tables
+    later = {code for low, high in property_set("Cn") for code in range(low, high + 1)}  # newer than the tables
     there = [code for code in range(0x30000) if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
     asked = [code for code in there if code not in later]
     assert len(asked) > 100_000
@@ -174,7 +174,7 @@ def _is_expression(pattern):
         parse_regex(pattern, dialect="ecma", limits=Limits(states=20_000))
     except SpecError:
         return False
-    except (UnsupportedError, LimitExceeded):  # of what is found to be valid
+    except (UnsupportedError, LimitExceeded):  # of the expressions that are found to be valid
         return True
     return True
 

@@ -55,7 +55,7 @@ def test_grammars_are_the_same(leaf) -> None:
     for one in options:
         expand.leaf_expansions.clear()
         fresh.append(grammar(schema, one))
-    for other in options:  # whatever was kept for others
+    for other in options:  # whatever is cached for other schemas
         grammar({"prefixItems": [True, leaf], "properties": {"z": leaf}}, other)
     assert [grammar(schema, one) for one in options] == fresh
     assert bool(expand.leaf_expansions) is ("pattern" not in leaf)

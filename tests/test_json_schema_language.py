@@ -44,7 +44,7 @@ def test_verdicts_equal_jsonschema(data):
     plain = grammar_of(schema, PLAIN_ANY_ORDER)
     text = data.draw(spellings(value))
     if not any(isinstance(number, float) and number.is_integer() for number in _scalars(value)):
-        # 1.0 is not how "plain" writes an integer
+        # "plain" never writes an integer as 1.0
         assert (plain is not None and accepts(plain, text.encode())) == judge(text), (schema, text)
 
 

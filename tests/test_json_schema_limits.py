@@ -229,8 +229,8 @@ def test_a_compilation_leaves_no_cycles_for_the_garbage_collector(bounds: dict[s
     was_on = gc.isenabled()
     gc.disable()
     try:
-        objects_left({"properties": {"a": {"type": "integer"}}})  # what is made once
-        assert objects_left(schema) < 5 * 3_000  # texts of names are kept
+        objects_left({"properties": {"a": {"type": "integer"}}})  # one-time initialisation
+        assert objects_left(schema) < 5 * 3_000  # texts of names are cached
     finally:
         if was_on:
             gc.enable()

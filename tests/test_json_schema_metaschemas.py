@@ -133,7 +133,7 @@ SCHEMAS = st.recursive(
 def test_schemas_judged_by_the_metaschemas(uri, schema):
     grammar = _of_metaschema(uri)
     validator = next((v for known, v in VALIDATORS.items() if known.split("://")[1].rstrip("#") in uri), None)
-    if validator is None:  # a vocabulary alone: the dynamic scope begins there
+    if validator is None:  # only a vocabulary: the dynamic scope begins there
         validator = VALIDATORS[uri.partition("meta/")[0] + "schema"]
         expected = validator({"$ref": uri}).is_valid(schema)
     else:

@@ -1,6 +1,6 @@
-"""Numbers: every spelling against exact fractions.
+"""Numbers: every spelling compared with exact fractions.
 
-The IR is matched here by sets of end positions, straight from its docstrings.
+The IR is matched here by sets of end positions, directly from its docstrings.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The options for writing JSON as other libraries do: chosen escapes, separators, plain integers."""
+"""The options that write JSON as other libraries do: chosen escapes, separators, plain integers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_vocabulary_with_other_ends():
     with pytest.raises(guided.VocabularyError):
         VOCABULARY.changed(size=3)
     named = guided.Vocabulary([*VOCABULARY.tokens], eos_token_ids=[256], special_tokens={257: "<x>"})
-    fewer = named.changed(eos_token_ids=[7], size=100)  # what a model cannot write is left out
+    fewer = named.changed(eos_token_ids=[7], size=100)  # texts that a model cannot write are left out
     assert (fewer.size, len(fewer.tokens), fewer.special_tokens, fewer.encode("ab")) == (100, 100, {}, [97, 98])
     with pytest.raises(guided.VocabularyError, match="no tokens of this vocabulary spell"):
         fewer.encode("z")

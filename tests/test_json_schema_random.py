@@ -1,7 +1,7 @@
-"""JSON Schema: random and real schemas, what is sampled from their grammars, and instances that another library draws.
+"""JSON Schema: random and real schemas, samples from their grammars, and instances drawn by another library.
 
-`GUIDED_EXAMPLES=n` draws n schemas for each test, `--hypothesis-seed=m` selects which: long runs are many seeds.
-hypothesis-jsonschema is optional: version 0.23.1 works with hypothesis up to 6.148, where both are installed.
+`GUIDED_EXAMPLES=n` draws n schemas for each test, and `--hypothesis-seed=m` selects which. For a long run, use many
+seeds. hypothesis-jsonschema is optional; version 0.23.1 works with hypothesis up to 6.148, if both are installed.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def test_instances_that_another_library_draws(data):
     native = compiled(grammar_of(schema, ANY_ORDER))
     try:
         drawn = instances_of(schema)
-    except HypothesisException:  # references that it does not follow
+    except HypothesisException:  # references that it does not support
         assume(False)
     judge = Judge(schema)
     for _ in range(3):
@@ -179,7 +179,7 @@ def test_instances_that_another_library_draws(data):
             value = data.draw(drawn)
         except UnsatisfiedAssumption:
             raise
-        except Exception:  # contradictions and recursions that the other library finds when it draws
+        except Exception:  # contradictions and recursions that the other library finds while it draws
             reject()
         if is_plain(value):
             text = data.draw(spellings(value, numbers=True))
@@ -204,7 +204,7 @@ def test_instances_of_real_schemas():
         except (UnsupportedError, LimitExceeded, SpecError, NoJudge, HypothesisException) as error:
             counts[f"schemas left out: {type(error).__name__}"] += 1
             continue
-        except Exception as error:  # the other library's own
+        except Exception as error:  # errors of the other library
             counts[f"schemas left out: {type(error).__name__}"] += 1
             continue
         counts["schemas"] += 1

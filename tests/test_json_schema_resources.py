@@ -1,7 +1,7 @@
-"""A schema of the shape and size of FHIR's: 150 kinds of resources that contain each other, with the default limits.
+"""A schema with the shape and size of FHIR's: 150 kinds of resources that contain each other, with the default limits.
 
-The names and the types of members are drawn. As in FHIR, no resource says that it is an object, each has a required
-constant, members come in pairs (`birthDate` and `_birthDate`), and strings have patterns.
+The names and types of members are random. As in FHIR, no resource has `"type": "object"`, each has a required constant,
+members come in pairs (`birthDate` and `_birthDate`), and strings have patterns.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_json_schema_test_suite(draft):
             for test in group["tests"]:
                 text = json.dumps(test["data"])
                 punycode = path.parent.name == "format" and "xn--" in text and test["valid"]  # all of it is refused
-                named = path.name == "ecmascript-regex.json" and "named" in test["description"]  # groups with names
+                named = path.name == "ecmascript-regex.json" and "named" in test["description"]  # named groups
                 if _accepts(grammar, text) != test["valid"] and not punycode and not named:
                     wrong.append((path.name, group["description"], test["description"], text))
     assert not wrong

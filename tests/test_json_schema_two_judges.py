@@ -28,7 +28,7 @@ def ajv() -> Iterator[Ajv]:
 def test_random_schemas(ajv: Ajv) -> None:
     run = Run(ajv)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # keywords without effect are part of it
+        warnings.simplefilter("ignore")  # warnings about keywords without effect are expected
         wrong = [one for number in range(FEW) for one in check(f"few.{number}", run)]
     assert wrong == []
     assert run.counts["verdicts"] > 10 * FEW and run.counts["set aside"] < run.counts["verdicts"] / 20

@@ -1,5 +1,5 @@
-"""Keywords that are read but not enforced: a warning, a row of the report, a line on standard error, an error on
-request.
+"""Keywords that are read but not enforced: a warning, a row of the report, a line on standard error, and an error in
+strict mode.
 """
 
 import json
@@ -16,7 +16,7 @@ from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.documents.keywords import DESCRIBING, KEYWORDS
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import DRAFTS
-from guided.frontends.json_schema.unenforced import Unenforced
+from guided.frontends.json_schema.unenforced import UnenforcedFinder
 from tests.json_schema_support import byte_compiler
 from tests.test_cli import run, run_json
 
@@ -97,7 +97,7 @@ QUIET = [
     {"if": {}, "then": {}, "else": {}, "contains": {}, "minContains": 1, "maxContains": 2},
     {"$schema": DRAFT["draft4"], "id": "http://t", "minimum": 1, "exclusiveMinimum": True, "items": [],
      "additionalItems": False},
-    {"$defs": {"unused": {"requierd": 1}}},  # as what is refused is in places that are not reached
+    {"$defs": {"unused": {"requierd": 1}}},  # since refused keywords may be in unreachable schemas
     {"$ref": "https://json-schema.org/draft/2020-12/schema"},
     {"$ref": "http://json-schema.org/draft-04/schema#"},
     {"$ref": "http://json-schema.org/draft-07/schema#"},
@@ -116,13 +116,13 @@ def test_the_quick_look_passes_over_nothing(draft):
     options = JsonSchemaOptions(draft=draft)
     for name in (*(KEYWORDS.keys() - {"$schema"}), *DESCRIBING, "requierd", "x-a"):
         library = Library({name: True}, options, {}, guided.Limits())
-        assert library.noteworthy or not list(Unenforced(library, options).of(library.root)), name
+        assert library.noteworthy or not list(UnenforcedFinder(library, options).of(library.root)), name
 
 
 def test_one_warning_names_all_and_each_compilation_warns():
     schema = {"properties": {f"p{number}": {"typ": "string"} for number in range(12)}}
     compiler = guided.GrammarCompiler(byte_compiler().vocabulary)
-    for _ in range(2):  # the second is in the compiler's cache
+    for _ in range(2):  # the second time, it is in the compiler's cache
         with pytest.warns(GuidedWarning) as caught:
             compiler.compile_json_schema(schema)
         assert len(caught) == 1 and len(caught[0].message.findings) == 12

@@ -1,8 +1,9 @@
-"""JSON Schema: no walk through the masks ends dead, whatever is taken, and its text satisfies the schema.
+"""JSON Schema: no walk through the masks reaches a dead end, whatever tokens it accepts, and its text satisfies the
+schema.
 
 The default run walks through random schemas over a small vocabulary. Marked slow: the vocabulary of Llama-3 and its
-first 4,096 tokens, and real schemas (MaskBench's) over these; `GUIDED_WALKS=first:last` selects some of the schemas,
-always in the same order. Calls that take more than half a second are printed with their place (`pytest -s`).
+first 4,096 tokens, and real schemas (MaskBench's) over these. `GUIDED_WALKS=first:last` selects some of the schemas,
+always in the same order. Calls that take more than half a second are printed with their position (`pytest -s`).
 """
 
 from __future__ import annotations

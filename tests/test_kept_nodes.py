@@ -49,7 +49,7 @@ def walked(native: _core.Compiled, seed: int) -> list[object]:
 def test_cached_nodes_mean_the_same(schema, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = _core.KeptNodes()
     plain = compiled(json_schema_to_grammar(schema), None, monkeypatch)
-    for seed in range(3):  # the first keeps, the others are made of what was kept
+    for seed in range(3):  # the first compilation caches, the others reuse cached nodes
         again = compiled(json_schema_to_grammar(schema), kept, monkeypatch)
         assert walked(again, seed) == walked(plain, seed)
     assert len(kept) and kept.nodes

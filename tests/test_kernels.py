@@ -73,7 +73,7 @@ def test_swiglu_of_what_is_large_or_no_number():
 def test_rotate(dtype, rows, heads, half, seed, strided):
     cos, sin = (t[:rows] for t in rotary_tables(Rope(), 2 * half, 80, dtype, torch.device("cpu")))
     whole = noise(seed, rows, heads + 2, 2 * half).to(dtype)
-    if strided:  # the heads of a row do not follow one another
+    if strided:  # the heads of a row are not contiguous
         whole = whole.permute(2, 1, 0).contiguous().permute(2, 1, 0)
     rest, x = whole[:, heads:].clone(), whole[:, :heads]
     a, b = x.double().chunk(2, dim=-1)
@@ -107,7 +107,7 @@ def test_attention_over_slots(dtype, batch, seed):
     views = [KVView(k, v, slice(5, 5 + total) if slots is None else torch.tensor(slots)) for slots, total, _ in rows]
     ends = np.cumsum([new for _, _, new in rows]).tolist()
     spans = [(end - new, end) for end, (_, _, new) in zip(ends, rows, strict=True)]
-    q = noise(seed + 1, ends[-1], heads + 1, size).to(dtype)[:, :heads]  # rows are further apart than they are long
+    q = noise(seed + 1, ends[-1], heads + 1, size).to(dtype)[:, :heads]  # the stride of rows exceeds their length
     out = SlotAttention(heads, views, spans)(1, q)
     for view, (first, last) in zip(views, spans, strict=True):
         keys, values = view.read(1)

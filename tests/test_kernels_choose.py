@@ -1,4 +1,6 @@
-"""The choice of tokens, natively, in torch and in Triton: compared with the form for one row and the definition."""
+"""The choice of tokens, natively, in torch and in Triton, compared with the choice for a single row and with the
+definition.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from guided.kernels.choose import answer as answer_natively
 from guided.kernels.choose_device import DeviceChoices
 from guided.matching.bitmask import row_of
 from guided.sampling import SamplingParams
-from guided.sampling.choice import Answer, Choice, Choose, Chosen, Ramp
+from guided.sampling.choice import Answer, Choice, Choose, ChosenToken, Ramp
 from guided.sampling.choosing import choose_row
 from guided.sampling.penalties import Penalties
 from tests.choice_support import close, in_torch, is_neighbour
 from tests.effort import examples
 from tests.triton_support import import_kernels
 
-# The interpreter takes the greatest number of a block with numpy, which warns where all of them are NaN.
+# The interpreter computes a block's maximum with numpy, which warns if all numbers are NaN.
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 
 
@@ -44,7 +46,7 @@ def answer(request):
         kernels = import_kernels("guided.kernels.choose_triton")
         with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):  # the interpreter computes with numpy
             patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
-            patch.setattr(kernels, "_SORTED", 32)  # it sorts slowly; test_kernels_few.py has the numbers of a device
+            patch.setattr(kernels, "_SORTED", 32)  # it sorts slowly; test_kernels_few.py uses the numbers of a device
             patch.setattr(choose_batch, "FIRST_LOOK", 32)
             yield on_device
 
@@ -84,7 +86,7 @@ def choices(draw):
             unbudgeted = allowed | row_of(size, ids(40))
         if draw(st.booleans()):
             ramp = Ramp(draw(st.sampled_from([0.5, 40.0])), allowed & row_of(size, ids(40)))
-        if draw(st.booleans()):  # far below what is not allowed
+        if draw(st.booleans()):  # far below the logits of forbidden tokens
             logits[:size][flags] -= 500
     numbers = dict(draw(NUMBERS))
     for name, given_ids in (("allowed_token_ids", ids(30) or None), ("bad_words", [[id] for id in ids()])):
@@ -128,12 +130,12 @@ def compare(answer, rows):
         if isinstance(wanted, GuidedError):
             assert isinstance(found, GuidedError) and str(found) == str(wanted)
             continue
-        assert isinstance(found, Chosen)
+        assert isinstance(found, ChosenToken)
         assert close(found.removed, wanted.removed) and close(found.by_budget, wanted.by_budget)
         assert found.preferred == wanted.preferred
         by_model = 0.0 if choice.allowed is None else float(torch.from_numpy(logits).log_softmax(0)[found.token])
         assert close(found.logprob, by_model)
-        if found.token != wanted.token:  # the last bits of a sum, of a threshold, or equal logits in any order
+        if found.token != wanted.token:  # the last bits of a sum or of a threshold, or equal logits in any order
             assert is_neighbour(torch.from_numpy(logits), choice, found.token)
         elif wanted.scores is None:
             assert found.scores is None
@@ -148,7 +150,7 @@ def row(*logits: float) -> torch.Tensor:
     return torch.tensor([logits], dtype=torch.float32)
 
 
-def one(answer, logits: torch.Tensor, **options) -> Chosen | GuidedError:
+def one(answer, logits: torch.Tensor, **options) -> ChosenToken | GuidedError:
     params = SamplingParams(**{k: options.pop(k) for k in list(options) if k in SamplingParams.__dataclass_fields__})
     choice = Choice(params, options.pop("position", 0), options.pop("size", logits.shape[1]), **options)
     return answer([Choose(logits, [choice])])[0].rows[0]
@@ -164,7 +166,7 @@ def test_values_that_are_not_numbers_are_refused(answer, logits, temperature):
 
 def test_nan_that_is_not_allowed_does_not_matter(answer):
     found = one(answer, row(0, math.nan, 1, math.inf), allowed=row_of(4, [0, 2]))
-    assert isinstance(found, Chosen) and found.token == 2
+    assert isinstance(found, ChosenToken) and found.token == 2
 
 
 def test_padded_heads_and_stray_bits_are_never_chosen(answer):
@@ -173,14 +175,14 @@ def test_padded_heads_and_stray_bits_are_never_chosen(answer):
             found = one(
                 answer, row(0, 0, 9, 9), size=2, temperature=temperature, seed=seed, allowed=np.array([-1], np.int32)
             )
-            assert isinstance(found, Chosen) and found.token < 2
+            assert isinstance(found, ChosenToken) and found.token < 2
 
 
 def test_ties_go_to_the_lowest_id(answer):
     logits = torch.zeros(1, 5000)
     logits[0, ::2] = -0.0
     found = one(answer, logits, logprobs=3)
-    assert isinstance(found, Chosen) and found.token == 0 and found.scores is not None
+    assert isinstance(found, ChosenToken) and found.token == 0 and found.scores is not None
     assert [id for id, _ in found.scores.top] == [0, 1, 2]
 
 
@@ -281,7 +283,7 @@ def test_any_number_of_logprobs_may_be_requested(answer, number):
     plain = [one(answer, logits, temperature=1.0, seed=seed) for seed in range(20)]
     assert [one(answer, logits, temperature=1.0, seed=seed, top_k=number) for seed in range(20)] == plain
     found = one(answer, logits, logprobs=number)
-    assert isinstance(found, Chosen) and found.scores is not None and len(found.scores.top) == 40
+    assert isinstance(found, ChosenToken) and found.scores is not None and len(found.scores.top) == 40
 
 
 def test_logits_that_are_not_numbers_may_be_banned(answer):
@@ -289,7 +291,7 @@ def test_logits_that_are_not_numbers_may_be_banned(answer):
     changes = Penalties(params, [], [], 3).changes([])
     for wrong in (math.nan, math.inf):
         found = answer([Choose(row(1, wrong, 3), [Choice(params, 0, 3, changes=changes)])])[0].rows[0]
-        assert isinstance(found, Chosen) and found.token == 2
+        assert isinstance(found, ChosenToken) and found.token == 2
 
 
 def test_no_log_probability_is_above_0(answer):
@@ -298,7 +300,7 @@ def test_no_log_probability_is_above_0(answer):
         logits = torch.from_numpy(rng.normal(0, 1, (1, 500)).astype(np.float32))
         logits[0, 7], logits[0, 9] = 30, 30 + rng.uniform(0, 15)
         found = one(answer, logits, allowed=row_of(500, [*range(9), *range(10, 500)]), logprobs=3, raw=False)
-        assert isinstance(found, Chosen) and found.token == 7 and found.scores is not None
+        assert isinstance(found, ChosenToken) and found.token == 7 and found.scores is not None
         assert max(found.scores.logprob, *(p for _, p in found.scores.top)) <= 0
 
 
@@ -339,7 +341,7 @@ def test_a_number_at_the_edge_of_a_block_draws_what_is_allowed(answer, monkeypat
         found = one(
             answer, torch.from_numpy(logits.reshape(1, -1)), temperature=1.0, allowed=row_of(40 * 2048, allowed)
         )
-        assert isinstance(found, Chosen) and found.token in allowed
+        assert isinstance(found, ChosenToken) and found.token in allowed
 
 
 def test_no_requests_have_no_answers(answer):

@@ -19,16 +19,16 @@ from guided.errors import GuidedError
 from guided.kernels import choice_table as choice_table_module
 from guided.kernels import choose_batch, choose_device
 from guided.kernels.choice_table import choice_table
-from guided.kernels.choose_batch import Column, Needs
+from guided.kernels.choose_batch import Column, NeededOperations
 from guided.kernels.choose_device import DeviceChoices
 from guided.matching.bitmask import row_of
 from guided.sampling import SamplingParams
-from guided.sampling.choice import Changes, Choice, Choose, Chosen
+from guided.sampling.choice import Changes, Choice, Choose, ChosenToken
 from tests.choice_support import close, is_neighbour
 from tests.effort import examples
 from tests.triton_support import import_kernels
 
-# The interpreter takes the greatest number of a block with numpy, which warns where all of them are NaN.
+# The interpreter computes a block's maximum with numpy, which warns if all numbers are NaN.
 pytestmark = pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 NONE = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
@@ -64,7 +64,7 @@ def logits_of(draw: st.DrawFn, size: int) -> torch.Tensor:
     if draw(st.integers(0, 9)) == 0:
         x[rng.integers(width)] = draw(st.sampled_from([math.nan, math.inf]))
     shape = draw(st.sampled_from(["any", "whole", "bfloat16", "falling", "equal"]))
-    if shape == "falling":  # all of the most likely tokens are in a few chunks
+    if shape == "falling":  # all of the most likely tokens are in few chunks
         x = -np.sort(-x)
     if shape == "equal":
         x[:] = 0
@@ -134,7 +134,7 @@ def test_triton_chooses_as_torch_does(kernels, drawn, sizes) -> None:
         if isinstance(other, GuidedError):
             assert str(one) == str(other)
             continue
-        assert isinstance(one, Chosen) and (one.scores is None) == (other.scores is None)
+        assert isinstance(one, ChosenToken) and (one.scores is None) == (other.scores is None)
         assert one.token == other.token or is_neighbour(row, choice, one.token)
         if not row.isfinite().logical_or(row == -math.inf).all():
             continue  # an infinite sum
@@ -149,7 +149,7 @@ def test_a_short_first_look_is_repeated(kernels) -> None:
     options: list[dict[str, Any]] = [{"top_p": 0.5}, {"top_k": 3}, {"top_k": 3, "top_p": 0.9}, {}, {"top_p": 0.001}]
     choices = [Choice(SamplingParams(1.0, **one), 0, 300) for one in options]
     found, repeated = device_choices(kernels, logits, choices, (4096, 512, 16))
-    assert repeated == {0} and all(isinstance(one, Chosen) for one in found)
+    assert repeated == {0} and all(isinstance(one, ChosenToken) for one in found)
     few = row_of(300, range(0, 300, 20))  # 15 tokens are allowed
     choices = [Choice(SamplingParams(1.0, top_p=1 - 1e-12, min_p=min_p), 0, 300, few) for min_p in (None, 0.5)]
     assert device_choices(kernels, logits[:2], choices, (4096, 512, 16))[1] == set()
@@ -167,7 +167,7 @@ def test_ties_are_ordered_by_id(kernels, sizes, greatest, monkeypatch) -> None:
     logits[0, greatest] = 1
     choices = [Choice(SamplingParams(1e6, top_k=13), position, 3000) for position in range(13)]
     found, _ = device_choices(kernels, logits.expand(13, 3000).contiguous(), choices, (*sizes, 8))
-    assert [one.token for one in found if isinstance(one, Chosen)] == [*greatest, *range(3000)][:13]
+    assert [one.token for one in found if isinstance(one, ChosenToken)] == [*greatest, *range(3000)][:13]
 
 
 def test_ids_outside_of_the_vocabulary_are_skipped(kernels) -> None:
@@ -177,7 +177,7 @@ def test_ids_outside_of_the_vocabulary_are_skipped(kernels) -> None:
     choices = [Choice(SamplingParams(), 0, 40, changes=changes) for _ in range(3)]
     logits = torch.arange(40.0).roll(5).repeat(3, 1)
     found, _ = device_choices(kernels, logits, choices)
-    assert [one.token for one in found if isinstance(one, Chosen)] == [4, 4, 4]
+    assert [one.token for one in found if isinstance(one, ChosenToken)] == [4, 4, 4]
 
 
 def test_long_lists_are_read_in_parts(kernels) -> None:
@@ -193,7 +193,7 @@ def test_long_lists_are_read_in_parts(kernels) -> None:
         choices = [Choice(SamplingParams(), 0, 5000, changes=changes, logprobs=0, raw=False) for _ in range(2)]
         found, _ = device_choices(kernels, logits, choices)
         for one, other in zip(found, DeviceChoices([Choose(logits, choices)]).wait(), strict=True):
-            assert isinstance(one, Chosen) and isinstance(other, Chosen) and one.token == other.token
+            assert isinstance(one, ChosenToken) and isinstance(other, ChosenToken) and one.token == other.token
             assert one.scores is not None and other.scores is not None
             assert close(one.scores.logprob, other.scores.logprob)
 
@@ -203,5 +203,5 @@ def test_a_row_emptied_by_bans_differs_from_an_empty_mask(kernels) -> None:
     masks = [row_of(40, [3, 4]), row_of(40, []), row_of(40, [3, 4, 5])]
     choices = [Choice(SamplingParams(), 0, 40, mask, changes=changes) for mask in masks]
     table = choice_table(choices, range(3), torch.device("cpu"))
-    found = kernels.choose_triton(torch.zeros(3, 40), table, Needs.of(choices))
+    found = kernels.choose_triton(torch.zeros(3, 40), table, NeededOperations.of(choices))
     assert found[:, Column.EMPTIED].tolist() == [1, 0, 0] and found[2, Column.TOKEN] == 5

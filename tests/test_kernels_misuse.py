@@ -1,7 +1,7 @@
-"""No misuse of the kernels ends the process: they get addresses, so whatever is wrong must be seen before.
+"""No misuse of the kernels ends the process. The kernels get addresses, so errors must be detected before.
 
-Arguments are drawn at random, most of them nearly right, in memory whose last byte lies before a page that nobody may
-read. A call raises, or gives what torch's operations give.
+Arguments are random, most of them nearly right, in memory whose last byte is followed by a page that must not be read.
+A call raises an error or returns what torch's operations return.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""All caches against what they should hold: keys and values that tell the whole past of a position.
+"""All caches compared with their expected contents: each key and value identifies the whole past of a position.
 
-They are whole numbers up to 127, which is always among them: quantised caches hold them exactly.
+They are integers up to 127, a number that always occurs, so quantised caches store them exactly.
 """
 
 from __future__ import annotations

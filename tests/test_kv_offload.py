@@ -123,7 +123,7 @@ def test_forks_that_know_less_of_a_block_do_not_hide_the_rest():
     read_on(cache, longer, 3)
     shorter = cache.fork(longer)
     cache.truncate(shorter, 1)
-    read_on(cache, cache.open([]), 1)  # takes the slot
+    read_on(cache, cache.open([]), 1)  # is copied to the slot
     check(cache, shorter, [1])
     check(cache, longer, [1] * 3)
     fresh = cache.open([])
@@ -140,7 +140,7 @@ def test_the_rules_of_copies():
 
     one, rows, blocks = torch.ones(1, 1, SHAPE.head_dim), range(4), [Block(i, False) for i in range(2)]
     load, store = (lambda c: c.load_to_slot_layer(0, 1, 0, 4)), (lambda c: c.offload_slot_to_cpu(0, 0, rows, 1))
-    cases = [  # what is begun, what must wait for it, what is waited for
+    cases = [  # started operations, what must wait for them, and what is waited for
         (load, lambda c: c.read(range(2), 1, 4), "wait_slot_layer"),
         (load, lambda c: c.write(0, 1, 0, one, one), "wait_slot_layer"),
         (load, lambda c: c.load_to_slot_layer(0, 1, 2, 4), "wait_slot_layer"),
@@ -162,14 +162,14 @@ def test_the_rules_of_copies():
         begin(copies)
         getattr(copies, wait)(0, 1)
         then(copies)
-    copies = fresh()  # of another layer nothing is waited for; reading is no writing
+    copies = fresh()  # nothing in another layer must be waited for, and a read is not a write
     copies.load_to_slot_layer(0, 1, 0, 4)
     copies.read(range(2), 0, 4)
     copies.offload_slot_to_cpu(1, 1, rows)
     copies.read(range(1, 2), 1, 4)
 
 
-# ---- what is copied when
+# ---- when operations are copied
 class Logged(CheckedCopies):
     """Records operations and their layers."""
 

@@ -1,6 +1,6 @@
-"""The streams and events of CUDA copies, played on the CPU: copies lag behind as far as events let them.
+"""The streams and events of CUDA copies, simulated on the CPU: copies run as late as events allow.
 
-What computes runs at once, as the host goes; whether a copy waits for it is checked where the copy is launched.
+Computation runs at once, as on the host. Whether a copy waits for it is checked when the copy is launched.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Keys and values of 8 bits: what a row holds, what is read of it, and that nothing else depends on where it lies.
+"""Keys and values of 8 bits: what a row contains, what is read from it, and that its position has no effect.
 
-The caches themselves are tested with the others (test_kv_caches.py).
+test_kv_caches.py tests the caches themselves.
 """
 
 from __future__ import annotations

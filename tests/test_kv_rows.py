@@ -42,7 +42,7 @@ def test_rows_that_are_not_in_lockstep(name, lengths, data):
     prompts = [data.draw(st.lists(tokens, min_size=n, max_size=n)) for n in lengths]
     longest = max(lengths)
     cache = cache_of(model, len(prompts))
-    run(model, cache, [[*p, *[0] * (longest - len(p))] for p in prompts])  # what is beyond a row's end is overwritten
+    run(model, cache, [[*p, *[0] * (longest - len(p))] for p in prompts])  # data beyond the end of a row is overwritten
     cache.cache_seqlens[:] = torch.tensor(lengths)
     for _ in range(3):
         more = [[data.draw(tokens)] for _ in prompts]

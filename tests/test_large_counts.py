@@ -1,6 +1,6 @@
-"""Masks under a budget, and completions, cost the same whatever the counts are.
+"""Masks under a budget, and completions, have the same cost for all counts.
 
-Oracles: the fewest tokens of a text that is spelled out, for counts; and `json`, for names and items that must differ.
+The judges: for counts, the fewest tokens of the written-out text; for names and items that must differ, `json`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts of a few lines that expand to more than the memory holds: each ends soon, with a grammar or an error."""
+"""Texts of a few lines that expand beyond the memory: each ends soon, with a grammar or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The extensions of Lark's notation: written-out samples, with llguidance as a second judge, and random terminals."""
+"""The extensions of Lark's notation: samples, with llguidance as a second judge, and random terminals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LLGUIDANCE_DIFFERS = {
 LLGUIDANCE_REFUSES = frozenset(
     {"braces, none", "conditions", "options: ignored text first", "at most so many characters"}
 )  # as llguidance 1.9.1 reads them: {0}, bit_count_eq, %grammar_options, max_chars
-LLGUIDANCE_CANNOT = frozenset({"options: ignored once"})  # of a later version
+LLGUIDANCE_CANNOT = frozenset({"options: ignored once"})  # only in a later version
 
 
 def accepts(grammar: CompiledGrammar, text: str) -> bool:
@@ -193,7 +193,7 @@ def test_others_may_be_excluded_without_permission() -> None:
 
 def test_semantics_of_texts_with_extensions() -> None:
     assert COMPILER.compile_lark('start: A{2}\nA: /a+/\n%ignore " "') is not None
-    assert not accepts(COMPILER.compile_lark('start: A{2}\nA: /a+/\n%ignore " "'), "aa")  # a lexer takes both
+    assert not accepts(COMPILER.compile_lark('start: A{2}\nA: /a+/\n%ignore " "'), "aa")  # a lexer accepts both
     assert accepts(COMPILER.compile_lark('start: A{2}\nA: /a+/\n%ignore " "'), "a a")
     assert accepts(COMPILER.compile_lark('start: A{2}\nA: /a+/\n%ignore " "', semantics="scannerless"), "aa")
     with pytest.raises(guided.UnsupportedError, match="a lexer cannot find %json"):

@@ -17,7 +17,7 @@ COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in r
 DEEP = 100_000
 DEEP_TEMPLATES = "start: " + "t{" * 450 + '"a"' + "}" * 450 + "\nt{x}: x"
 
-# text, a part of the error, the line that is marked and what is marked in it
+# text, a part of the error, the marked line, and the marked text in it
 MALFORMED = [
     ('start: "x" /a(/', "terminal /a(/: missing ), unterminated subpattern", 1, "("),
     ('start: "x"\n  | /b/ /a{3,1}/', "terminal /a{3,1}/: min repeat greater than max repeat", 2, "3"),
@@ -55,7 +55,7 @@ MALFORMED = [
     ('start: "a"\n%ignore "b" c\nc: "d"', "inside terminals (c in %ignore)", 3, "c"),
     ("start: NOPE\n%import common.NOPE", "Terminal 'NOPE' used but not defined", 1, "NOPE"),
     ("start: x\n%import nowhere.x", "there is no grammar 'nowhere.lark' to import", 2, "nowhere"),
-    ('start: "x\x0b"\na: b', "Rule 'b' used but not defined", 2, "b"),  # a line ends with a line feed alone
+    ('start: "x\x0b"\na: b', "Rule 'b' used but not defined", 2, "b"),  # only a line feed ends a line
     ("start: " + "(" * DEEP + '"a"' + ")" * DEEP, "limit 'depth' exceeded: 501 > 500", 1, "("),
     ("start: " + "(" * DEEP, "limit 'depth' exceeded: 501 > 500", 1, "("),
     ("start: A\nA: " + "[" * DEEP + '"a"' + "]" * DEEP, "limit 'depth' exceeded: 501 > 500", 2, "["),
@@ -99,7 +99,7 @@ def test_the_brackets_of_strings_and_comments_do_not_nest() -> None:
     assert matcher.accept_string("~99999999") and matcher.is_accepting()
 
 
-# text, a part of the error, a part of the hint, the line that is marked and what is marked in it
+# text, a part of the error, a part of the hint, the marked line, and the marked text in it
 EMPTY = [
     ("start: x\nx[max_tokens=0]: /a+/", "the terminal /a+/ matches no text", "max_tokens=0 leaves", 2, "/a+/"),
     ("start: x\nx[max_chars=2]: /aaa/", "the terminal /aaa/ matches no text", "max_chars=2 is less", 2, "/aaa/"),
@@ -134,7 +134,7 @@ def test_a_basic_lexer_tries_terminals_that_the_rules_do_not_have_there() -> Non
     assert COMPILER.compile_lark(text) is not None
 
 
-# kind, text, token, a part of the hint, what is marked
+# kind, text, token, a part of the hint, the marked text
 TOKENS = [
     ("lark", 'start: "<|nope|>" <|nope|>', "<|nope|>", "or the id", 'start: "<|nope|>" ', "<|nope|>"),
     ("lark", 'start: "a" <tol> // <tol>', "<tol>", "did you mean <tool>?", 'start: "a" ', "<tol>"),
@@ -188,7 +188,7 @@ FILES = {
     "common_user": "%import common.NOPE\nx: NOPE\n",
 }
 
-# what is imported, a part of the error, its file, the line that is marked and what is marked in it
+# the import, a part of the error, its file, the marked line, and the marked text in it
 IMPORTED = [
     ("open.X", "unexpected input", "open", 1, '"'),
     (".open.X", "unexpected input", "open", 1, '"'),
@@ -228,7 +228,7 @@ def test_an_error_in_an_imported_file_is_shown_in_that_file(
     folder: str, name: str, message: str, file: str, line: int, place: str, has_extension: bool
 ) -> None:
     if name == "empty.X" and has_extension:
-        return  # the text is then read without a lexer, and such a terminal is allowed
+        return  # the text is then read without a lexer, so such a terminal is allowed
     text = f"start: {name.split('.')[-1]}{' <[5]>' * has_extension}\n%import {name}"
     with pytest.raises(GuidedError) as caught:
         COMPILER.compile_lark(text, import_paths=[folder], allow_special_tokens=True)

@@ -1,4 +1,6 @@
-"""Rules without operators, and terminals that are strings. The judges are Lark's own loader, and expressions."""
+"""Rules without operators, and terminals that are strings. The judges are Lark's own loader, and regular
+expressions.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Random grammars with all of Lark's notation: templates, flags, ranges, priorities, `?`, `!`, `%extend`, `%override`.
 
-Lark judges texts that are written and random ones, as in test_lark_oracle. GUIDED_FUZZ_SEED says where runs begin.
+Lark judges generated and random texts, as in test_lark_oracle. GUIDED_FUZZ_SEED is the first seed of a run.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_random_notation_is_read_as_lark_reads_it(how: str, count: int) -> None:
         text = random_notation(rng)
         try:
             parser = lark.Lark(text, parser="earley", lexer="dynamic_complete") if plain else lalr(text, how)
-        except (lark.exceptions.LarkError, AttributeError):  # interegular's, within Lark
+        except (lark.exceptions.LarkError, AttributeError):  # interegular's warnings, within Lark
             continue
         if parser is None:
             continue
@@ -90,7 +90,7 @@ def test_random_notation_is_read_as_lark_reads_it(how: str, count: int) -> None:
             pairs.judge_walks(rng, 5, 6, 10 if plain else 30)
             for sample in samples:
                 pairs.judge(sample)
-        except LimitExceeded:  # whether an output can end is not known
+        except LimitExceeded:  # it is unknown whether an output can end
             limited += 1
             continue
         except UnsupportedError as error:
@@ -118,7 +118,7 @@ def test_which_texts_of_a_pattern_count(pattern: str) -> None:
     for begin, expected in (("", first), ("%llguidance {}\n", every)):
         try:
             grammar = read_lark(f"{begin}start: /{pattern}/", LarkOptions(semantics="scannerless"))
-        except UnsupportedError:  # which text is preferred, is not known
+        except UnsupportedError:  # it is unknown which text is preferred
             assert not begin and pattern in ("(?:a*)*b", "(?>a|ab)b?", "b(?!b)a")
             continue
         vocabulary = guided.Vocabulary([b"a", b"b", b"B", None], eos_token_ids=[3])

@@ -106,7 +106,7 @@ def test_texts_are_indented_as_lark_indents_them(name):
 
 def test_programs_of_larks_own_grammar_of_python():
     text = (Path(lark.__file__).parent / "grammars" / "python.lark").read_text()
-    # Its numbers and strings look past their borders. These are the same ones, but strings of one line are tried last.
+    # Its numbers and strings look beyond their borders. These are the same, but strings of one line are tried last.
     text = text.replace(" /(?![1-9])/", "")
     text = re.sub(r"(?m)^STRING:.*$", lambda _: r"""STRING: /[rubf]?("(\\.|[^"\\\n])*"|'(\\.|[^'\\\n])*')/i""", text)
     text = re.sub(r"(?m)^LONG_STRING:.*$", lambda _: r'''LONG_STRING.1: /[rubf]?"""(\\.|[^\\])*?"""/is''', text)
@@ -168,4 +168,4 @@ def test_a_terminal_has_a_text():
     with pytest.raises(SpecError, match="terminal A matches the empty text") as caught:
         lark_to_lexed('start: A "b"\nA: /a*/\n')
     assert "optional in the rules" in caught.value.hint
-    lark_to_lexed('start: "b"\nA: /a*/\n')  # one that is not used is not read
+    lark_to_lexed('start: "b"\nA: /a*/\n')  # an unused one is not read

@@ -136,7 +136,7 @@ def loaded_rules(text):
 
 
 def test_a_table_that_is_too_large_is_not_built():
-    names = [f"A{i}" for i in range(20)]  # the states are the sets of the names that have been left out
+    names = [f"A{i}" for i in range(20)]  # the states are the sets of omitted names
     lines = ["start: " + " | ".join(f"r{i}" for i in range(20))]
     lines += [
         f"r{i}: " + " | ".join(f"{name} r{i}" for name in names if name != names[i]) + f" | B{i}" for i in range(20)
@@ -187,7 +187,7 @@ def test_masks_in_contexts_are_those_of_the_twin(seed):
             if not lark_to_lexed(text)[1].contexts:
                 continue
             pair = Pair(text)
-        except (SpecError, LimitExceeded):  # nothing can be written, or that is not known
+        except (SpecError, LimitExceeded):  # nothing can be generated, or this is unknown
             continue
         found += 1
         with suppress(LimitExceeded):
@@ -196,7 +196,7 @@ def test_masks_in_contexts_are_those_of_the_twin(seed):
 
 
 def test_states_that_differ_only_in_rules_without_texts_are_merged():
-    # States after A differ by places in `idle`, which an exact parser leaves out.
+    # States after A differ by positions in `idle`, which an exact parser omits.
     text = """
     start: A pair | idle A B
     idle: A A idle | idle idle pair | B idle
@@ -244,7 +244,7 @@ NEVER: /[^\s\S]/
 """
 
 
-# Where a text begins, `word` leads nowhere, but in Lark's table it leads to the state behind IF.
+# At the beginning of a text, `word` leads nowhere, but in Lark's table it leads to the state after IF.
 RESERVED_IN_THE_BEGINNING = r"""
 start: IF bound ";" | word NEVER | "=" word ";"
 bound: NAME | word NEVER
@@ -273,7 +273,8 @@ def test_reserved_words_by_a_terminal_without_texts(grammar: str) -> None:
     assert accepted > 10
 
 
-# After `match`, a `+` begins an operand, or `match` is a name. Lark's table takes the former: no state has both places.
+# After `match`, a `+` begins an operand, or `match` is a name. Lark's table chooses the former, so no state has both
+# positions.
 SOFT_KEYWORD = r"""
 start: (MATCH sum ":" | sum) ";"
 sum: name | "+" name | sum "+" name

@@ -68,7 +68,8 @@ def test_grammars_that_lalr_refuses_are_cut_in_the_same_way(seed):
             assert twin.accepts(sample.encode()) == judge.parses(sample), (text, sample)
 
 
-# After a string, Lark's table shifts the line break as one between strings, and no longer tries what begins a line.
+# After a string, Lark's table shifts the line break as one between strings, and no longer tries the tokens that begin a
+# line.
 BETWEEN_STRINGS = r"""
 start: line*
 line: (strings | "import" NAME | "(" _between NAME ")") _NL

@@ -171,7 +171,7 @@ def test_patterns_have_the_automata_and_widths_of_the_python_code() -> None:
             continue
         count += 1
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what Python warns of is left to it
+            warnings.simplefilter("error")  # Python reads expressions that cause a warning
             expected, width = python_states(pattern)
         assert states == expected, pattern
         read = read_grammar(f"start: A\nA: /{pattern}/", "start", (), LIMITS) if pattern[0] not in "*+?" else None

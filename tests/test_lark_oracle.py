@@ -1,9 +1,9 @@
-"""Lark as the judge of the core, in numbers: on each pair of a grammar and a text both must agree.
+"""Lark as a judge of the core, on many pairs of a grammar and a text. Both must agree.
 
-Of each grammar, texts are written by walks through its masks, which Lark has to parse, and others are judged by both:
-its samples, what is near them, and random ones. With a lexer the judge is Lark's LALR parser; without one, its Earley
-parser with `dynamic_complete`, which takes long for long texts. The slow runs judge more than 20,000 pairs, and print
-how many (`pytest -s`); GUIDED_FUZZ_SEED says where they begin.
+For each grammar, walks through its masks generate texts, which Lark must parse. Both judge other texts: the samples,
+texts near them, and random ones. For grammars with a lexer, the judge is Lark's LALR parser; for others, it is its
+Earley parser with `dynamic_complete`, which is slow for long texts. The slow runs judge more than 20,000 pairs, and
+print the number (`pytest -s`). GUIDED_FUZZ_SEED is their first seed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tests.test_lark_language import grammars  # noqa: E402
 from tests.test_library import LONGEST_FOR_EARLEY, NAMES, accepts, by_lark, samples, written  # noqa: E402
 
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
-LONGEST = 24  # characters of a text for the Earley parser
-NO_LALR = {  # whose readings are what matters
+LONGEST = 24  # largest number of characters of a text for the Earley parser
+NO_LALR = {  # only their parses matter
     "fruit flies": (
         'start: noun verb noun | noun verb "like" noun\nnoun: A? N\nverb: V\n'
         'A: "fruit"\nN: "flies" | "bananas" | "fruit"\nV: "like" | "flies"\n%ignore " "',
@@ -102,7 +102,7 @@ def test_public_grammars_with_a_lexer(name: str, how: str, count: int) -> None:
     assert parser is not None
     try:
         grammar = guided.GrammarCompiler(vocabulary_for(good)).compile_lark(text, lexer=how)
-    except SpecError as error:  # where all keywords are tried everywhere, little may be left
+    except SpecError as error:  # if all keywords are tried everywhere, little may remain
         assert how == "basic" and "no sequence of terminals" in str(error)
         assert not any(parses(parser, each) for each in good)
         return
@@ -133,13 +133,13 @@ def test_public_grammars_without_a_lexer(name: str, count: int) -> None:
 
 
 @few_or_many
-@pytest.mark.parametrize("name", sorted({*NAMES} - {"play"}))  # whose Earley parser takes minutes to be made
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"play"}))  # creating its Earley parser takes minutes
 def test_grammars_that_come_with_guided(name: str, count: int) -> None:
     good, bad = samples(name, "accept"), samples(name, "reject")
     parser, rng = by_lark(name), random.Random(f"{SEED} {name}")
     grammar = guided.GrammarCompiler(vocabulary_for(good)).compile(guided.grammar(name))
     longest = LONGEST_FOR_EARLEY.get(name, LONGEST) if guided.library()[name].semantics == "scannerless" else 100_000
-    judged = name != "python"  # where "match" may be a name, an LALR parser cannot tell
+    judged = name != "python"  # an LALR parser cannot decide whether "match" is a name
     pairs = Pairs("library", grammar, lambda sample: parses(parser, sample) if judged or "match" not in sample else
                   accepts(grammar, sample))  # fmt: skip
     pairs.judge_walks(rng, 10 * count, 12, longest)
@@ -168,7 +168,7 @@ def judge_random_lexer(rng: random.Random) -> None:
         if parser is None and how == "basic":
             parser = lark.Lark(text, parser="earley", lexer="basic")
         elif parser is None and not has_no_table(text):
-            return assume(False)  # Lark resolves the conflict, so that it parses less than the grammar has
+            return assume(False)  # Lark resolves the conflict, so it parses less than the grammar allows
         takes = Sequences(text, 6).parses if parser is None else lambda sample: parses(parser, sample)
     except lark.exceptions.LarkError:
         return assume(False)
@@ -178,7 +178,7 @@ def judge_random_lexer(rng: random.Random) -> None:
         return assume(False)
     except SpecError as error:
         if parser is None or "no sequence of terminals" not in str(error):
-            return assume(False)  # not a grammar, as with a terminal that matches the empty text
+            return assume(False)  # not a valid grammar, for example if a terminal matches the empty text
         COUNTS["random, with a lexer"] += 30
         assert not any(map(takes, random_texts(rng, 30))), text
         return None
@@ -187,7 +187,7 @@ def judge_random_lexer(rng: random.Random) -> None:
         pairs.judge_walks(rng, 6, 6, 6 if parser is None else 30)
         for sample in random_texts(rng, 12):
             pairs.judge(sample[: 6 if parser is None else 8])
-    except LimitExceeded:  # whether an output can end is not known
+    except LimitExceeded:  # it is unknown whether an output can end
         pass
     assert not pairs.differ, (text, how)
 

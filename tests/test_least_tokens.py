@@ -1,9 +1,9 @@
-"""How many tokens are needed to end, by brute force, for grammars with a lexer over a few letters.
+"""The number of tokens needed to end an output, by brute force, for grammars with a lexer over a few letters.
 
-After each beginning of up to so many bytes: the core takes it exactly where its twin finds a completion; the number of
-tokens to the end is then finite, and no less than what a search of the twin's states finds, breadth first, token by
-token; and with just that many tokens every walk ends, whichever of the allowed tokens it takes: the one after which
-most are needed, or any.
+For each prefix up to a number of bytes: the core accepts it exactly if its twin finds a completion. Then the number of
+tokens to the end is finite, and at least the number that a breadth-first search of the twin's states finds. With
+exactly this number of tokens, every walk ends, for random choices among the allowed tokens, and for choices that leave
+the most to do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytest.importorskip("lark", reason="lark is not installed")
 from tests import test_indentation_masks, test_lexer_masks
 from tests.lexer_support import mask_of, random_grammar
 
-SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # of the slow runs
+SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # for the slow runs
 ENDLESS = 2**40  # more tokens than any of these grammars needs
 
 

@@ -90,7 +90,7 @@ def test_a_mask_keeps_the_odds_of_what_it_allows(logits, data):
     for token in range(len(logits)):
         expected = whole[token] / share if token in allowed else torch.tensor(0.0, dtype=torch.float64)
         torch.testing.assert_close(masked[token], expected)
-    assert before.isfinite().all()  # masked is a copy
+    assert before.isfinite().all()  # the masked logits are a copy
 
 
 # ---- level 1
@@ -116,7 +116,7 @@ def test_level_1_rows_do_not_see_each_other(model):
 def test_level_2_by_hand():
     fsm = name_line()
     assert fsm.allowed_tokens() == CLASSES["UPPER"]
-    assert not fsm.advance(STOI["a"]) and fsm.current_state == 0  # refused, nothing has changed
+    assert not fsm.advance(STOI["a"]) and fsm.current_state == 0  # refused: nothing changes
     for char, state in zip("HE: a\n", (1, 1, 2, 3, 4, 5), strict=True):
         assert not fsm.is_complete()
         assert fsm.advance(STOI[char])
@@ -142,7 +142,7 @@ def test_an_edge_that_would_make_two_ways_is_refused():
         fsm.add_transition(1, {STOI["A"]}, 2)
     with pytest.raises(ValueError, match="token 65 would lead from state 1 to both 2 and the end"):
         fsm.add_transition(1, {END}, 2)
-    fsm.add_transition(1, {STOI["A"]}, 1)  # as it was
+    fsm.add_transition(1, {STOI["A"]}, 1)  # unchanged
     assert fsm.transitions[1] == name_line().transitions[1]
 
 
@@ -175,7 +175,7 @@ def test_machines_without_a_way_to_the_end():
 def test_the_budget_avoids_what_leads_nowhere():
     fsm = GuidedFSM()
     fsm.add_transition(0, {1, 2}, 0)
-    fsm.add_transition(0, {3}, 1)  # from here nothing leads on
+    fsm.add_transition(0, {3}, 1)  # from here, no edge leads on
     fsm.add_transition(0, {4}, 2)
     fsm.accept_states = {2}
     assert fsm.allowed_tokens() == {1, 2, 3, 4}
@@ -184,7 +184,7 @@ def test_the_budget_avoids_what_leads_nowhere():
 
 # ---- level 3
 def test_level_3_is_the_same_machine():
-    """Everything that can be reached, compared side by side."""
+    """All reachable states, compared side by side."""
     compiled, hand = compile_pattern(NAME_LINE, CLASSES, STOI, end_tokens=[END]), name_line([END])
     assert compiled.grammar.native.positions == 6
     seen, front = {0}, [""]
@@ -310,7 +310,7 @@ def test_classes_of_other_alphabets():
     assert fsm.allowed_tokens() == {0, 2} and fsm.advance(2) and fsm.allowed_tokens() == {1, 3}
 
 
-# ---- what it is made of
+# ---- imports and sizes
 def test_the_machine_by_hand_is_plain_python():
     """Level 2 imports nothing that computes, and each file is short."""
     folder = Path(guided.levels.__file__).parent
@@ -325,9 +325,9 @@ def test_the_machine_by_hand_is_plain_python():
 def test_the_document_shows_code_that_runs():
     root = Path(guided.levels.__file__).parents[2]
     (block,) = re.findall(r"```python\n(.*?)```", (root / "docs" / "levels.md").read_text(encoding="utf-8"), re.DOTALL)
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}  # a small model gains nothing by threads
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads do not help a small model
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True, cwd=root, env=env)
-    assert re.fullmatch("\n[a-z]{5}\n\n(\n[A-Z]+: [a-z]+\n True format\n)\\1", done.stdout)  # twice the same line
+    assert re.fullmatch("\n[a-z]{5}\n\n(\n[A-Z]+: [a-z]+\n True format\n)\\1", done.stdout)  # the same line twice
 
 
 def test_the_readers_context_has_an_end(model):

@@ -1,4 +1,6 @@
-"""Walks with grammars that have a lexer: judged by Lark, undone, forced, and long ones whose states are renewed."""
+"""Walks with grammars that have a lexer: judged by Lark, rolled back, forced, and long ones whose states are
+renewed.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def test_indented_texts_that_are_written_are_parsed_by_lark(name: str, words: st
     assert deep
 
 
-# ---- undone and forced
+# ---- rollbacks and forced text
 
 
 @pytest.mark.parametrize("name", LEXED_SPECS)
@@ -106,7 +108,7 @@ def test_forced_tokens_equal_those_of_single_masks(kind: str) -> None:
     compiler = GrammarCompiler(vocabulary_of(BYTES))
     for grammar in filter(None, (drawn(kind, rng, compiler) for _ in range(50))):
         matcher = GrammarMatcher(grammar)
-        with suppress(LimitExceeded):  # whether an output can end is not known
+        with suppress(LimitExceeded):  # it is unknown whether an output can end
             for _ in range(6):
                 after, expected = matcher.fork(), list[int]()
                 while len(expected) < 12 and len(only := mask_of(after)) == 1 and only != {256}:
@@ -141,7 +143,7 @@ def test_budgets_hold_where_states_are_renewed(kind: str, seed: int) -> None:
                     budget -= 1
                 assert budget >= 0
                 ended += 1
-        except LimitExceeded:  # whether an output can end is not known
+        except LimitExceeded:  # it is unknown whether an output can end
             continue
         rebuilds += grammar.native.rebuilds
     assert rebuilds > 5

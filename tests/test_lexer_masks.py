@@ -17,7 +17,7 @@ from tests.lark_judge import lalr, parses
 from tests.lexer_support import allowed_by, mask_of, random_grammar, vocabulary_of
 
 Lexing: TypeAlias = Literal["contextual", "basic"]
-SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # of the slow runs
+SEED = int(os.environ.get("GUIDED_FUZZ_SEED", "0"))  # for the slow runs
 TOKENS = (b"a", b"b", b"c", b"ab", b"ba", b"aa", b"bb", b"ca", b"ac", b"abb", b"aab", b"bab", b"abc", b"aaaa", b"bcb")
 
 C_SUBSET = r"""
@@ -75,7 +75,7 @@ def drawn_pairs(
             try:
                 rules, lexer = lark_to_lexed(text, lexer=how)
             except SpecError:
-                continue  # not a grammar: a rule without an end, a terminal that matches the empty text
+                continue  # not a valid grammar: a rule without an end, or a terminal that matches the empty text
             try:
                 assert LexedLanguage(rules, lexer, frozenset(b"".join(TOKENS))).start is None, text
             except (SpecError, LimitExceeded):
@@ -121,7 +121,7 @@ def finish_within(pair: Pair, rng: random.Random, slacks: tuple[int, ...]) -> in
             matcher, budget, written = guided.GrammarMatcher(pair.grammar), least + slack, b""
             while not matcher.is_terminated():
                 plain, some = mask_of(matcher), mask_of(matcher, budget)
-                most = matcher._rests()[0]  # after any token that is allowed
+                most = matcher._rests()[0]  # after any allowed token
                 for token in plain - {len(TOKENS)}:
                     after = matcher.fork()
                     assert after.accept_token(token) and after.min_tokens_to_finish() - 1 <= most, pair.text
@@ -180,7 +180,7 @@ def test_budgets_hold_where_states_are_renewed(text: str) -> None:
     """Completions that were found are carried over, because another search might find longer ones."""
     compiler, rng = guided.GrammarCompiler(vocabulary_of(TOKENS), limits=guided.Limits(memory=1)), random.Random(0)
     rebuilds = 0
-    for _ in range(100):  # each time anew, since a renewal leaves room
+    for _ in range(100):  # again each time, since a renewal leaves space
         grammar = compiler.compile_lark(text)
         matcher = guided.GrammarMatcher(grammar)
         budget = matcher.min_tokens_to_finish() + rng.randrange(3)
@@ -208,10 +208,10 @@ def test_many_random_grammars(part: int, how: Lexing) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        # A lexeme that is ended since nothing wanted matches more, while what is not wanted still may.
+        # The lexeme ends because no terminal that the parser can accept matches more, although others still may.
         'T0: "A"i\nT1: /a+?b/\nT2: /b[ab]/\nT3: /aab?/\nT4: "ba"\nstart: T1 T2 T3 | start | T1 T0 T4\n',
         'T0.2: "aa"\nT1: /a*b/\nT2: "A"i\nT3: /a.*?b/\nstart: T3 | T0 T2 T3 | \n',
-        # A keyword is left to the parser, even if its terminal is ignored.
+        # The parser decides about a keyword, even if its terminal is ignored.
         'T0: "ba"\nT1: /b[ab]/\nT2: "a"\nT3: /ba*/\nstart: T3\n%ignore T0\n',
     ],
 )
@@ -350,10 +350,10 @@ def test_long_outputs_keep_few_states(rules: str, unit: bytes) -> None:
 def test_a_grammar_without_texts_is_an_error() -> None:
     compiler = guided.GrammarCompiler(vocabulary_of(TOKENS))
     with pytest.raises(SpecError, match="no sequence of terminals that the lexer can find"):
-        compiler.compile_lark('start: A B\nA: /[ab]+/\nB: "b"')  # A takes all of B's text
+        compiler.compile_lark('start: A B\nA: /[ab]+/\nB: "b"')  # A matches all of B's text
     with pytest.raises(
         SpecError, match="no sequence of terminals that the lexer can find"
-    ):  # B, which is ignored, takes it
+    ):  # B, which is ignored, matches it
         compiler.compile_lark('start: A\nA: "A"i\nB: /a/i\n%ignore B', lexer="basic")
 
 

@@ -1,8 +1,8 @@
 """Grammars with a lexer on the vocabularies of five real models, at random states.
 
-Whole masks against each id tried by itself; samples of them against the twin; outputs that end within budgets. By
-default each grammar meets one vocabulary; the slow run pairs all with all. Skipped where the files are missing (see
-vocabulary_support.asset).
+Whole masks are compared with each id tried separately, and samples of them with the twin. Outputs must end within
+budgets. By default, each grammar is tested with one vocabulary; the slow run tests all pairs. Skipped if the files are
+missing (see vocabulary_support.asset).
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ def compiled(name: str, vocabulary: str) -> guided.CompiledGrammar:
 
 @both_runs
 def test_masks(name: str, vocabulary: str) -> None:
-    """Whole masks are what single tokens do. Of a sample, just those tokens are allowed that the twin reads and after
-    which the lexeme under way can stand where it does. Whether a lexeme is followed by an output, too, would take the
-    twin too long to search for among all bytes; for these grammars that is always so."""
+    """Whole masks equal the results of single tokens. For a sample, a token is allowed exactly if the twin reads it and
+    the current lexeme is then possible at its position. Whether an output follows a lexeme would take the twin too long
+    to search among all bytes, but for these grammars one always does.
+    """
     grammar, rng = compiled(name, vocabulary), random.Random(f"{name} {vocabulary}")
     text, options = LEXERS[name]
     rules, lexer = lark_to_lexed(text, **{key: value for key, value in options.items() if key != "semantics"})

@@ -1,4 +1,4 @@
-"""The built-in grammars: their samples, and texts generated with them, judged by other readers."""
+"""The built-in grammars: their samples, and texts generated with them, judged by other parsers."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ def ascii_tokens(vocabulary: guided.Vocabulary) -> np.ndarray:
 
 
 def is_soon_parsed(name: str, text: str) -> bool:
-    """Lark's Earley parser takes seconds for a line, and its time grows with the cube of the length.
+    """Lark's Earley parser takes seconds for a line, and its time is cubic in the length.
 
-    For plays it takes minutes to be made; their judge is a regular expression. Whether `match (x)` is a call, an LALR
-    parser does not know in time.
+    For plays, creating it takes minutes, so a regular expression is the judge. An LALR parser cannot decide in time
+    whether `match (x)` is a call.
     """
     if name == "python" and "match" in text:
         return False
@@ -194,7 +194,9 @@ def test_generated_texts_are_read_by_other_libraries(compiler: guided.GrammarCom
             break
     assert len(texts) == count
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of regexes that may change their meaning, of numbers before words
+        warnings.simplefilter(
+            "ignore"
+        )  # warnings about regular expressions that may change their meaning, and about numbers before words
         for text in texts:
             JUDGES[name](text)
 

@@ -1,8 +1,7 @@
 """Every bound of `Limits` is reached with its exact fields, and hostile input costs little time and memory.
 
-Each case runs in a process of its own (this module, run as a program, forks one for each) that may use one gigabyte
-more than an idle one and 40 seconds of processor time; what is compared are processor seconds, so that a busy machine
-does not matter.
+Each case runs in its own process, which this module forks if it is run as a program. The process may use one gigabyte
+more than an idle one, and 40 seconds of CPU time. The tests compare CPU seconds, so a busy machine has no effect.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ AB = Chars(((97, 98),))
 ANYTHING = Repeat(ANY_CHAR, 0, None)
 LONG = "x" * 60
 
-# name -> (what is done, the fields of LimitExceeded; ... for a measured time)
+# name -> (the call, the fields of LimitExceeded; ... for a measured time)
 # fmt: off
 FIELDS: dict[str, tuple[Callable[[], Any], tuple[str, Any, Any]]] = {
     "length of a regex": (regex("a" * 11, spec_length=10), ("spec_length", 11, 10)),
@@ -160,7 +159,7 @@ FIELDS: dict[str, tuple[Callable[[], Any], tuple[str, Any, Any]]] = {
                             ("seconds", ..., 0)),
 }
 
-# name -> (what is done, how it ends: "compiles", the name of a limit or of an error)
+# name -> (the call, its outcome: "compiles", the name of a limit or of an error)
 HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
     "groups, deep enough to pass": (regex("(" * 400 + "a" + ")" * 400), "compiles"),
     "groups, deeper": (regex("(" * 100_000 + "a" + ")" * 100_000), "depth"),
@@ -258,7 +257,9 @@ def outcome(act: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def run_all(table: str) -> None:
-    """One line of JSON a case: [name, how it ended, the error's fields]. A case that runs on and on is ended."""
+    """Print one line of JSON for each case: [name, outcome, the error's fields]. A case that takes too long is
+    ended.
+    """
     import resource
 
     for name, (act, _) in TABLES[table].items():

@@ -1,4 +1,4 @@
-"""Arguments that are literals: Python's own reader judges pythonic ones, a second reader those of Gemma."""
+"""Arguments that are literals: Python's own parser judges pythonic ones, a second reader judges Gemma's."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def read_back(style: str, text: str, source: random.Random) -> Any:
         size = source.choice([1, 1, 2, 5, 30])
         kept = reader.read(kept + text[at : at + size])
         at += size
-        pieces += reader.new_text(ended=False)
+        pieces += reader.new_text(is_complete=False)
         assert isinstance(json.loads(reader.text()), dict)
     assert reader.may_end and kept == text[-1]
-    assert pieces + reader.new_text(ended=True) == reader.text()
+    assert pieces + reader.new_text(is_complete=True) == reader.text()
     value = json.loads(pieces)
     judge = by_python if style in PYTHONIC else by_gemma
     for pointer, start, end in reader.spans():

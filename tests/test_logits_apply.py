@@ -76,12 +76,12 @@ def test_the_kernel_of_cuda(case, dtype, torch_bitmask, transposed):
 
 @given(cases())
 def test_the_path_for_accelerators_has_the_same_results(case):
-    from guided.logits.apply import _banned
+    from guided.logits.apply import _forbidden_ids
 
     logits, bitmask, _ = case
     covered = min(32 * bitmask.shape[1], logits.shape[1])
     got = torch.from_numpy(logits.copy())
-    got[:, :covered].masked_fill_(_banned(bitmask, covered, torch.device("cpu")), -np.inf)
+    got[:, :covered].masked_fill_(_forbidden_ids(bitmask, covered, torch.device("cpu")), -np.inf)
     want = expected(logits, bitmask, list(range(len(logits))))
     np.testing.assert_array_equal(got.numpy()[:, :covered], want[:, :covered])
 

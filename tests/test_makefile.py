@@ -1,7 +1,7 @@
-"""Every target of the Makefile fails when one of its commands fails.
+"""Every target of the Makefile fails if one of its commands fails.
 
-The Makefile and the scripts that it calls run for real, in a copy, with programs that do nothing: they count their
-calls, and one call, each in turn, ends with an error. A command whose failure is forgiven is listed by name.
+The Makefile and the scripts that it calls run in a copy of the project, with stand-ins for all programs. The stand-ins
+count their calls, and one call, each in turn, fails. Commands whose failure is ignored are listed by name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FORGIVEN = {
 TARGETS = [
     name
     for name in re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    if name not in ("help", "clean")  # whose only command is sed, or rm
+    if name not in ("help", "clean")  # targets whose only command is sed or rm
 ]
 
 
@@ -90,7 +90,7 @@ def test_targets_fail_with_each_of_their_commands(tmp_path: Path) -> None:
         calls = copy.calls.read_text().splitlines()
         assert calls, target
         for at, call in enumerate(calls, 1):
-            same = re.sub(r"/tmp\.\w+|=\d+$", "", call)  # without folders and seeds of this run
+            same = re.sub(r"/tmp\.\w+|=\d+$", "", call)  # without the folders and seeds of this run
             if same not in failed:
                 done = copy.make(target, at)
                 forgiven = any(part in call for part in FORGIVEN)

@@ -83,7 +83,7 @@ def test_the_core_and_its_twin(rng: random.Random) -> None:
     grammar = Grammar(random_rules(rng))
     try:
         twin = ReferenceGrammar(grammar, tokens, [end])
-    except guided.LimitExceeded:  # of the twin alone
+    except guided.LimitExceeded:  # only of the twin
         return
     except (guided.UnsupportedError, guided.SpecError) as error:
         with pytest.raises(type(error)):
@@ -115,7 +115,7 @@ def test_the_core_and_its_twin(rng: random.Random) -> None:
         assert matcher.accept_token(token) and following is not None
         if token == end:
             break
-        if rng.random() < 0.3:  # a rollback takes back what was counted
+        if rng.random() < 0.3:  # a rollback restores the count
             other = rng.choice(sorted(expected))
             matcher.rollback(1)
             assert matcher.accept_token(other)
@@ -168,7 +168,7 @@ def allowed_by_definition(ids: tuple[int, ...], pattern: str, most: int) -> bool
     start, end = 1, len(text) - 1
     count = 0
     for first, last in zip([0, *ends], ends, strict=False):
-        if first < end and last > start:  # some of its text is of the pattern
+        if first < end and last > start:  # some of its text belongs to the pattern
             count += 1
             if last < end:
                 needed = fewest(pattern, text[start:last])
@@ -224,7 +224,9 @@ def test_lark() -> None:
     assert written(dot, b"ab", b"ab", b".") and written(dot, b"ab", b"b.") and written(dot, b".")
     assert not written(dot, b"ab", b"ab", b"b.")  # a token that crosses the end counts
     ahead = 'start: "a" w "."\nw[max_tokens=1]: /[a-c]*/'
-    assert written(ahead, b"ab", b".") and not written(ahead, b"ab", b"c", b".")  # and one that crosses the beginning
+    assert written(ahead, b"ab", b".") and not written(
+        ahead, b"ab", b"c", b"."
+    )  # and so does one that crosses the beginning
     assert written('start: w "."\nw[max_tokens=0]: /a*/', b".") and not written(
         'start: w "."\nw[max_tokens=0]: /a*/', b"a", b"."
     )
@@ -285,7 +287,7 @@ def test_llguidance_counts_the_same(most: int) -> None:
         assert all(b for _, b in accepted) == (len(ids) <= most)
 
 
-# --- what is refused
+# --- refusals
 
 
 def test_refusals() -> None:

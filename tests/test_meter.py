@@ -11,7 +11,7 @@ import guided
 from guided.errors import LimitExceeded
 from guided.limits import Limits
 from guided.matching.explain import explanation
-from guided.meter import compiling, fail_if_exhausted, is_exhausted, metered, seconds_left, spend
+from guided.meter import compiling, fail_if_exhausted, is_exhausted, limit_work, seconds_left, spend
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
@@ -22,7 +22,7 @@ def test_without_a_meter_nothing_is_counted() -> None:
 
 
 def test_work_is_bounded() -> None:
-    with metered(60.0, work=3):
+    with limit_work(60.0, work=3):
         spend(3)
         with pytest.raises(LimitExceeded) as caught:
             spend()
@@ -33,14 +33,14 @@ def test_work_is_bounded() -> None:
 
 
 def test_time_is_bounded() -> None:
-    with metered(0.0), pytest.raises(LimitExceeded, match="seconds"):
+    with limit_work(0.0), pytest.raises(LimitExceeded, match="seconds"):
         while True:
             spend()
 
 
 def test_an_inner_meter_allows_no_more_than_the_outer() -> None:
-    with metered(5.0, work=10):
-        with metered(100.0, work=100):
+    with limit_work(5.0, work=10):
+        with limit_work(100.0, work=100):
             assert seconds_left(60.0) <= 5.0
             with pytest.raises(LimitExceeded) as caught:
                 spend(11)
@@ -49,8 +49,8 @@ def test_an_inner_meter_allows_no_more_than_the_outer() -> None:
 
 
 def test_work_inside_counts_outside() -> None:
-    with metered(60.0, work=10):
-        with metered(60.0, work=6), pytest.raises(LimitExceeded):
+    with limit_work(60.0, work=10):
+        with limit_work(60.0, work=6), pytest.raises(LimitExceeded):
             spend(7)
         assert not is_exhausted()
         with pytest.raises(LimitExceeded):
@@ -61,7 +61,7 @@ def test_work_ends_when_it_is_stopped() -> None:
     stop, begun, ended = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
-        with metered(600.0, stop=stop), pytest.raises(LimitExceeded, match="was cancelled"):
+        with limit_work(600.0, stop=stop), pytest.raises(LimitExceeded, match="was cancelled"):
             while True:
                 spend()
                 begun.set()
@@ -75,7 +75,7 @@ def test_work_ends_when_it_is_stopped() -> None:
 
 def test_a_meter_is_that_of_its_thread() -> None:
     found: list[float] = []
-    with metered(0.0):
+    with limit_work(0.0):
         thread = threading.Thread(target=lambda: found.append(seconds_left(7.0)))
         thread.start()
         thread.join()
@@ -109,7 +109,7 @@ def test_every_loop_of_an_explanation_is_metered(kind: str, monkeypatch: pytest.
     for work in (0, 10, 1_000, 100_000):
         monkeypatch.setattr(explanation, "_WORK", work)
         explanation._schema_places.cache_clear()
-        explanation._labelled.cache_clear()
+        explanation._labelled_grammar.cache_clear()
         found = guided.GrammarMatcher(grammar).explain(text)
         assert not found.accepted and found.reason
         if work == 0:
@@ -122,7 +122,7 @@ def test_every_loop_of_an_explanation_is_metered(kind: str, monkeypatch: pytest.
 
 def test_a_compilation_takes_no_longer_than_its_meter() -> None:
     schema = {"properties": {f"p{number}": {"pattern": f"^a{number}.*b$"} for number in range(50)}}
-    with metered(0.0), pytest.raises(LimitExceeded, match="seconds"):
+    with limit_work(0.0), pytest.raises(LimitExceeded, match="seconds"):
         guided.GrammarCompiler(COMPILER.vocabulary, limits=Limits(seconds=1000)).compile_json_schema(schema)
 
 
@@ -155,7 +155,7 @@ def test_the_core_names_the_seconds_of_the_whole_compilation(monkeypatch: pytest
 
 
 def test_a_meter_that_is_entered_again_continues_its_count() -> None:
-    meter = metered(60.0, work=3)
+    meter = limit_work(60.0, work=3)
     for spent in (2, 1):
         with meter:
             spend(spent)
@@ -166,5 +166,5 @@ def test_a_meter_that_is_entered_again_continues_its_count() -> None:
 
 def test_reading_the_numbers_of_a_schema_is_metered() -> None:
     text = '{"enum": [' + "1, " * 100_000 + "2]}"
-    with metered(600.0, work=50_000), pytest.raises(LimitExceeded, match="work"):
+    with limit_work(600.0, work=50_000), pytest.raises(LimitExceeded, match="work"):
         guided.GrammarCompiler(COMPILER.vocabulary, cache_bytes=0).compile_json_schema(text)

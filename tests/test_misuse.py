@@ -1,6 +1,6 @@
 """No misuse from Python ends the process: wrong objects, objects that run code while they are read, little stack.
 
-Each case runs in a process of its own, for what goes wrong here is the process. A case prints what it caught.
+Each case runs in its own process, since a failure would end the process. A case prints the errors that it caught.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ GEMMA = replace(
 )  # fmt: skip
 CAPPED = AttentionKind(softcap=2.5, scale=32**-0.5)
 NEAR, WIDE = AttentionKind(window=6, scale=32**-0.5), AttentionKind(scale=32**-0.5)
-# By the name of the architecture: the config, and the numbers that a file has beside those that all have.
+# By the name of the architecture: the config, and the additional numbers in a file.
 CASES: dict[str, tuple[DecoderConfig, dict[str, Any]]] = {
     "llama": (PLAIN, {}),
     "qwen2": (replace(PLAIN, qkv_bias=True), {}),
@@ -61,7 +61,7 @@ CASES: dict[str, tuple[DecoderConfig, dict[str, Any]]] = {
     ),
     "smollm3": (replace(PLAIN, kinds=tuple(LayerKind(rope=Rope() if i != 3 else None) for i in range(4))), {}),
 }  # fmt: skip
-NEIGHBOURS = {"llama", "granite", "smollm3"}  # whose files have rotary pairs side by side
+NEIGHBOURS = {"llama", "granite", "smollm3"}  # architectures whose files have adjacent rotary pairs
 TOKENS = [(7 * i * i + i) % 64 for i in range(30)]
 
 
@@ -117,7 +117,7 @@ def load(path: Path) -> Any:
 def written(request, tmp_path) -> tuple[Path, Decoder]:
     name, (config, more) = request.param, CASES[request.param]
     model = Decoder.random(config, seed=3)
-    if name == "olmo2":  # which has a head of its own always
+    if name == "olmo2":  # it always has a separate head
         model.head = model.embedding.flip(0).contiguous()
     write_gguf(tmp_path / "m.gguf", metadata_of(name, config, more), tensors_of(name, model))
     return tmp_path / "m.gguf", model

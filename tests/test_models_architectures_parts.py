@@ -47,7 +47,7 @@ def test_adapters_are_those_of_peft(case, saved, tmp_path):  # noqa: F811
         other.save_pretrained(tmp_path)
     plain = load(saved(case))
     want, got = logits_of(other, TOKENS), Reader(with_adapter(plain, tmp_path), 40).forward(TOKENS, 40)
-    torch.testing.assert_close(got, want, atol=3e-4, rtol=1e-4)  # logits are large, and sums in another order
+    torch.testing.assert_close(got, want, atol=3e-4, rtol=1e-4)  # logits are large, and sums have another order
     assert (Reader(plain, 40).forward(TOKENS, 40) - want).abs().max() > 0.05
 
 

@@ -23,7 +23,7 @@ from tests.block_support import FORMATS, HALVES, NUMBERS, random_blocks
 from tests.json_schema_support import QUIET
 
 torch.set_num_threads(1)
-ROUNDING = 2.0**-24  # of a number in float32, at most, as a share of it
+ROUNDING = 2.0**-24  # the largest relative error of a float32 number
 DTYPES = [torch.float32, torch.bfloat16]
 each_format = pytest.mark.parametrize("kind", FORMATS, ids=NUMBERS)
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "bfloat16"])
@@ -75,7 +75,7 @@ def check_product(parts: list[Blocks], x: torch.Tensor, bias: torch.Tensor | Non
     assert (np.abs(got.double().numpy() - exact) <= slack + 0.50001 * scale @ np.abs(own).T).all()
 
 
-# ---- numbers that stand alone
+# ---- numbers without blocks
 
 
 ALONE = {0: np.float32, 1: np.float16, 30: None}
@@ -113,7 +113,7 @@ def test_numbers_that_stand_alone_stay_as_they_are(drawn, columns, rows, dtype, 
     size = np.abs(x.double().numpy()) @ np.abs(want.T).astype(np.float64) + np.abs(bias.double().numpy())
     loss = np.concatenate([np.full(len(p), {8: 2.0**-7, 30: 2.0**-8}.get(p.ggml_type, 2.0**-18)) for p in parts])
     slack = size * loss + (2.0**-8 * np.abs(exact) if dtype == torch.bfloat16 else 0)
-    if 8 not in {kind for kind, _, _ in drawn}:  # rounded(), above, is how closely these are known
+    if 8 not in {kind for kind, _, _ in drawn}:  # rounded(), above, is this exact
         assert (np.abs(got.double().numpy() - exact) <= slack).all()
     one_by_one = torch.cat([matrix(x[i : i + 1], bias) for i in range(rows)])
     assert torch.equal(one_by_one, got)
@@ -316,12 +316,12 @@ def test_other_processors_compute_the_same(tmp_path):
         assert np.array_equal(avxvnni[name], want), (name, levels)
         if name.startswith("rows"):
             assert np.array_equal(plain[name], want), name
-        else:  # where terms cancel, a share of the largest results
+        else:  # if terms cancel, relative to the largest results
             near = (2.0**-7 if "bfloat16" in name else 2e-6) * np.abs(want).max()
             assert np.abs(plain[name] - want).max() <= near, name
 
 
-# ---- numbers that are not ordinary
+# ---- special numbers
 
 
 @each_format

@@ -24,7 +24,7 @@ MODELS: dict[str, Model] = {
     "qwen3": Llama.random(
         LlamaConfig(**GROUPED, qk_norm="head", kinds=(LayerKind(rope=Rope(factors=(1.0, 2.0, 3.0, 4.0))),)), seed=2
     ),
-    "windows": Llama.random(  # of every sort at once, and each of its own sort in its own layer
+    "windows": Llama.random(  # all kinds at once, and each kind in its own layer
         LlamaConfig(
             **GROUPED,
             kinds=(
@@ -123,5 +123,5 @@ def test_torch_compile_computes_the_same(name):
     want, reader = Reader(model, 30).forward(tokens, 30), Reader(compiled, 30)
     rows = [reader.forward(tokens[:17], 17), *(reader.forward([token]) for token in tokens[17:])]
     torch.testing.assert_close(torch.cat(rows), want, **close)
-    assert model.forward.__func__ is compiled.forward.__func__ and "_before" not in vars(model)
+    assert model.forward.__func__ is compiled.forward.__func__ and "_project_qkv" not in vars(model)
     torch.compiler.reset()

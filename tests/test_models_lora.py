@@ -177,7 +177,7 @@ def test_adapters_live_side_by_side_over_the_same_weights(tmp_path):
         assert model.head is LLAMA.head
         assert model._tables is LLAMA._tables
     assert one.layers[0].qkv.base is LLAMA.layers[0].qkv
-    assert two.layers[0] == LLAMA.layers[0]  # what is not adapted costs nothing
+    assert two.layers[0] == LLAMA.layers[0]  # matrices without adapters cost nothing
     assert two.layers[1].gate_up.down.shape == (3, 32)
     assert [up.shape for _, _, up in two.layers[1].gate_up.ups] == [(64, 3)]
     twice = merged(merged(LLAMA, pairs_of(LLAMA, dict.fromkeys(MODULES[:-1], 4)), lambda m: 1), tensors, lambda m: 1)
@@ -248,7 +248,7 @@ def test_the_sum_is_rounded_once(tmp_path):
         torch.testing.assert_close(got.double(), want, atol=1e-6, rtol=2**-8)
 
 
-# ---- what the config says
+# ---- the config file
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_invalid_values(tmp_path, config, message):
         with_adapter(LLAMA, simple(tmp_path, **config))
 
 
-# ---- what the file holds
+# ---- the weights file
 
 Q = "base_model.model.model.layers.0.self_attn.q_proj"
 

@@ -119,7 +119,7 @@ def test_every_key_of_peft_is_known(tmp_path, peft):
     keys = json.loads((tmp_path / "adapter_config.json").read_text()).keys()
     read = {"peft_type", "bias", "init_lora_weights", "target_modules", "exclude_modules", "r", "lora_alpha",
             "use_rslora", "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern"}  # fmt: skip
-    refused = {"megatron_config", "velora_config", "monteclora_config", "arrow_config"}  # as keys that are not known
+    refused = {"megatron_config", "velora_config", "monteclora_config", "arrow_config"}  # refused as unknown keys
     assert keys <= read | lora_config._INERT | lora_config._WHY.keys() | refused
 
 
@@ -148,7 +148,7 @@ def test_targets_are_those_of_peft(tmp_path_factory, peft, included, excluded, l
     if config["layers_to_transform"] is not None:
         config["layers_pattern"] = places
     judge = peft.LoraConfig(**config)
-    if isinstance(included, str) and included.lower() == "all-linear":  # what it becomes where a model is at hand
+    if isinstance(included, str) and included.lower() == "all-linear":  # its value if a model is given
         judge.target_modules = {name.split(".")[-1] for name in MODULES[:-1]}
     names = (*MODULES, "model.embed_tokens")
     want = tuple(

@@ -1,7 +1,8 @@
-"""The notebooks run from their first cell to their last, and what they store is of the kinds that a fresh run makes.
+"""The notebooks run from the first to the last cell, and their stored outputs have the same kinds as those of a new
+run.
 
-No network is used. The weights of SmolLM2 are used where they are in the cache. Elsewhere the notebooks take a smaller
-model, whose outputs may look otherwise: then they run, and are not compared.
+No network is used. The weights of SmolLM2 are used if they are cached. Otherwise, the notebooks use a smaller model,
+whose outputs may differ. Then they run, but are not compared.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ nbformat = pytest.importorskip("nbformat", reason="notebooks need the extra `doc
 nbclient = pytest.importorskip("nbclient", reason="notebooks need the extra `docs`")
 pytest.importorskip("ipykernel", reason="notebooks need the extra `docs`")
 
-# In a process of its own: the machinery that runs notebooks has sockets and warnings that are not ours. The kernel is
-# this interpreter, whatever kernels are registered.
+# It runs in its own process, since the notebook machinery opens sockets and issues warnings. The kernel is this
+# interpreter, whatever kernels are registered.
 EXECUTE = """
 import sys, nbformat, nbclient
 notebook = nbformat.read(sys.argv[1], as_version=4)
@@ -64,7 +65,7 @@ def test_there_are_notebooks():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_is_stored_as_it_ran(path):
-    """From the first cell to the last, without an error or a warning, and small."""
+    """From the first to the last cell, without an error or a warning, and small."""
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

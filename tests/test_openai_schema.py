@@ -1,5 +1,6 @@
-"""Schemas as OpenAI's strict mode takes them. Judges: OpenAI's own client for pydantic's classes, jsonschema for the
-language, and a reader of the documented rules that is written here by itself."""
+"""Schemas for OpenAI's strict mode. The judges: OpenAI's own client for pydantic classes, jsonschema for the language,
+and a second, independent checker of the documented rules.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def members(**properties: Any) -> dict[str, Any]:
 TEXT = {"type": "string"}
 drawn = st.randoms(use_true_random=False).map(draw_schema)
 
-# ---- a second reader of the documented rules
+# ---- a second checker of the documented rules
 
 TYPES = {"string", "number", "boolean", "integer", "object", "array", "null"}
 NEVER = {"allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "oneOf", "default",
@@ -75,7 +76,7 @@ def breaks_a_rule(schema: Any, root: bool = True) -> str:
     return next(filter(None, (breaks_a_rule(each, False) for each in inner)), "")
 
 
-# ---- classes of pydantic, as OpenAI's client has them
+# ---- pydantic classes, compared with OpenAI's client
 
 
 class Colour(enum.Enum):
@@ -130,7 +131,7 @@ def test_a_class_of_pydantic_is_as_in_openais_client(fields):
 def test_recursive_classes(model):
     format = guided.to_openai_schema(model)
     assert format.ok and breaks_a_rule(format["json_schema"]["schema"]) == "", format.remarks
-    if model is not Tree:  # a default of theirs stays, which strict mode does not take
+    if model is not Tree:  # their client keeps a default, which strict mode does not allow
         assert format["json_schema"]["schema"] == openai_client.to_strict_json_schema(model)
 
 
@@ -254,7 +255,7 @@ def test_a_member_that_would_never_end_is_not_required():
 )  # fmt: skip
 def test_refusals_of_strict_mode_have_a_location_and_a_hint(schema, places):
     assert refused(schema) == places
-    left = written(schema)  # what says something of the values is not dropped
+    left = written(schema)  # keywords that restrict the values are not dropped
     assert all(json.dumps(name) in json.dumps(left) for name in map(_last, places) if name in NEVER)
 
 
@@ -324,7 +325,7 @@ def test_a_schema_that_grows_when_it_is_written_out_is_refused():
         guided.to_openai_schema({"$defs": {**defs, "30": TEXT}, **members(a={"$ref": "#/$defs/0"})})
 
 
-# ---- constraints, and the way back
+# ---- constraints, and the conversion back
 
 
 @dataclass

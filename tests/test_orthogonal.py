@@ -1,8 +1,8 @@
-"""A constraint does not ask where the logits come from: one test for each way in which they can be made.
+"""A constraint does not depend on the source of the logits: one test for each way to compute them.
 
-The judge is `expected`: everything is read anew for each token, a few lines of Python (`missing`) say which texts can
-become one of the format in what is left of the budget, and the most likely character among these is taken. Neither a
-cache nor the core has a part in that.
+The judge is `expected`: for each token, it reads everything again, and a few lines of Python (`missing`) determine
+which texts can become a text of the format within the remaining budget. It chooses the most likely character among
+these. It uses neither a cache nor the core.
 """
 
 from __future__ import annotations
@@ -152,22 +152,22 @@ def test_paged_cache(engine, grammar, wanted, make):
     shape = cache_shape(engine.model)
     assert guided_by(Reader(engine.model, cache=make(shape)), grammar) == wanted
     paged = Engine(engine.model, engine.vocabulary, cache=make(shape))
-    for _ in range(2):  # the second time the prompt is found in the cache
+    for _ in range(2):  # the second time, the prompt is cached
         assert paged.generate(PROMPT, grammar, max_tokens=BUDGET + 1).text == wanted
 
 
 def verify(rows: Rows, matcher: GrammarMatcher, written: list[int], draft: list[int], left: int) -> list[int]:
-    """One step of speculation: K drafted tokens are read in one pass, which gives K + 1 rows of logits.
+    """One step of speculation: K drafted tokens are read in one pass, which returns K + 1 rows of logits.
 
-    The masks of all rows are filled first, as for an accelerator that masks them together; then the matcher is rolled
-    back to where the choices part from the draft.
+    The masks of all rows are filled first, as for an accelerator that masks them together. Then the matcher is
+    rolled back to where the choices diverge from the draft.
     """
     draft = draft[: min(matcher.validate_tokens(draft), left - 1)]
     masks = allocate_token_bitmask(len(draft) + 1, matcher.grammar.vocabulary.size)
     steps = 0
     for row, token in enumerate([*draft, None]):
         if matcher.min_tokens_to_finish() > left - row + 1:
-            break  # the budget has no room for a draft that goes this way
+            break  # the budget is too small for this draft
         matcher.fill_next_token_bitmask(masks, row, max_tokens=left - row + 1)
         if token is not None:
             assert matcher.accept_token(token)
@@ -182,7 +182,7 @@ def verify(rows: Rows, matcher: GrammarMatcher, written: list[int], draft: list[
         chosen.append(token)
         if matcher.is_accepting() or row == len(draft) or token != draft[row]:
             break
-    rows.truncate(len(written) + len(chosen) - 1)  # what was drafted, read and not chosen
+    rows.truncate(len(written) + len(chosen) - 1)  # drafted and read, but not chosen
     return chosen
 
 
@@ -237,7 +237,7 @@ def test_quantised_weights(engine, grammar, dtype):
     assert re.fullmatch(FORMAT, wanted)
     assert guided_by(Reader(model), grammar) == wanted
     assert Engine(model, engine.vocabulary).generate(PROMPT, grammar, max_tokens=BUDGET + 1).text == wanted
-    # It is the same model, rounded: it finds the text about as likely as the one that it was made of does.
+    # It is the same model, rounded, so it assigns the text a similar probability.
     target = torch.tensor(ids(PROMPT + wanted)[0].tolist()[1:])
     losses = [
         float(

@@ -1,4 +1,6 @@
-"""The project itself: the cost of importing it, one-way layers, sizes of files and functions, promises of the docs."""
+"""The project itself: the cost of importing it, layers of imports, sizes of files and functions, promises of the
+docs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "guided").rglob("*.py"))
 FILE_LINES, FUNCTION_LINES = 420, 70
 LONGEST_FILE = 500
-# Not there before something asks for them: heavy, or a way to the outside.
+# Modules that are loaded only on demand: they are heavy, or give access to the outside.
 HEAVY = {"torch", "transformers", "jsonschema", "interegular", "lark", "fastapi", "uvicorn", "matplotlib", "triton"}
 NETWORK = {"socket", "ssl", "http", "urllib.request", "asyncio", "subprocess", "requests", "httpx", "multiprocessing"}
 
@@ -156,7 +158,7 @@ EMBEDDING = {"guided.frontends.combinators", "guided.frontends.composition", "gu
 """A Lark text embeds any specification, and a specification holds Lark texts: one import is in a function."""
 RECURSIVE = {
     "guided.frontends.json_schema.text": 5,
-    "guided.frontends.json_schema": 22,  # schemas hold schemas
+    "guided.frontends.json_schema": 22,  # schemas contain schemas
     "guided.frontends.regex": 2,
     "guided.frontends.gbnf": 2,
     "guided.frontends.structural_tag": 2,

@@ -1,4 +1,4 @@
-"""Types that pydantic reads: generated texts validate, and both refuse texts that differ a little; pydantic is the
+"""Types that pydantic reads: generated texts validate, and both refuse slightly different texts. pydantic is the
 judge.
 """
 
@@ -53,7 +53,7 @@ class Everything(pydantic.BaseModel):
     network: ipaddress.IPv4Network
 
 
-# type -> texts that are read, texts that are not (the JSON of the values below); pydantic agrees to each
+# type -> texts that are read, texts that are not (the JSON of the values below); pydantic agrees on each
 TEXTS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "Field": (Annotated[int, Field(ge=1, le=5)], [1, 5], [0, 6, "1.5", 1.5]),
     "Field of str": (Annotated[str, Field(min_length=1, max_length=3)], ["a", "語語語"], ["", "aaaa", None]),

@@ -64,7 +64,7 @@ def test_a_value_is_allowed_if_pydantic_reads_it(base: Any, constraint: dict[str
     tp = Annotated[base, Field(**constraint)]
     wanted = {text for text in map(json.dumps, VALUES) if accepts(tp, text)}
     if base == BASES[7]:
-        wanted.discard("true")  # pydantic takes it for 1, as Python does; the schema says 1
+        wanted.discard("true")  # pydantic treats it as 1, as Python does; the schema requires 1
     if not wanted:
         return
     grammar = GrammarCompiler(byte_vocabulary()).compile_type(tp)

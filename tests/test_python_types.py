@@ -1,4 +1,4 @@
-"""Python types: their schemas, judged by jsonschema on the values that the types have."""
+"""Python types: their schemas. jsonschema judges them on values of the types."""
 
 import collections.abc
 import dataclasses

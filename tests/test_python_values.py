@@ -75,7 +75,7 @@ class Tree:
     children: list["Tree"] = dataclasses.field(default_factory=list)
 
 
-# --- values and their JSON, written by other means than the ones under test
+# --- values and their JSON, computed independently of the code under test
 
 OFFSETS = st.integers(-1439, 1439).map(lambda m: dt.timezone(dt.timedelta(minutes=m)))
 DURATIONS = st.timedeltas(-dt.timedelta(days=99_999_999), dt.timedelta(days=99_999_999))
@@ -149,7 +149,7 @@ def _types(draw: st.DrawFn, depth: int, hashable: bool):
     if kind == "tuple":
         parts = [_types(draw, depth - 1, hashable) for _ in range(draw(st.integers(0, 2)))]
         return tuple.__class_getitem__(tuple(tp for tp, _ in parts)), st.tuples(*(values for _, values in parts))
-    if kind == "union":  # of types whose JSON tells them apart
+    if kind == "union":  # types whose JSON forms differ
         inner, values = _types(draw, depth - 1, False)
         return list[inner] | dict[str, inner] | bool, st.lists(values, max_size=2) | st.booleans()
     inner, values = _types(draw, depth - 1, hashable or kind in ("set", "frozenset"))

@@ -158,7 +158,7 @@ def test_endless_queries_are_wrong(connection):
     start = time.monotonic()
     assert not right_rows(connection, "SELECT 1", endless.format("i"), ordered=False)
     assert right_rows(connection, "SELECT 1", endless.format("i") + " LIMIT 1", ordered=False)
-    assert time.monotonic() - start < 0.9  # no more rows are read than needed
+    assert time.monotonic() - start < 0.9  # no unnecessary rows are read
 
 
 def test_a_right_query_that_fails_is_an_error(connection):

@@ -464,5 +464,5 @@ def test_large_documents_end_at_a_limit():
         compiler.compile(guided.sequence(guided.Quote("abc" * 400)))
     text = " ".join(f"{number:x}" for number in range(100))
     compiler.compile(guided.Quote(text))
-    with pytest.raises(LimitExceeded, match="limit 'states' exceeded"):  # about a state for each character and word
+    with pytest.raises(LimitExceeded, match="limit 'states' exceeded"):  # about one state for each character and word
         compiler.compile(guided.Quote(text, min_words=20))

@@ -1,4 +1,4 @@
-"""Files with random weights, with which the benchmarks compare formats: guided reads each of them."""
+"""Files with random weights for the benchmarks of formats: guided reads each of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Masks and budgets on the vocabularies of five real models, at random states of 210 specifications.
 
-The whole mask, which comes from token tables, against a simulation of each id by itself, byte by byte; samples of it
-against the readable twin, which shares no code. By default each specification meets one vocabulary; the runs marked
-slow pair all with all. Skipped where the files are missing (see vocabulary_support.asset).
+The whole mask, which comes from token tables, is compared with a simulation of each id, byte by byte. Samples are
+compared with the readable twin, which shares no code. By default, each specification is tested with one vocabulary; the
+slow runs test all pairs. Skipped if the files are missing (see vocabulary_support.asset).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VOCABULARIES = {
     "tekken": lambda: Vocabulary.from_tekken(asset("tekken_240911.json")),
     "sentencepiece": lambda: Vocabulary.from_sentencepiece(asset("tokenizer.model.v1")),
 }
-PARTS = 4  # the default run splits the specifications of a vocabulary, so that a failure names fewer
+PARTS = 4  # the default run divides the specifications of a vocabulary, so a failure names fewer of them
 
 
 @cache
@@ -189,7 +189,7 @@ def finish(matcher, budget, rule, rng, lengths, opening, what) -> None:
     """
     ends = np.array(sorted(matcher.grammar.vocabulary.eos_token_ids))
     for left in range(budget, 0, -1):
-        if left < budget - 40 and budget > 150:  # a long shortest output: see its beginning
+        if left < budget - 40 and budget > 150:  # the shortest output is long; see its beginning
             return
         allowed = ids_of(matcher, left)
         assert allowed.size, (what, left)

@@ -94,7 +94,7 @@ def test_viable_prefixes_can_be_completed(data):
         symbol, state = data.draw(st.sampled_from(ways))
         prefix += (symbol,)
     seen, level = {state}, [(prefix, state)]
-    while not any(state.accepting for _, state in level):  # breadth first: some way to an end must be there
+    while not any(state.accepting for _, state in level):  # breadth first, so a path to an end is found
         level = [
             ((*output, symbol), after)
             for output, state in level
@@ -109,7 +109,7 @@ def test_viable_prefixes_can_be_completed(data):
         assert output in language(grammar, bytes(symbol for symbol in output if symbol >= 0), len(output))
 
 
-# ---- other people's engines
+# ---- other engines
 
 
 def pattern_of(node: Node) -> str:
@@ -159,7 +159,7 @@ def test_boolean_nodes_agree_with_interegular(data):
     other = next(c for c in "xyz" if c not in alphabet)
 
     def machine(node: Node):
-        # interegular knows neither characters by number nor an empty language: classes are spelled out.
+        # interegular supports neither characters by number nor an empty language, so classes are spelled out
         match node:
             case And(items):
                 found = machine(Not(EMPTY))
@@ -197,7 +197,7 @@ def test_boolean_nodes_agree_with_interegular(data):
     everything, empty_text = parse(f"[{alphabet}{other}]*"), parse("")
     nothing = everything.difference(everything)
 
-    def small(node: Node) -> bool:  # no Length, no thousandfold unrolling
+    def small(node: Node) -> bool:  # no Length and no unrolling by thousands
         match node:
             case Seq(items) | Alt(items) | And(items):
                 return all(map(small, items))

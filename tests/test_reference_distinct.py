@@ -1,7 +1,7 @@
-"""The reference's `Distinct` and `Entry` against brute force: all complete texts of finite languages.
+"""The reference's `Distinct` and `Entry` compared with brute force: all complete texts of finite languages.
 
-The brute force reads the IR's docstrings as they stand: a node is a set of texts, each with the values of the entries
-that it leaves to the scope around it; `Distinct` keeps the texts whose values differ.
+The brute force follows the IR's docstrings literally. A node is a set of texts, each with the values of the entries
+that belong to the surrounding scope. `Distinct` keeps the texts whose values differ.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _finite(draw: st.DrawFn) -> Grammar:
     rules: dict[str, Node] = {}
     inner = draw(lists(1, rules))
     start = draw(st.sampled_from([inner, Distinct(inner), Seq((Text("["), inner, Text("]")))]))
-    if draw(st.integers(0, 3)) == 0:  # one scope after the other, and the same one twice
+    if draw(st.integers(0, 3)) == 0:  # two scopes in sequence, and the same scope twice
         start = Seq((start, Text(":"), draw(st.sampled_from([start, draw(lists(0, rules))]))))
     return Grammar({"start": start, **rules})
 

@@ -21,7 +21,7 @@ PATIENT = Limits(seconds=1000)
 
 def compiled(pattern: str) -> re.Pattern[str] | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # re warns of sets that may change their meaning one day
+        warnings.simplefilter("ignore")  # re warns about sets whose meaning may change
         try:
             return re.compile(pattern)
         except (re.error, OverflowError, ValueError):

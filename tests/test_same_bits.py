@@ -1,8 +1,8 @@
-"""On a CPU the bits of a token's keys, values and logits hang on the tokens before it, and on nothing else.
+"""On a CPU, the bits of a token's keys, values and logits depend only on the tokens before it.
 
-Not on how a prompt is cut into passes, what runs beside it, which cache holds the keys and values, what of them was
-known, or (but for attention in float64) how many threads there are. The judge is the plainest way to read a text:
-alone, one token at a time.
+They do not depend on how a prompt is divided into passes, on other sequences in the batch, on the kind of cache, on
+cached prefixes, or (except for attention in float64) on the number of threads. The judge is the simplest way to read a
+text: alone, one token at a time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def noise(seed: int, *shape: int, dtype: torch.dtype = torch.float32) -> torch.T
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-# ---- what a model is made of
+# ---- parts of a model
 def check_rows(function, x: torch.Tensor) -> None:
     """Any rows together, anywhere in the batch, on any number of threads: each equals the row alone."""
     alone = torch.cat([function(x[i : i + 1]) for i in range(len(x))])

@@ -92,7 +92,7 @@ def test_the_definitions(row, numbers, prompt, output):
         with pytest.raises(GuidedError, match="forbid every token"):
             penalise(penalties, logits, output)
         return
-    for i in range(len(output)):  # what was seen before changes nothing
+    for i in range(len(output)):  # earlier tokens change nothing
         penalise(
             penalties, torch.zeros(SIZE), output[:i]
         ) if not params.bad_words and not params.allowed_token_ids else None
@@ -110,12 +110,12 @@ def test_the_definitions(row, numbers, prompt, output):
 @given(ROWS, NUMBERS.filter(lambda n: n.get("temperature")), st.integers(0, 10**6))
 def test_choices_among_kept_tokens_follow_their_probabilities(row, numbers, position):
     numbers = {k: v for k, v in numbers.items() if k in ("temperature", "top_k", "top_p", "min_p", "seed")}
-    row = list(np.float32(row) + np.arange(SIZE, dtype=np.float32) / 64)  # ties would be anybody's
+    row = list(np.float32(row) + np.arange(SIZE, dtype=np.float32) / 64)  # ties would be ambiguous
     params = SamplingParams(**numbers)
     chosen = choose(torch.tensor(np.array(row)), params, position)
     finite = {i: float(x) for i, x in enumerate(row) if x > -math.inf}
     eased = {}
-    for slack in (-1e-5, 1e-5):  # thresholds may turn on the last bit
+    for slack in (-1e-5, 1e-5):  # thresholds may depend on the last bit
         bounds = {k: min(1.0, max(1e-9, v + slack)) for k, v in numbers.items() if k in ("top_p", "min_p") and v}
         eased |= distribution(finite, SamplingParams(**{**numbers, **bounds}))
     assert chosen in eased

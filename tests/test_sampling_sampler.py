@@ -123,7 +123,7 @@ def test_uniform_numbers_are_uniform_and_pinned():
     numbers = np.array([uniform(1, i) for i in range(4000)])
     assert 0 <= numbers.min() < numbers.max() < 1
     assert np.abs(np.histogram(numbers, 10, (0, 1))[0] - 400).max() < 80
-    assert uniform(0, 0) == 0.43435307984966554  # a change of it would change every seeded output
+    assert uniform(0, 0) == 0.43435307984966554  # a change of this number would change every seeded output
 
 
 @given(ROWS)

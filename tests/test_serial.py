@@ -32,7 +32,7 @@ def test_a_number_is_not_used_again_where_an_address_is() -> None:
         addresses.add(id(node))
         del node
     assert len(numbers) == 1000
-    assert len(addresses) < 1000  # or this test shows nothing
+    assert len(addresses) < 1000  # otherwise this test shows nothing
 
 
 def test_serial_numbers_do_not_affect_equality() -> None:
@@ -75,7 +75,7 @@ def test_a_mapping_by_identity_distinguishes_equal_objects_and_keeps_them_alive(
     assert known.get([1], "none") == "none"
     del one, other
     gc.collect()
-    assert all([1] not in known for _ in range(100))  # their addresses are not free
+    assert all([1] not in known for _ in range(100))  # their addresses are still in use
 
 
 def test_no_key_of_a_front_end_is_an_address() -> None:

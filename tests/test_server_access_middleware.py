@@ -77,7 +77,7 @@ def test_origins():
         assert allowed.status_code == 200
         assert allowed.headers["access-control-allow-origin"] == "https://page.test"
         refused = await http.post("/v1/completions", json=SHORT, headers={"origin": "https://page.test"})
-        assert refused.status_code == 401  # a page may read why
+        assert refused.status_code == 401  # so that a page can read the reason
         assert refused.headers["access-control-allow-origin"] == "https://page.test"
         other = await http.options("/v1/completions", headers={**asking, "origin": "https://other.test"})
         assert other.status_code == 400 and "access-control-allow-origin" not in other.headers
@@ -89,7 +89,7 @@ def test_without_origins_no_page_may_ask():
     async def body(server, http):
         answer = await http.post("/v1/completions", json=SHORT, headers={"origin": "http://t"})
         assert answer.status_code == 200 and "access-control-allow-origin" not in answer.headers
-        for site in ("cross-site", "same-site"):  # plain text: a browser sends it without asking first
+        for site in ("cross-site", "same-site"):  # plain text, which a browser sends without a preflight request
             headers = {"origin": "https://page.test", "sec-fetch-site": site, "content-type": "text/plain"}
             for path in ("/abort_request", "/v1/completions"):
                 refused = await http.post(path, content=b'{"abort_all": true}', headers=headers)
@@ -121,7 +121,7 @@ def test_pages_of_origins_that_are_allowed_may_ask():
         (b'{"metadata": ' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"}", 400, "more than 20 deep"),
         (b"[" * 50, 400, "not JSON"),
         (b"[" * 999 + b"]" * 999, 400, "more than 20 deep"),
-        (b'{"prompt": "' + b"[" * 500 + b'"}', 200, ""),  # a text may have as many brackets as it likes
+        (b'{"prompt": "' + b"[" * 500 + b'"}', 200, ""),  # a text may contain any number of brackets
         (b"\xff\xfe", 400, "not JSON"),
         (b"", 400, "not JSON"),
         (b"[]", 400, ""),

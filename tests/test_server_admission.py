@@ -32,11 +32,11 @@ def told(answer) -> tuple[int, str, str]:
 def test_past_the_queue_a_request_is_refused_before_its_body_is_read():
     async def run():
         async with served(max_queued_requests=2) as (server, http):
-            with server.engine.driver.lock:  # nothing gets a place
+            with server.engine.driver.lock:  # nothing is admitted
                 waiting = [post(http, SHORT), post(http, {**SHORT, "n": 1})]
                 await until(lambda: server.admission.queued == 2)
 
-                async def never():  # a body that does not come
+                async def never():  # a body that never arrives
                     await asyncio.Event().wait()
                     yield b""
 
@@ -97,7 +97,7 @@ def test_a_key_has_its_own_bounds():
                 await until(lambda: server.admission.queued == 2)
             assert [(await each).status_code for each in (first, other)] == [200, 200]
             codes = [(await post(http, SHORT, **one)).status_code for _ in range(3)]
-            assert codes == [200, 200, 429]  # what was refused did not count
+            assert codes == [200, 200, 429]  # refused requests do not count
             last = await post(http, SHORT, **one)
             assert last.headers["retry-after"] in ("19", "20") and "3 requests per minute" in last.text
             assert server.admission.rejections == {"max_requests_per_key": 1, "requests_per_minute": 2}
@@ -143,7 +143,7 @@ def test_a_request_waits_only_so_long_for_a_place(stream: bool):
             blocked = asyncio.Event()
             loop = asyncio.get_running_loop()
 
-            def slow():  # the long request keeps its place
+            def slow():  # the long request keeps its turn
                 loop.call_soon_threadsafe(blocked.set)
                 return []
 
@@ -195,7 +195,7 @@ def test_a_lower_number_runs_first():
                 answer = await http.post("/v1/completions", json={**SHORT, "priority": priority})
                 order.append((priority, answer.status_code))
 
-            before = post(http, LONG)  # has the only place, while the others come
+            before = post(http, LONG)  # it is admitted alone, while the others arrive
             await until(lambda: server.engine.scheduler.running == 1)
             with server.engine.driver.lock:
                 asked = [asyncio.create_task(ask(priority)) for priority in (5, 0, 3, -2)]

@@ -253,7 +253,7 @@ def test_bodies_that_arrive_are_bounded_together():
     async def whole():
         async with served(max_body=1000) as (server, http):
             body = {"prompt": "a", "max_tokens": 2}
-            server.bodies._pending_bytes = 16 * 1000 - 10  # as if others were sending theirs
+            server.bodies._pending_bytes = 16 * 1000 - 10  # as if other clients sent requests
             refused = await http.post("/v1/completions", json=body)
             assert refused.status_code == 503 and refused.json()["error"]["code"] == "overloaded"
             assert int(refused.headers["retry-after"]) >= 1 and server.bodies._pending_bytes == 16 * 1000 - 10

@@ -1,4 +1,4 @@
-"""Large bodies are read outside the event loop: others are answered meanwhile, and the results are the same."""
+"""Large bodies are read outside the event loop: other requests are answered meanwhile, and the results are the same."""
 
 from __future__ import annotations
 

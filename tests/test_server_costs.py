@@ -19,7 +19,7 @@ import guided.server.routes.openai as route
 from guided.engine.stopping import Stops, StopSearch
 from guided.sampling.params import SamplingParams
 from guided.server.http.body_limits import _check_messages, _json
-from guided.server.http.lanes import SMALL, Lanes
+from guided.server.http.lanes import SMALL, BodyThreads
 from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.reading import read_request
 from guided.server.openai.requests import ChatRequest
@@ -73,7 +73,7 @@ def calls_of(kind, data: bytes) -> int:
 def test_the_work_for_a_body_grows_with_its_size(kind, make):
     """Four times the bytes need at most four times the calls, apart from the fixed cost of all bodies."""
     small, large = (json.dumps(make(size)).encode() for size in (8_000, 32_000))
-    read_all(kind, small)  # what is made once
+    read_all(kind, small)  # one-time initialisation
     few, many = calls_of(kind, small), calls_of(kind, large)
     assert many <= 4.4 * few + 3000
     assert many <= 30 * len(large), "some calls for each byte"
@@ -129,7 +129,7 @@ def test_messages_are_bounded(path, body, param):
 
 
 def test_lanes_hold_bodies_of_at_most_four_times_their_size():
-    lanes = Lanes()
+    lanes = BodyThreads()
     sizes = [0, 1, SMALL, SMALL + 1, 4 * SMALL, 4 * SMALL + 1, 16 * SMALL, 16 * SMALL + 1, 64 * SMALL, 64 * SMALL + 1,
              256 * SMALL, 256 * SMALL + 1, 1 << 40]  # fmt: skip
     numbers = [lanes._threads.index(lanes.of(size)) for size in sizes]

@@ -99,7 +99,7 @@ def test_prompts_and_samples_in_order_whole_and_streamed():
             for name in PARTS:
                 scores = [part.logprobs for part in parts if part.logprobs is not None]
                 assert [each for score in scores for each in getattr(score, name)] == getattr(choice.logprobs, name)
-            ids = choice.model_extra["token_ids"]  # of the answer alone, as in vLLM
+            ids = choice.model_extra["token_ids"]  # only for the answer, as in vLLM
             assert ids == [id for part in parts for id in part.model_extra.get("token_ids", ())]
             check(choice.logprobs, rows_of(server, [*prompt.encode(), *ids]), [*prompt.encode(), *ids], 2)
             for begin, token in zip(choice.logprobs.text_offset, choice.logprobs.tokens, strict=True):

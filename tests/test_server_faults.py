@@ -1,5 +1,6 @@
-"""What goes wrong, over sockets: clients that go away, requests that are aborted, a forward pass that fails, a dead
-engine, the end of the server. Everybody is told, and nothing is left in the engine."""
+"""Failures over sockets: disconnecting clients, aborted requests, a failing forward pass, a dead engine, the end of the
+server. Every client is informed, and nothing is left in the engine.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def test_a_stream_that_is_aborted_ends_with_an_error():
         gate = Gate(server.engine)
         with two_streams(server, gate, address) as (aborted, other):
             assert httpx.post(f"{address}/abort_request", json={"rid": "0"}).json() == {"aborted": 1}
-            assert aborted.result(20)[-1]["error"]["code"] == "aborted"  # no step was needed to tell
+            assert aborted.result(20)[-1]["error"]["code"] == "aborted"  # no step was needed to report it
             gate.let(10_000)
             assert other.result(20)[-1]["choices"][0]["finish_reason"] == "length"
         wait_until(lambda: is_idle(server))
@@ -119,7 +120,7 @@ def test_a_client_that_goes_away_while_its_specification_is_compiled(monkeypatch
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{address}/v1/completions", json={"prompt": "a", "regex": "b"}, timeout=0.2)
         assert entered.wait(10)
-        wait_until(lambda: is_idle(server))  # while the compilation goes on
+        wait_until(lambda: is_idle(server))  # while the compilation continues
         leave.set()
         assert httpx.post(f"{address}/v1/completions", json={"prompt": "a", "regex": "b"}).status_code == 200
 
@@ -179,5 +180,5 @@ def test_a_server_that_shuts_down_reports_it():
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
             assert int(refused.headers["retry-after"]) >= 1
             gate.let(10_000)
-            assert list(events)[-1]["choices"][0]["finish_reason"] == "length"  # what had begun is answered
+            assert list(events)[-1]["choices"][0]["finish_reason"] == "length"  # requests that had begun are answered
         assert server.thread.cut_off == 0

@@ -39,7 +39,7 @@ def resident() -> int:
 def test_free_memory_between_used_memory_is_returned(monkeypatch):
     libc, used = freed_in_pieces(128)
     freed, before = FreedMemory(), resident()
-    assert not freed.release() and resident() > before - 16  # only after a while
+    assert not freed.release() and resident() > before - 16  # only after some time
     monkeypatch.setattr("guided.server.freed_memory._PAUSE", 0.0)
     assert freed.release()
     assert resident() < before - 32

@@ -21,8 +21,8 @@ from tests.server_fuzz import STATUSES, broken_http, broken_json
 from tests.server_support import small_engine
 
 TOGETHER = 8
-PATIENCE = 60.0  # seconds for an answer, on a machine that does other things
-PAUSE = 0.1  # seconds after which a request that may not have ended yet is given up
+PATIENCE = 60.0  # seconds for an answer, on a busy machine
+PAUSE = 0.1  # seconds after which an incomplete request is abandoned
 ASK = raw_request("/v1/completions", {"prompt": "a", "max_tokens": 8, "seed": 1, "regex": "[a-z]{8}"})
 
 
@@ -42,7 +42,7 @@ async def answer_of(port: int, data: bytes, *, ended: bool) -> bytes:
         async with asyncio.timeout(PATIENCE):
             while piece := await reader.read(1 << 16):
                 answer += piece
-    except OSError:  # it was closed before all was read, which a server may do
+    except OSError:  # the server closed it before it read everything, which is allowed
         assert not ended or answer, data[:200]
     finally:
         writer.close()
@@ -113,10 +113,10 @@ def run(number: int) -> None:
         assert normal(at) == before
         wait_until(lambda: at.is_idle, otherwise="something is left of a request")
         wait_until(lambda: at.tasks() <= tasks)
-        assert resident() - warm < 192  # one specification may hold 128 MiB (`Limits.memory`) while it is kept
+        assert resident() - warm < 192  # a cached specification may take 128 MiB (`Limits.memory`)
 
 
-WARNED = pytest.mark.filterwarnings("ignore::guided.errors.GuidedWarning")  # of keywords that no schema has
+WARNED = pytest.mark.filterwarnings("ignore::guided.errors.GuidedWarning")  # warnings about unknown keywords
 
 
 @WARNED

@@ -329,7 +329,7 @@ def test_an_inspection_ends_once_its_client_is_answered(monkeypatch):
         monkeypatch.setattr(grammars, "_TIMEOUT", 600.0)
         asked = asyncio.ensure_future(http.post("/v1/grammars/sample", json={"regex": "a"}))
         assert await asyncio.to_thread(begun.wait, 30) and not ended.is_set()
-        asked.cancel()  # the client has gone
+        asked.cancel()  # the client has disconnected
         assert await asyncio.to_thread(ended.wait, 30)
         begun.clear()
         ended.clear()

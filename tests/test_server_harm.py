@@ -82,7 +82,7 @@ def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
             wait_until(lambda: held.begun > 50)  # the others are used up
             assert at.server.thread.requests == 1 and at.engine.scheduler.running == 1
             client.kill()
-        wait_until(lambda: at.server.thread.requests == 0)  # the loop has seen it; the engine still stands
+        wait_until(lambda: at.server.thread.requests == 0)  # the loop has noticed; the engine is still blocked
         before = held.begun
         held.free = True
         held.let.release()
@@ -187,7 +187,7 @@ def test_a_reader_that_stops_reading_holds_up_no_other():
             wait_until(lambda: at.engine.scheduler.running > 0)
             answer = post(at, {"prompt": "b", "max_tokens": 9, "regex": "[a-z]{9}"})
             assert re.fullmatch("[a-z]{9}", answer.json()["choices"][0]["text"])
-            wait_until(lambda: not at.server.thread.requests)  # the engine has done its part
+            wait_until(lambda: not at.server.thread.requests)  # the engine has finished its part
             assert not at.is_idle
         wait_until(lambda: at.is_idle)
 

@@ -1,4 +1,4 @@
-"""Fields without effect that OpenAI's clients, frameworks and users of vLLM send along."""
+"""Fields without effect that OpenAI's clients, frameworks and users of vLLM send."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from guided.server.openai.requests import ChatRequest  # noqa: E402
 from tests.test_server_app import SAY, run, served  # noqa: E402, F401
 from tests.test_server_tools import tool  # noqa: E402
 
-# As the clients have them by default, or as they say what is done anyway.
+# The clients' default values, or values that request what happens anyway.
 OF_TEXTS = {
     "logit_bias": {}, "n": 1, "stop": [], "stop_token_ids": [], "frequency_penalty": 0, "presence_penalty": 0.0,
     "top_k": -1, "min_p": 0.0, "user": "u", "skip_special_tokens": True, "spaces_between_special_tokens": True,

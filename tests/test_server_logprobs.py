@@ -1,5 +1,5 @@
-"""Log probabilities and ids of answers: the model's own, of the text alone, and the same in streams as in complete
-answers.
+"""Log probabilities and ids of answers: they are the model's own, cover only the text, and are the same in streams and
+complete answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from guided.engine.token_text import AnswerDecoder  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
-from guided.server.openai.deltas import Reading, ReadingOptions  # noqa: E402
+from guided.server.openai.deltas import ReadingOptions, SampleReader  # noqa: E402
 from guided.server.openai.scores import Offsets, text_logprobs  # noqa: E402
 from guided.server.openai.streaming import sse  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
@@ -122,7 +122,7 @@ def test_forced_tokens_have_the_models_values_in_responses():
     run(body)
 
 
-# ---- only what is told
+# ---- only the visible text
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -175,7 +175,7 @@ def test_an_answer_without_calls_and_without_text_has_an_empty_content():
     style = guided.tool_style("qwen_3")
     calls = partial(style.reader, [WEATHER])
     options = ReadingOptions(calls=calls, new_splitter=lambda: AnswerSplitter(AnswerDecoder(vocabulary), calls()))
-    reading, answer = Reading(options), Answer(True, "guided", vocabulary)
+    reading, answer = SampleReader(options), Answer(True, "guided", vocabulary)
     assert answer.begin(0, reading)["choices"][0]["delta"]["content"] is None
     end = StreamEvent((), "", result=Result("", [], [], "stop", Timings(), [], 0.0, 0, 0))
     (chunk,) = answer.chunks(0, end, reading.read(end), reading)
@@ -193,7 +193,7 @@ def test_offsets_and_names_of_parts_of_characters():
         whole = (await ask.completions.create(**options)).choices[0]
         data, offsets = whole.text.encode(), whole.logprobs.text_offset
         for at, (begin, name) in enumerate(zip(offsets, whole.logprobs.tokens, strict=True)):
-            before = len(data[: at + 1].decode("utf-8", "ignore"))  # complete characters, this one's byte included
+            before = len(data[: at + 1].decode("utf-8", "ignore"))  # complete characters, including this one's byte
             is_last = len(data[:at].decode("utf-8", "ignore")) < before
             assert begin == before - is_last
             assert name == (chr(data[at]) if data[at] < 128 else f"bytes:\\x{data[at]:02x}")
@@ -213,7 +213,7 @@ def test_offsets_of_any_bytes():
     for _ in range(3000):
         tokens = [b"".join(source.choices(pool, k=source.randint(1, 3))) for _ in range(source.randint(1, 6))]
         data, owners, at = b"".join(tokens), [], 0
-        while at < len(data):  # the character that begins at a byte, as far as it goes
+        while at < len(data):  # the part of the character that begins at a byte
             for size in (4, 3, 2, 1):
                 try:
                     if len(data[at : at + size].decode()) == 1 and at + size <= len(data):

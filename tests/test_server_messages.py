@@ -254,7 +254,7 @@ def test_warnings_are_in_the_message():
     run(warned)
 
 
-# ---- deltas of all kinds, made by hand
+# ---- hand-made deltas of all kinds
 RESULT = {"stop": None, "prompt_tokens": 3, "tokens": [1, 2]}
 PIECES = st.text(min_size=1, max_size=4)
 DELTAS = st.lists(

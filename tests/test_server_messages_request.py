@@ -12,7 +12,7 @@ from guided.errors import BudgetError, SpecError, UnsupportedError  # noqa: E402
 from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest  # noqa: E402
 from guided.server.http.errors import RequestError  # noqa: E402
 from guided.server.openai.reading import read_request  # noqa: E402
-from guided.server.openai.requests import Specified  # noqa: E402
+from guided.server.openai.requests import ConstraintFields  # noqa: E402
 
 SAY = {"role": "user", "content": "x"}
 USE = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": [1, "é"]}}
@@ -151,7 +151,7 @@ def test_formats_and_numbers_are_those_of_a_conversation():
     assert (chat.stream, chat.metadata) == (False, None), "what says nothing of the text stays here"
     assert read().chat().options() == {"temperature": 1.0}
     assert read(top_k=0, stop_sequences=[]).chat().options() == {"temperature": 1.0}
-    for name in Specified.model_fields.keys() - {"response_format"}:
+    for name in ConstraintFields.model_fields.keys() - {"response_format"}:
         assert read(**{name: "x"}).chat_body()[name] == "x", "what constrains a text is read here, too"
 
 

@@ -56,7 +56,7 @@ def test_metrics_count_answers():
             assert found["vllm:generation_tokens_total"] == sum(each["completion_tokens"] for each in usage)
             for reason in ("stop", "length"):
                 assert found[f"vllm:request_success_total {reason}"] == reasons.count(reason) > 0
-            assert found["vllm:request_success_total abort"] == 0  # what is refused is none
+            assert found["vllm:request_success_total abort"] == 0  # refused requests do not count
             for name in ("time_to_first_token", "e2e_request_latency", "request_queue_time", "request_prefill_time",
                          "request_decode_time"):  # fmt: skip
                 assert found[f"vllm:{name}_seconds_count"] == 3
@@ -70,7 +70,7 @@ def test_metrics_count_answers():
             assert found["guided:specifications_refused_total invalid_specification"] == 1
             assert found["guided:masks_total"] > 0 and found["guided:mask_time_seconds_total"] > 0
             assert found["guided:removed_log_mass_total"] > 0 and found["guided:forced_tokens_total"] > 0
-            assert not any(bound)  # of the last one, which has no constraint
+            assert not any(bound)  # for the last one, which has no constraint
             assert found["guided:budget_bound_answers_total"] > 0 and found["guided:budget_bound_steps_total"] > 0
 
     asyncio.run(run())

@@ -24,7 +24,7 @@ from guided.server.inspector.inspection import CheckRequest, ExplainRequest, Sam
 from guided.server.inspector.stepping import StepRequest  # noqa: E402
 from guided.server.openai.completion_request import CompletionRequest  # noqa: E402
 from guided.server.openai.converted_request import ConvertedRequest  # noqa: E402
-from guided.server.openai.requests import ChatRequest, Specified, read_request  # noqa: E402
+from guided.server.openai.requests import ChatRequest, ConstraintFields, read_request  # noqa: E402
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
@@ -171,7 +171,7 @@ def test_answers_and_errors_satisfy_the_description():
 
 def test_every_field_of_a_specification_has_a_schema():
     schemas = DOCUMENT["components"]["schemas"]
-    for name in set(Specified.model_fields) & schemas["ChatRequest"]["properties"].keys():
+    for name in set(ConstraintFields.model_fields) & schemas["ChatRequest"]["properties"].keys():
         assert schemas["ChatRequest"]["properties"][name].keys() & {"type", "description"}, name
 
 
@@ -200,7 +200,7 @@ NAMES = st.sampled_from(["type", "name", "a", "5"])
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2), max_leaves=4
 )
-# Their contents are read behind the schema, and told by errors with the code invalid_specification.
+# Their contents are read after the schema, and reported by errors with the code invalid_specification.
 CONTENT = {
     "structured_outputs",
     "response_format",
@@ -236,7 +236,7 @@ def test_requests_are_refused_if_and_only_if_the_schemas_forbid_them(case, value
     body = {**KINDS[kind], name: value}
     allowed = validator({"$ref": f"#/components/schemas/{kind.__name__}"}).is_valid(body)
     why = refused_for_its_form(kind, body)
-    if allowed and not (isinstance(value, str) and name in ("guided_json", "json_schema")):  # a text of other JSON
+    if allowed and not (isinstance(value, str) and name in ("guided_json", "json_schema")):  # a text with other JSON
         assert why is None, (kind.__name__, name, value)
     if not allowed:
         with pytest.raises(RequestError):

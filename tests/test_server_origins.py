@@ -1,5 +1,5 @@
-"""Pages that may use a server: pages of other sites are refused, whatever headers the browser sends, and so are names
-that an attacker has pointed at this machine.
+"""Pages that may use a server: pages of other sites are refused, whatever headers the browser sends. Names that an
+attacker has pointed at this machine are refused, too.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_addresses_and_localhost_are_no_names_of_others(host):
 
 def test_allowed_hosts():
     mine = {"allowed_hosts": ("My.Server", "other")}
-    for address in (LOOPBACK, NETWORK):  # given once, they hold everywhere
+    for address in (LOOPBACK, NETWORK):  # if they are given, they apply everywhere
         assert status_of(address, {"host": "my.server:8000"}, **mine) == (200, None)
         assert status_of(address, {"host": "localhost"}, **mine) == (200, None)
         assert status_of(address, {"host": "evil.example"}, **mine) == (403, "host_not_allowed")

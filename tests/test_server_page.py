@@ -300,7 +300,7 @@ def test_steps_are_those_of_what_was_sent_and_texts_are_copied_without_a_clipboa
         assert page.input_value("#prompt") == written(page)
 
 
-# The least contrast of a visible text with what it stands on, for WCAG's formula.
+# The lowest contrast of a visible text with its background, for WCAG's formula.
 CONTRAST = """() => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
     const rgba = (colour) => {

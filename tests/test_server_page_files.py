@@ -1,5 +1,5 @@
-"""The page's files: how they are served, what they must not contain, their contrast; and their computing modules, in
-Node.
+"""The page's files: how they are served, what they must not contain, and their contrast; and the modules that compute,
+in Node.
 """
 
 from __future__ import annotations

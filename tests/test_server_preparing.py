@@ -1,4 +1,4 @@
-"""Specifications that take long do not delay other requests, and end."""
+"""Specifications that take long do not delay other requests, and time out."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_specifications_that_take_too_long_are_bad_requests():
             error = refused.json()["error"]
             assert (refused.status_code, error["code"]) == (400, "compile_timeout")
             assert "within 0.05 seconds" in error["message"]
-            for route, more in (("explain", {}), ("sample", {}), ("step", {"prompt": "a"})):  # they have no more time
+            for route, more in (("explain", {}), ("sample", {}), ("step", {"prompt": "a"})):  # they have no time left
                 told = await http.post(f"/v1/grammars/{route}", json={"json_schema": schema, **more})
                 assert (told.status_code, told.json()["error"]) == (400, error)
             checked = (await http.post("/v1/grammars/check", json={"json_schema": schema})).json()
@@ -114,7 +114,7 @@ def test_abandoned_requests_are_not_compiled(monkeypatch: pytest.MonkeyPatch):
             asked = [post(http, f"slow{number}") for number in range(3)]
             answers = [await each for each in asked]
             assert [each.json()["error"]["code"] for each in answers] == ["queue_timeout"] * 3
-            assert await becomes_idle(server)  # one is compiled yet
+            assert await becomes_idle(server)  # one is still being compiled
             compiled = []
             server.thread.preparer.on_compiled = lambda seconds, error: compiled.append(error)
             leave.set()

@@ -21,9 +21,9 @@ from guided.frontends.structural_tag.partial_json import completed_json
 from guided.server.openai.deltas import (
     CallArguments,
     CallBegin,
-    Reading,
     ReadingOptions,
     ReasoningDelta,
+    SampleReader,
     TextDelta,
     ToolResult,
 )
@@ -54,7 +54,7 @@ def events(text: str, source: random.Random, most: int, reasoning: str | None = 
             out.append(StreamEvent(tuple(ids[:size]), "", reasoning=thinks))
             ids = ids[size:]
     begun = b""
-    for at, event in enumerate(out):  # characters whose bytes are not complete are held back
+    for at, event in enumerate(out):  # incomplete characters are withheld
         begun += VOCABULARY.decode(event.tokens)
         told = begun.decode("utf-8", "ignore")
         begun = begun[len(told.encode()) :]
@@ -62,7 +62,9 @@ def events(text: str, source: random.Random, most: int, reasoning: str | None = 
     return [*out, StreamEvent((), "", result=result(text))]
 
 
-def put_together(reading: Reading, said: list[StreamEvent]) -> tuple[str, str, dict[int, list[str]], list[ToolResult]]:
+def put_together(
+    reading: SampleReader, said: list[StreamEvent]
+) -> tuple[str, str, dict[int, list[str]], list[ToolResult]]:
     text, reasoning, calls, results = "", "", dict[int, list[str]](), list[ToolResult]()
     for event in said:
         for delta in reading.read(event):
@@ -93,7 +95,7 @@ def test_deltas_put_together_are_the_whole(style):
     source = random.Random(style)
     for row in table(style)["accepted"]:
         for most in (1, 5, 1000):
-            reading = Reading(how(style, options_of(row).get("reasoning", "disabled")))
+            reading = SampleReader(how(style, options_of(row).get("reasoning", "disabled")))
             text, reasoning, calls, _ = put_together(reading, events(row["text"], source, most))
             assert [[name, json.loads(arguments)] for _, name, arguments in calls.values()] == row["calls"]
             whole = {at: [call.id, call.name, call.arguments] for at, call in enumerate(reading.calls)}
@@ -115,7 +117,7 @@ def test_reported_tokens_spell_the_text_and_the_reasoning(style, shown):
     for row in table(style)["accepted"]:
         for most in (1, 5, 1000):
             given = how(style, options_of(row).get("reasoning", "disabled"), shows_reasoning=shown)
-            reading = Reading(given)
+            reading = SampleReader(given)
             text, reasoning, _, _ = put_together(reading, events(row["text"], source, most))
             told = [spelled(each.id for each in reading.tokens if each.is_text == kind) for kind in (True, False)]
             assert told == [text.encode(), reasoning.encode()]
@@ -128,10 +130,10 @@ def test_reported_tokens_spell_the_text_and_the_reasoning(style, shown):
 )
 def test_white_space_between_calls_and_markers_is_not_reported(text, most):
     for apart in ((), ('<tool_call>\n{"name": "weather"',)):
-        reading = Reading(how("qwen_3", markers=apart))
+        reading = SampleReader(how("qwen_3", markers=apart))
         told = put_together(reading, events(text.format(CALL), random.Random(0), most))[0]
         assert spelled(each.id for each in reading.tokens) == told.encode()
-        reading = Reading(how("qwen_3", markers=apart))
+        reading = SampleReader(how("qwen_3", markers=apart))
         fresh = []
         for event in events(text.format(CALL), random.Random(0), most):
             reading.read(event)
@@ -156,7 +158,7 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Øsl°"}}\n</too
     ],
 )
 def test_white_space_that_only_sets_calls_apart_is_no_text(text, left, most):
-    reading = Reading(how("qwen_3"))
+    reading = SampleReader(how("qwen_3"))
     told, _, calls, _ = put_together(reading, events(text, random.Random(0), most))
     assert told == reading.text == left
     assert [json.loads(arguments) for _, _, arguments in calls.values()] == [{"city": "Øsl°"}] * text.count(CALL)
@@ -166,10 +168,10 @@ def test_white_space_that_only_sets_calls_apart_is_no_text(text, left, most):
 def test_an_answer_is_text_or_calls(most):
     begins = ('<tool_call>\n{"name": "weather"',)
     for text in (f'["{CALL}"]', "<tool", '<tool_call>\n{"name": "other"}'):
-        reading = Reading(how("qwen_3", markers=begins))
+        reading = SampleReader(how("qwen_3", markers=begins))
         assert put_together(reading, events(text, random.Random(1), most))[0] == text
         assert not reading.calls
-    reading = Reading(how("qwen_3", markers=begins))
+    reading = SampleReader(how("qwen_3", markers=begins))
     text, _, calls, _ = put_together(reading, events(CALL, random.Random(1), most))
     assert (text, len(calls)) == ("", 1)
 
@@ -183,13 +185,13 @@ def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
     split = partial(AnswerSplitter, reasoning_end=marker)
-    reading = Reading(ReadingOptions(thinks=True, new_splitter=split, trims=True))
+    reading = SampleReader(ReadingOptions(thinks=True, new_splitter=split, trims=True))
     text, reasoning, _, _ = put_together(reading, said)
-    if thought == "END":  # the first one ends it for the engine; what it calls reasoning is told
+    if thought == "END":  # for the engine, the first one ends it; the content of the reasoning is reported
         assert reasoning == "END"
     assert (text, reasoning) == ("Yes.", thought) == (reading.text, reading.reasoning)
     assert reading.reasoning_tokens == len(VOCABULARY.encode_with_special(thought + end))
-    hidden = Reading(ReadingOptions(thinks=True, new_splitter=split, shows_reasoning=False))
+    hidden = SampleReader(ReadingOptions(thinks=True, new_splitter=split, shows_reasoning=False))
     assert put_together(hidden, said)[:2] == ("\n\nYes.", "")
     assert hidden.reasoning_tokens == reading.reasoning_tokens
 
@@ -197,7 +199,7 @@ def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_results_of_the_servers_tools(most):
     decoder = AnswerDecoder(VOCABULARY, Toolbox([LOOKUP], VOCABULARY), keep_control_names=False)
-    reading = Reading(ReadingOptions(new_splitter=partial(AnswerSplitter, decoder)))
+    reading = SampleReader(ReadingOptions(new_splitter=partial(AnswerSplitter, decoder)))
     said = "It is <call>1+°<end><result>2 °<done>, and<think> <call>é<end><result><done>!"
     text, _, _, results = put_together(reading, events(said, random.Random(3), most))
     assert text == reading.text == "It is , and !"
@@ -216,7 +218,7 @@ def test_characters_across_events_and_at_the_end():
 def test_partial_json_is_valid_at_any_time(most):
     value = {"a": ["x\n", -1.5, {"é": None}], "b": "<\"'>", "c": []}
     text = json.dumps(value, ensure_ascii=False)
-    reading, so_far = Reading(ReadingOptions(partial=True)), None
+    reading, so_far = SampleReader(ReadingOptions(partial=True)), None
     for event in events(text, random.Random(4), most):
         reading.read(event)
         length, end = reading.partial["length"], reading.partial["end"]
@@ -236,7 +238,7 @@ def test_partial_json_is_valid_at_any_time(most):
     ],
 )
 def test_the_certain_part_of_json(text, value):
-    reading = Reading(ReadingOptions(partial=True))
+    reading = SampleReader(ReadingOptions(partial=True))
     for character in text:
         reading.read(StreamEvent((0,), character))
     assert json.loads(text[: reading.partial["length"]] + reading.partial["end"]) == value
@@ -244,7 +246,7 @@ def test_the_certain_part_of_json(text, value):
 
 def test_named_calls_and_lengths():
     for named, end, reason in ((True, "stop", "stop"), (False, "length", "length"), (False, "stop", "tool_calls")):
-        reading = Reading(replace(how("qwen_3"), named=named))
+        reading = SampleReader(replace(how("qwen_3"), named=named))
         said = events(CALL, random.Random(5), 9)[:-1]
         put_together(reading, [*said, StreamEvent((), "", result=result(finish_reason=end, cut=end == "length"))])
         assert reading.finish_reason == reason

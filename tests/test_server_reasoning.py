@@ -160,9 +160,9 @@ def test_results_of_the_servers_tools_are_in_the_stream():
         for without in ({"stop": "x"}, {"tools": TOOLS}, {"extra_body": {"regex": "[a-z]{9}"}}):
             answer = await ask.chat.completions.create(**{**ASK, **without})
             assert not hasattr(answer.choices[0].message, "tool_results")
-        whole_text = {"seed": 3, "ignore_eos": True}  # without an end, which a random seed may bring at once
+        whole_text = {"seed": 3, "ignore_eos": True}  # without an end, which a random seed may produce at once
         answer = await ask.responses.create(model="guided", input="x", max_output_tokens=60, extra_body=whole_text)
-        assert len(answer.output_text) > 40  # nothing of it is a call that is not told
+        assert len(answer.output_text) > 40  # no part of a call is hidden
 
     run(body, small_engine(4000, more=NANOCHAT), tools=(guided.CALCULATOR,))
 

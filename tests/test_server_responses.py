@@ -23,13 +23,13 @@ from guided.errors import OptionError  # noqa: E402
 from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
-from guided.server.openai.deltas import CallArguments, CallBegin, Reading, ReasoningDelta, TextDelta  # noqa: E402
+from guided.server.openai.deltas import CallArguments, CallBegin, ReasoningDelta, SampleReader, TextDelta  # noqa: E402
 from guided.server.openai.responses_events import ResponseEvents  # noqa: E402
 from guided.server.openai.streaming import stream_events  # noqa: E402
 from tests.server_support import after_tokens, small_engine  # noqa: E402
 from tests.test_server_app import Point, run, served  # noqa: E402
 
-MORE = {"store", "stop_reason"}  # what a response has beyond OpenAI's fields
+MORE = {"store", "stop_reason"}  # fields of a response beyond OpenAI's
 KINDS = {get_args(kind.model_fields["type"].annotation)[0]: kind for kind in get_args(get_args(ResponseStreamEvent)[0])}
 LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
 
@@ -169,7 +169,7 @@ def test_tokens_of_the_input_are_counted():
     run(body)
 
 
-# ---- deltas of all kinds, made by hand
+# ---- hand-made deltas of all kinds
 VOCABULARY = small_engine().vocabulary
 RESULT = {"stop": None, "healed": "", "budget_bound": SimpleNamespace(steps=0), "captures": {}, "prompt_tokens": 3}
 
@@ -240,7 +240,7 @@ def test_the_clients_accumulator_has_the_same_items(steps):
 
 
 def test_log_probabilities_are_of_the_text_alone():
-    held = ([0xC3], [])  # the first byte of a character: it is told with the second
+    held = ([0xC3], [])  # the first byte of a character, which is reported with the second
     events = rendered([THINK, held, ([0xA4], [TextDelta("ä")]), *CALL, ([103], []), SAY], top=1)
     deltas = [event["logprobs"] for event in events if event["type"] == "response.output_text.delta"]
     assert [[score["bytes"] for score in each] for each in deltas] == [[[0xC3], [0xA4]], [[103], [98]]]
@@ -278,7 +278,7 @@ def test_who_stops_reading_cancels_the_request():
         async with served() as (server, _):
             stream = server.thread.submit(Request("x", options={"ignore_eos": True, "max_tokens": 500}))
             events = ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO)
-            lines = stream_events(events, stream, Reading, 15.0)
+            lines = stream_events(events, stream, SampleReader, 15.0)
             begun = [await anext(lines) for _ in range(6)]
             assert begun[-1].startswith("event: response.output_text.delta\ndata: {")
             assert server.thread.requests == 1
@@ -300,7 +300,7 @@ def test_comments_while_nothing_comes():
 
     async def whole():
         stream = Silent()
-        lines = stream_events(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO), stream, Reading, 0.001)
+        lines = stream_events(ResponseEvents(Answer(True, "guided", VOCABULARY), ECHO), stream, SampleReader, 0.001)
         assert [(await anext(lines))[:7] for _ in range(3)] == ["event: ", ": keep-", ": keep-"]
         await lines.aclose()
         assert stream.cancelled

@@ -83,7 +83,7 @@ def test_two_streams_interleave_and_a_client_that_goes_away_leaves_nothing():
 
         def read(name: str) -> None:
             with httpx.Client(timeout=60) as client:
-                client.get(f"{address}/ping")  # making a client and a connection takes as long as an answer
+                client.get(f"{address}/ping")  # creating a client and a connection takes as long as an answer
                 both.wait(30)
                 with client.stream("POST", f"{address}/v1/completions", json={**LONG, "n": many}) as response:
                     for event in events(response):
@@ -97,7 +97,7 @@ def test_two_streams_interleave_and_a_client_that_goes_away_leaves_nothing():
         for reader in readers:
             reader.join(60)
         assert all(re.fullmatch("[a-z ]{150}", text) for each in texts.values() for text in each)
-        assert sum(one != other for one, other in pairwise(order)) > 2  # one after the other it would be one
+        assert sum(one != other for one, other in pairwise(order)) > 2  # one after the other, it would be one
 
         with httpx.stream("POST", f"{address}/v1/completions", json=LONG, timeout=60) as response:
             next(events(response))
@@ -192,7 +192,7 @@ def test_the_small_demonstration():
 def test_a_socket_of_the_file_system_and_a_key_of_the_environment(tmp_path: Path):
     path = str(tmp_path / "guided.sock")
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(path)  # as a server that was killed leaves it
+        left.bind(path)  # as a killed server leaves it
     with served("--uds", path, GUIDED_API_KEY="secret") as (process, _):
         with httpx.Client(transport=httpx.HTTPTransport(uds=path), base_url="http://t") as client:
             assert client.get("/v1/models").status_code == 401

@@ -1,4 +1,4 @@
-"""The small demonstration of a streaming server: `/stream`, and when the first token came."""
+"""The small demonstration of a streaming server: `/stream`, and the time of the first token."""
 
 from __future__ import annotations
 

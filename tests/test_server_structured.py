@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from guided.matching.constraint import compile_constraint  # noqa: E402 - needs torch
 from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
-from guided.server.openai.requests import Specified  # noqa: E402
+from guided.server.openai.requests import ConstraintFields  # noqa: E402
 from guided.server.openai.structured import structured  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
@@ -173,7 +173,7 @@ def test_specifications_that_are_refused(fields, code, message):
 
 def test_every_field_is_read():
     """No field is silently ignored: an impossible value is refused, or causes a warning."""
-    for name in Specified.model_fields:
+    for name in ConstraintFields.model_fields:
         try:
             asked = structured({name: 3.5})
         except (RequestError, GuidedError):

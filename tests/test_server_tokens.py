@@ -1,5 +1,6 @@
-"""`/tokenize` with `add_special_tokens`, and `/tokenizer_info`: what a client needs that has no tokenizer of its own,
-such as lm-evaluation-harness with `tokenizer_backend=remote`, whose calls are made here."""
+"""`/tokenize` with `add_special_tokens`, and `/tokenizer_info`: for clients without their own tokenizer, such as
+lm-evaluation-harness with `tokenizer_backend=remote`, whose calls are repeated here.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def test_names_of_tokens_and_the_template():
         ({}, (None, "<|im_end|>")),
         ({"bos": [256]}, ("<|im_start|>", "<|im_end|>")),
         ({"bos": [256], "chat": False}, ("<|im_start|>", "<|im_end|>")),
-        ({"bos": [97], "chat": False}, (None, "<|im_end|>")),  # a BOS that has no name
+        ({"bos": [97], "chat": False}, (None, "<|im_end|>")),  # a BOS token without a name
         ({"tokens": {"eos_token": "<|im_start|>"}}, (None, "<|im_start|>")),
     ],
 )

@@ -18,7 +18,7 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 import guided  # noqa: E402
 from guided.errors import GuidedError  # noqa: E402
 from guided.server.app import create_app  # noqa: E402
-from guided.server.openai.structured import Structured  # noqa: E402
+from guided.server.openai.structured import StructuredOutput  # noqa: E402
 from guided.server.openai.tools import Functions  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -81,7 +81,7 @@ def test_every_choice(more):
         assert called == {"Weather", "find"}
         answer = await ask.chat.completions.create(**BOTH | {"max_tokens": 40}, tool_choice="none", seed=1)
         assert answer.choices[0].message.tool_calls is None
-        assert answer.usage.prompt_tokens < 80  # the model is told of none
+        assert answer.usage.prompt_tokens < 80  # the model is told about no tools
 
     run(body, small_engine(4000, more=more))
 
@@ -102,14 +102,14 @@ def test_several_calls_or_one():
 
 def test_auto_is_the_default_and_has_text_and_calls():
     async def body(ask):
-        bias = {"258": 6.0}  # the begin of a call
+        bias = {"258": 6.0}  # the beginning of a call
         ends, calls = set(), []
         answer = await ask.chat.completions.create(**BOTH | {"max_tokens": 300}, n=8, seed=2, logit_bias=bias)
         for each in answer.choices:
             ends.add(each.finish_reason)
             calls += each.message.tool_calls or []
             assert each.message.content is None or "<tool_call>" not in each.message.content
-        assert "length" in ends and calls  # the budget cut free text
+        assert "length" in ends and calls  # the budget cuts free text
         for call in calls:
             {"Weather": Weather, "find": Place}[call.function.name].model_validate_json(call.function.arguments)
 
@@ -233,7 +233,7 @@ def test_an_object_with_any_members_and_tools():
         assert any(texts) and all(isinstance(each, dict) for each in texts)
         calls = [call for each in answer.choices for call in each.message.tool_calls or []]
         assert len(calls) > 5
-        for call in calls:  # no members that the schema does not name
+        for call in calls:  # no members that the schema does not declare
             assert set(json.loads(call.function.arguments)) <= {"days"}
 
     run(body)
@@ -338,7 +338,7 @@ def test_markers_are_control_tokens_and_names_of_members_are_not():
     def grammar(style):
         made = Functions.of(
             evil, "required", parallel=True, style=guided.tool_style(style), vocabulary=engine.vocabulary,
-            text=Structured(),
+            text=StructuredOutput(),
         )  # fmt: skip
         return made.constraint.compile(engine.compiler)
 
@@ -380,7 +380,7 @@ def test_parse_of_nested_models_unions_and_recursion():
         answer = await ask.chat.completions.parse(**options, response_format=Tree, seed=1)
         assert all(isinstance(each.message.parsed, Tree) for each in answer.choices)
         assert len({type(each.message.parsed.value) for each in answer.choices}) > 1
-        with pytest.raises(openai.LengthFinishReasonError):  # free text alone can be cut
+        with pytest.raises(openai.LengthFinishReasonError):  # only free text can be cut
             await ask.chat.completions.parse(model="guided", messages=SAY, max_tokens=5, seed=1)
 
     run(body)
@@ -453,7 +453,7 @@ def test_strict_closes_objects_that_name_no_members(inner):
 def test_a_call_without_its_marker_is_a_call():
     functions = Functions.of(
         [tool("f")], "auto", parallel=True, style=guided.tool_style("qwen_3"), vocabulary=small_engine().vocabulary,
-        text=Structured(),
+        text=StructuredOutput(),
     )  # fmt: skip
     vocabulary = small_engine(more=("<tool_call>", "</tool_call>")).vocabulary
     grammar = functions.constraint.compile(guided.GrammarCompiler(vocabulary))

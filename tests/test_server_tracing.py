@@ -1,5 +1,6 @@
-"""Spans of requests: which there are, what they say, and that they fit together. OpenTelemetry's own SDK collects them,
-and its package of semantic conventions knows the names."""
+"""Spans of requests: their names, their attributes, and their consistency. OpenTelemetry's own SDK collects them, and
+its package of semantic conventions defines the names.
+"""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_tighter_constraints_cost_more_and_read_worse(engine):
         assert all(len(result.tokens) == 40 for result in results)
         removed.append(sum(sum(result.removed_log_masses[:40]) for result in results) / 1600)
         surprise.append(-sum(scored.logprob for result in results for scored in result.logprobs) / 1600)
-    assert removed[0] < 1e-3  # the end token alone was masked
+    assert removed[0] < 1e-3  # only the end token was masked
     assert all(a < b for a, b in pairwise(removed)), removed
     free, *loose = surprise[:3]
     assert all(abs(other - free) < 0.1 for other in loose), surprise
@@ -126,7 +126,7 @@ def test_a_single_allowed_token_needs_no_choice(engine):
     results = engine.generate("\n", "a{20}", n=5, temperature=1.5, seed=1, max_tokens=21, score_forced=True)
     assert {result.text for result in results} == {"a" * 20}
     assert len({result.removed_log_mass for result in results}) == 1
-    assert results[0].removed_log_mass > 60  # of one in e ** 60 texts
+    assert results[0].removed_log_mass > 60  # one of e ** 60 texts
 
 
 def test_the_model_does_not_know_of_the_constraint(engine):

@@ -25,7 +25,7 @@ GOOD, BAD = samples("sql", "accept"), samples("sql", "reject")
 KEYWORDS = sorted(set(re.findall(r'"(\w+)"i', GRAMMAR)) | {"DATABASE", "EXPLAIN", "PLAN", "QUERY", "NOTHING"})
 WORDS = sorted({word for text in GOOD for word in PIECES.findall(text) if not word.isspace()} | {*KEYWORDS})
 
-# The grammar with the names of `sql_judge.SCHEMA` alone, and functions with as many values as they take
+# The grammar with only the names of `sql_judge.SCHEMA`, and functions with their numbers of arguments
 SPECIALISED = """
 %override start: (query | change | create_index | create_view) ";"?
 %override table: "plays" | "main" "." "plays"

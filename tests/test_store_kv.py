@@ -19,7 +19,7 @@ def check(store, rng: random.Random) -> None:
     dtype = rng.choice([torch.float32, torch.bfloat16])
     slots = [slot if rng.random() < 0.7 else -1 for slot in rng.sample(range(room), rows)]
     made = torch.randn(rows, 2 * heads + 1, head_dim).to(dtype)
-    k, v = made[:, :heads], made[:, -heads:]  # views, as models have them
+    k, v = made[:, :heads], made[:, -heads:]  # views, as in models
     if rng.random() < 0.3:
         k = torch.randn(rows, head_dim, heads).to(dtype).transpose(1, 2)
     got = [torch.randn(room, heads, head_dim).to(dtype) for _ in range(2)]

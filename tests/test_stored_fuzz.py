@@ -1,7 +1,6 @@
-"""Hostile bytes: whatever is read as a stored grammar ends in a grammar or in a clear error.
+"""Hostile bytes: reading a stored grammar ends in a grammar or in a clear error.
 
-GUIDED_FUZZ_CASES sets how many bytes are tried, GUIDED_FUZZ_SEED where the random numbers start. Under the address
-sanitizer, with 100,000 cases:
+GUIDED_FUZZ_CASES is the number of cases, GUIDED_FUZZ_SEED the first seed. Under the address sanitizer:
 
     GUIDED_FUZZ_CASES=10000 scripts/sanitize.sh address tests/test_stored_fuzz.py
 """
@@ -141,7 +140,7 @@ def test_changed_bytes():
             data = (with_other_json if kind == 1 else with_other_ints)(*split(data), rng)
         read += use(data, rng)
         total += 1
-    assert 0.02 < read / total < 0.98  # both happen
+    assert 0.02 < read / total < 0.98  # both outcomes occur
 
 
 def stored(grammar: Grammar) -> bytes:

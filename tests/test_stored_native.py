@@ -1,6 +1,7 @@
-"""The core's reader of stored tables. The judge is the core's grammar of the IR that Python reads from the same bytes.
+"""The core's reader of stored tables. The judge is the grammar that the core compiles from the IR that Python reads
+from the same bytes.
 
-GUIDED_FUZZ_CASES sets how many changed files are tried, GUIDED_FUZZ_SEED where the random numbers start.
+GUIDED_FUZZ_CASES is the number of changed files, GUIDED_FUZZ_SEED the first seed.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def test_any_ir(data):
     except GuidedError as error:
         with pytest.raises(type(error)) as caught:
             CompiledGrammar.from_bytes(content, VOCABULARY, limits=limits)
-        if not isinstance(error, LimitExceeded):  # what the vocabulary has cached changes the work
+        if not isinstance(error, LimitExceeded):  # the vocabulary's caches change the work
             assert str(caught.value) == str(error)
         return
     try:
@@ -158,7 +159,7 @@ def test_any_ir(data):
     except Rare:
         assert name in ("numbers that Python reads", "ranges that Python sorts", "a limit of tokens")
         return
-    with suppress(LimitExceeded):  # of a call: some grammars are too ambiguous
+    with suppress(LimitExceeded):  # work of a call: some grammars are too ambiguous
         assert_equal(own, judge, steps=6, seed=data.draw(st.integers(0, 99)))
 
 

@@ -1,5 +1,6 @@
-"""Arguments under all keywords of JSON Schema in the XML styles. jsonschema is the judge; the styles are written and
-read a second time (`argument_styles.py`)."""
+"""Arguments under all keywords of JSON Schema in the XML styles. jsonschema is the judge. The styles are implemented a
+second time (`argument_styles.py`).
+"""
 
 from __future__ import annotations
 
@@ -127,7 +128,7 @@ def check_reading(style: str, schema: Any, text: str) -> Any:
         plain = one.value
         if style == "qwen_xml" and len(plain) > 1 and plain[0] == "\n":
             plain = plain[1:].removesuffix("\n")
-        if value[one.name] != plain:  # of two elements with one name the last counts
+        if value[one.name] != plain:  # of two elements with the same name, the last one counts
             assert [value[one.name] in (json_or_none(it.value), it.value) for it in found if it.name == one.name][-1]
     return value
 
@@ -168,7 +169,7 @@ def test_exactly_the_valid_arguments_are_accepted(style: str, seed: int) -> None
             assert accepted == valid(value) or (grammar is None and style not in QUOTED), (schema, value)
         elif accepted:
             assert valid(check_reading(style, schema, text)), (schema, text)
-        elif valid(value) and grammar is not None:  # the text says something else
+        elif valid(value) and grammar is not None:  # the text has another meaning
             assert reads(style, schema, text) != value, (schema, value, text)
 
 

@@ -1,5 +1,5 @@
 """Structural tags and tools from clients: huge ones exceed a limit, noise is refused, and control tokens cannot be
-named, in whatever way a specification arrives.
+named, whatever the entry point is.
 """
 
 from __future__ import annotations
@@ -349,7 +349,7 @@ def test_tools_cannot_name_control_tokens(style: str) -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     compiler = compiler_with(CALL)
     tag = guided.tool_style(style).structural_tag(tools, tool_choice="required")
-    if style != "harmony":  # whose calls end with this token
+    if style != "harmony":  # calls end with this token
         grammar = compiler.compile_structural_tag(tag)
         assert guided.GrammarMatcher(grammar).min_tokens_to_finish() > len(CALL)
 

@@ -1,8 +1,8 @@
-"""Texts that each style of tool calls accepts and refuses, written out, and what is read back of them.
+"""Texts that each style of tool calls accepts and refuses, and the calls that are read from them.
 
-`tool_calls/STYLE.json` has the texts: as the chat templates of the models write calls, with what was called. xgrammar
-judges the same texts, where it is installed, by its own structural tag for the model; `why_different` has the reasons
-where it disagrees.
+`tool_calls/STYLE.json` has the texts: calls as the chat templates of the models write them, with their meaning. If
+xgrammar is installed, it judges the same texts with its own structural tag for the model. `why_different` has the
+reasons where it disagrees.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_calls_are_read_back_while_they_are_written(style: str) -> None:
                 text = text[size:]
             assert [[call.name, json.loads(call.arguments)] for call in reader.calls] == row["calls"], row
             assert all(call.complete for call in reader.calls)
-            assert ended == list(range(len(reader.calls)))  # each is told once
+            assert ended == list(range(len(reader.calls)))  # each is reported once
             written = {pointer: row["text"][start:end].strip() for pointer, start, end in reader.spans}
             assert {name: text for name, text in written.items() if not text.startswith("{")} == {
                 name: WrittenAs(value) for name, value in leaves(row["calls"]).items()

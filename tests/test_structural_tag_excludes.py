@@ -68,7 +68,7 @@ def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes
         assert accepts(left, list(text.encode())) == expected, text
         taken[expected] += 1
     assert taken[True]
-    assert taken[False] or (number == 1 and "tru" in excludes)  # none of whose words has one
+    assert taken[False] or (number == 1 and "tru" in excludes)  # none of its words contains one
 
 
 def test_escaped_texts_are_excluded_as_well() -> None:

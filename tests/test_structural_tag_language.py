@@ -1,7 +1,8 @@
-"""Structural tags against an acceptor that says what each format means, position by position, on random formats.
+"""Structural tags compared with an acceptor that implements the meaning of each format, position by position, on random
+formats.
 
 `ends(format, text, at, never)` is the set of positions at which a text of the format that begins at `at` may end.
-`never` are the strings that free text must not contain because of the tag around it.
+`never`: the strings that free text must not contain because of the surrounding tag.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def ends(form: Form, text: str, at: int, never: list[str]) -> set[int]:
             return {end for end in found if most is None or end - at <= most}
         case "regex":
             return {end for end in range(at, len(text) + 1) if re.fullmatch(form["pattern"], text[at:end])}
-        case "json_schema":  # of booleans only
+        case "json_schema":  # only of booleans
             return literal(text, at, "true") | literal(text, at, "false")
         case "sequence":
             places = {at}

@@ -1,7 +1,8 @@
-"""Arguments that are compiled when a call begins: masks, budgets and errors are as if all was compiled at once.
+"""Arguments that are compiled when a call begins: masks, budgets and errors are the same as if everything were compiled
+at once.
 
-The same structural tag is compiled both ways, and two matchers are led along the same tokens. Tokens of the vocabulary
-run over the borders of the parts: a name and the quotation mark after it, the end of a tag and the begin of an object.
+The same structural tag is compiled both ways, and two matchers accept the same tokens. Tokens of the vocabulary cross
+the borders of the parts: a name and the quotation mark after it, the end of a tag and the beginning of an object.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PIECES = [
 def compiler(**limits: int) -> GrammarCompiler:
     """Bytes, an end token, and tokens that cross boundaries."""
     letters = string.printable[:68]
-    pairs = [a + b for a in letters for b in letters]  # so many tokens that distances are bounds, as for any model
+    pairs = [a + b for a in letters for b in letters]  # so many tokens that distances are bounds, as for real models
     tokens = [bytes([byte]) for byte in range(256)] + [None] + [piece.encode() for piece in (*PIECES, *pairs)]
     vocabulary = guided.Vocabulary(tokens, eos_token_ids=[END])
     return GrammarCompiler(vocabulary, limits=guided.Limits(**limits))
@@ -218,7 +219,7 @@ def test_an_error_in_one_of_many_tools_is_reported_at_once(change: Any, error: t
     except guided.GuidedError as caught:
         told = type(caught)
     tag = guided.tool_style("qwen_3").structural_tag(tools)
-    if told is None:  # what the compiler takes by itself
+    if told is None:  # what the compiler accepts itself
         compiler().compile_structural_tag(tag)
         return
     with pytest.raises(told) as raised:
@@ -270,7 +271,7 @@ def test_compilers_are_freed() -> None:
     assert seen() is None
 
 
-# --- schemas of which all is known at a glance
+# --- schemas that are trivial to check
 
 NAMES = st.text(st.sampled_from('ab "\\\n\u00e9\u20ac\U0001f600_'), min_size=0, max_size=3)
 BOUNDS = st.integers(-30, 30)

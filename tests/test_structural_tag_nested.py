@@ -176,5 +176,5 @@ def test_values_are_accepted_if_they_are_valid(style: str, seed: int) -> None:
             assert accepted == valid, (schema, value)
         elif accepted:
             jsonschema.validate(read_back(style, schema, text, source), schema)
-        elif valid:  # the text says something else
+        elif valid:  # the text has another meaning
             assert read_back(style, schema, text, source) != value, (schema, value)

@@ -1,5 +1,5 @@
-"""Many triggers: the marker that ends free text determines what follows; compared with the definition, and how many are
-possible.
+"""Many triggers: the marker that ends free text determines what follows. Compared with the definition; and how many
+triggers are possible.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def test_the_ends_and_what_follows_them_are_as_many() -> None:
         free_text(["a", "b"]).dispatch([Text("x")])
 
 
-# ---- groups of calls without a marker of their own
+# ---- groups of calls without their own marker
 
 
 LETTERS = frozenset(b"[](), abn=1'")

@@ -103,7 +103,7 @@ def test_no_substring_leads_from_one_text_to_the_next():
     assert texts_of(matcher_of(Substrings(("ab", "c", "ab"))), 9) == {"a", "b", "ab", "c"}
 
 
-# ---- tokens, budgets and surroundings, against the readable reference
+# ---- tokens, budgets and contexts, compared with the readable reference
 
 
 @given(st.data())

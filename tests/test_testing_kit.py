@@ -53,7 +53,7 @@ def test_differences_are_shortest(a, b):
         if wanted:
             assert found is not None and len(found.text) == len(wanted[0]) and found.text in wanted
             assert (found.only == "first") == (found.text in mine)
-        else:  # any difference is longer than what was tried
+        else:  # any difference is longer than the texts that were tried
             assert found is None or len(found.text) > 6
 
 
@@ -66,7 +66,7 @@ def test_languages_of_other_kinds():
     assert found is not None and found.text == "7" and str(found) == "only the first allows '7'"
     assert subset(closed, schema, additional_properties=None) is None
     assert count({"type": "integer"}, 2) == 99
-    assert count("é", 1) == 0 and count("é", 2) == 1  # bytes, and not characters
+    assert count("é", 1) == 0 and count("é", 2) == 1  # bytes, not characters
     balanced = guided.lark('start: "(" start ")" | "x"')
     assert [count(balanced, length) for length in range(6)] == [0, 1, 0, 1, 0, 1]
     deeper = guided.lark('start: "(" start ")" | "x" | "((((yy))))"')
@@ -105,8 +105,8 @@ def test_near_misses_are_not_sentences(text):
 @pytest.mark.parametrize(
     ("pattern", "parser", "shortest"),
     [
-        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,4}\n?", "AA-00\n"),  # $ is before a last line break, too
-        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,4}(?s:.*)", "AA-00 "),  # what follows is not looked at
+        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,4}\n?", "AA-00\n"),  # $ also matches before a final line break
+        (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,4}(?s:.*)", "AA-00 "),  # the text after it is not checked
         (r"[A-Z]{2}-[0-9]{2,4}", r"\s*[A-Z]{2}-[0-9]{2,4}", " AA-00"),
         (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Z]{2}-[0-9]{2,}", "AA-00000"),
         (r"[A-Z]{2}-[0-9]{2,4}", r"[A-Za-z]{2}-[0-9]{2,4}", "AA-00"),

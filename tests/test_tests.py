@@ -1,7 +1,7 @@
-"""The tests themselves: each checks something, whatever it draws, and expects errors by their kind.
+"""The tests themselves: each test checks something, whatever it draws, and expects errors by their kind.
 
 In: the syntax trees of all tests. A *check* is an assertion, `pytest.raises` and the like, a program that must succeed
-(`check=True`), or a call of a function of the tests that has a check. Not seen are loops over lists that are empty.
+(`check=True`), or a call of a test function that has a check. Loops over empty lists are not detected.
 """
 
 from __future__ import annotations

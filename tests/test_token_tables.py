@@ -1,4 +1,4 @@
-"""Masks over a vocabulary that is large enough for all that token tables take at once: loops, stretches, neighbours.
+"""Masks over a vocabulary that is large enough for all shortcuts of token tables: loops, ranges, neighbours.
 
 The definition of a mask is a walk of the whole vocabulary (`_walk_mask`).
 """
@@ -41,7 +41,7 @@ def compiler() -> GrammarCompiler:
 PATTERNS = [
     "[A-z]+", "^a.*b$", "ab|ba|cde", "^(?:ab|ba).+$", "^[a-e]+$", "^[a-z0-9_-]{1,9}$", "^[^@]+@[^@.]+[.][a-z]{2,}$",
     "/a/b[0-9]+/", "^[0-9a-eXY]{4}-[0-9a-eXY]{2}-[0-9a-eXY]{5}$", "^\\S+$", "é", "^.{3}$", "^(?!ab)", "a{3}|b{3}",
-    # nothing is refused for some characters, whatever they are
+    # for some characters, nothing is refused
     "^(?!.*(?:cde|baab)).*$", "(?:aab|e_e).*(?:X9|-b)", "^\\S+( \\S+)*$", "^(?:\\S+\\s+){2,9}\\S+$", "[a-e0-9_-]{9}",
     "ab.*ab",
     "^(?:.{7})*$", "^[^é]*(?:é[^é]*é[^é]*)*$", "^(?!.*(?:aba|bc[de]|eXY|01[ab]|9_-|[.]/@|é€)).*$",
@@ -50,7 +50,7 @@ PATTERNS = [
     # all characters but some lead to a loop
     "^(?!(?:ab|cX|é)$).*$", "^(?!a|é).*$", "^(?!(?:[abc]|[^!-~]0)$).+$", "^(?:[^ab]|a[^b]|b$).*$",
     "^(?:[^a€]|a[Xb]).*$",
-    # runs that are searched for, and words of which any may be the last
+    # runs that are searched for, and words that may all be the last one
     "[a-eXY]{40}", "-?[a-e0-9]{30,50}", "^(?:\\S+\\s+){0,40}\\S+$", "^(?:[^ ]+ ){5,6}[^ ]+$", "^(?:\\S+\\s+){8,}[ab]+$",
 ]  # fmt: skip
 STRINGS = st.fixed_dictionaries(
@@ -77,7 +77,7 @@ SCHEMAS = STRINGS | st.fixed_dictionaries(
 def test_masks_are_walks(schema: dict, rng: random.Random) -> None:
     try:
         grammar = compiler().compile_json_schema(schema)
-    except SpecError:  # nothing satisfies it
+    except SpecError:  # no text satisfies it
         return
     matcher, written = GrammarMatcher(grammar), b""
     for _ in range(12):

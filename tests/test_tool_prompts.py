@@ -26,7 +26,7 @@ VOCABULARY = Vocabulary(
     eos_token_ids=[257],
     special_tokens=dict(enumerate(NAMES, 256)),
 )
-# The part about tools of the template that Qwen 2.5 has.
+# The section about tools in Qwen 2.5's template.
 QWEN = r"""
 {%- if tools %}
     {{- '<|im_start|>system\n' }}
@@ -210,7 +210,7 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
 def test_calls_that_cannot_be_written_are_refused():
     with pytest.raises(UnsupportedError, match="their own form"):
         written_calls(guided.tool_style("harmony"), [("f", "{}")])
-    for written in ("[1]", "{", "[" * 100_000, "", " "):  # a model that had no constraint may have written this
+    for written in ("[1]", "{", "[" * 100_000, "", " "):  # an unconstrained model may have written this
         for style in ("qwen_3", "qwen_3_coder"):
             text = "".join(piece.text for piece in written_calls(guided.tool_style(style), [("f", written)]))
             assert (written in text) if written.strip() else "{}" in text or style != "qwen_3"

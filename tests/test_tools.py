@@ -84,7 +84,7 @@ def test_results_are_forced_and_the_model_continues(seed, max_tokens):
         answers(text)
         assert said in (CALCULATOR.answer(text), "")
     results = sum(len(masks) for *_, masks in found)
-    assert result.token_masks.count(0) >= results  # more where the grammar of a call leaves no choice
+    assert result.token_masks.count(0) >= results  # more if the grammar of a call leaves no choice
     assert VOCABULARY.decode(result.tokens).decode() == result.text
     assert (result.finish_reason == "stop") == (len(result.tokens) < max_tokens - 1)
 
@@ -123,7 +123,7 @@ def beside_each_other(other, prompts, **options):
 
 @pytest.mark.parametrize("cache", [DenseCache, PagedCache, RadixCache])
 def test_batch_composition_samples_and_preemption_change_nothing(cache):
-    tools = [CALCULATOR, replace(LOOK_UP, seconds=None)]  # a deadline may pass where others keep the machine busy
+    tools = [CALCULATOR, replace(LOOK_UP, seconds=None)]  # a deadline may pass if other programs keep the machine busy
     options = {**EAGER, "tools": tools, "max_tokens": 60}
     prompts = ["x", "What is 1+2?", "x", "capital?"]
     alone = [ENGINE.generate(prompt, seed=7, **options) for prompt in prompts]
@@ -203,7 +203,7 @@ def test_every_outcome_of_a_tool_is_a_result(call, said, seconds):
     assert result.text.startswith(f"go{said}")
     assert result.text.endswith(";")
     assert result.tool_calls[0].result.startswith(said)
-    (segment,) = segments(result, tokens=ASKING)  # which has no control tokens inside
+    (segment,) = segments(result, tokens=ASKING)  # it has no control tokens inside
     assert segment[1] == result.tool_calls[0].result
 
 

@@ -131,7 +131,7 @@ def test_added_tokens_and_a_space_before_the_text():
     assert encoder.encode(" a") == [32, 97] and encoder.encode("a", continued=True) == [97]
 
 
-# --- text that goes on after other text
+# --- text that continues other text
 
 STEPS = {
     "Prepend": {"normalizer": {"type": "Prepend", "prepend": "▁"}},
@@ -161,7 +161,7 @@ def test_continued_sentencepiece_keeps_every_space():
     assert encoder.encode("  a  a ", continued=True) == [1, 3, 1, 3, 1] and encoder.encode("a", continued=True) == [2]
 
 
-# --- what no token spells
+# --- text that no token spells
 
 
 def unigram(unknown: int | None) -> dict:

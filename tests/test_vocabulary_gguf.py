@@ -69,7 +69,7 @@ def test_views_outlive_the_file(path):
     file.close()
     file.close()
     assert view.tobytes() == bytes(range(32))
-    view[0] = 9  # a private mapping: the file is not written
+    view[0] = 9  # a private mapping: the file is not changed
     assert GgufFile(path).tensor_bytes("w")[0] == 0
     with pytest.raises(ValueError, match="closed"):
         file.tensor_bytes("w")

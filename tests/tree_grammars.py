@@ -1,4 +1,4 @@
-"""Grammars that are trees, and which texts they generate, by the definition. The tests of several notations share it.
+"""Grammars as trees, and the texts that they generate, by definition. The tests of several notations share them.
 
 A grammar is a mapping from names to trees. A tree is one of
 
@@ -7,8 +7,8 @@ A grammar is a mapping from names to trees. A tree is one of
     ("tags", [(tag, name)], excludes, loop)   ("token tags", [(id, name)], excludes, loop)   ("token", id)
     ("others", ids)
 
-`written` is how a notation writes the texts for which `judge` is true. A token without a text stands in a text as one
-character, `chr(0xD800 + id)`, which no text has; every other character is the token of its code.
+`written` is the spelling, in a notation, of the texts for which `judge` is true. In a text, a token without text is one
+character, `chr(0xD800 + id)`, which no other text contains. Every other character is the token of its code.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def id_of(char: str) -> int:
 def accepts(rules: Rules, text: str, root: str = "root") -> bool:
     """Whether the grammar generates the text.
 
-    For each rule and each position: where it may end. These sets grow until they change no more, so recursion on the
-    left, and rules that need only themselves, are no special case.
+    For each rule and each position, it computes where the rule may end. These sets grow until nothing changes, so
+    left recursion, and rules that refer only to themselves, are not special cases.
     """
     derivation = _Derivation(text, rules)
     while True:
@@ -50,7 +50,7 @@ def accepts(rules: Rules, text: str, root: str = "root") -> bool:
 
 
 class _Derivation:
-    """The ends of the rules, as far as they are known: `ends` of a rule that begins at a position."""
+    """The known ends of the rules: `ends` of a rule that begins at a position."""
 
     def __init__(self, text: str, rules: Rules) -> None:
         self.text = text

@@ -1,5 +1,5 @@
-"""Triton's kernels without a device: its interpreter runs them on a CPU (tests/conftest.py asks for it), and its
-compiler makes machine code, in a process of its own.
+"""Triton's kernels without a device: its interpreter runs them on a CPU (tests/conftest.py selects it), and its
+compiler produces machine code in a separate process.
 
 `python tests/triton_support.py CAPABILITY` compiles all kernels, and prints a line of JSON for each.
 """
@@ -25,8 +25,8 @@ _CHOICE = {
     "words": "i32", "blocks": "i32", "chunks": "i32", "block": 2048, "count": 12, "chunk": 64, "changes": True,
     "padded": 128, "columns": 11, "preferences": "*i32", "uniform": "*fp64", "raw": "*i32", "out": "*fp64",
     "min_ps": "*fp32",
-    "top_ks": "*i32", "top_ps": "*fp64", "changed": "*i32", "thinned": "*i32", "sorts": "*i32", "listed": "*i32",
-    "found": "*i64", "look": "i32", "room": "i32", "most_chunks": 4096, "most": 512, "banned": "*i32",
+    "top_ks": "*i32", "top_ps": "*fp64", "changed": "*i32", "thinned": "*i32", "sorts": "*i32", "chunk_list": "*i32",
+    "buffer": "*i64", "look": "i32", "capacity": "i32", "max_chunks": 4096, "sort_size": 512, "banned": "*i32",
     "banned_starts": "*i32", "ends": "*i32", "end_starts": "*i32", "biased": "*i32", "biases": "*fp32",
     "bias_starts": "*i32", "seen": "*i32", "counts": "*fp32", "seen_starts": "*i32", "repetitions": "*fp32",
     "presences": "*fp32", "frequencies": "*fp32",

@@ -38,8 +38,8 @@ def compile_both(
 ) -> tuple[GrammarMatcher, ReferenceGrammar] | None:
     """Compile with the core and with the twin.
 
-    Returns None where both refuse, where one of them reaches a limit, or where the core does not support the grammar,
-    which is a failure with `everything_supported`.
+    Returns None if both refuse, if one of them reaches a limit, or if the core does not support the grammar. With
+    `everything_supported`, the last case is a failure.
     """
     refused: Exception | None = None
     try:

@@ -1,11 +1,11 @@
-"""Random schemas against two validators: `python -m tests.two_judges --count 1000 --seed 7`.
+"""Random schemas compared with two validators: `python -m tests.two_judges --count 1000 --seed 7`.
 
-For each schema: it is compiled, members in any order; values near it are judged by the grammar, by jsonschema and by
-ajv (on node, see `ajv_judge.py`); texts that its masks allow are sampled, and walked to with and without a budget, and
-must be valid. Where the two validators differ from each other the case is set aside (`--aside FILE` keeps them).
+Each schema is compiled, with members in any order. The grammar, jsonschema and ajv (on node, see `ajv_judge.py`) judge
+values near it. Samples from its masks, and texts of walks with and without a budget, must be valid. If the two
+validators disagree, the case is set aside (`--aside FILE` stores it).
 
-Out: counts, and each failure as a line of JSON with the seed that makes its schema. Exit code 1 where there is one.
-Memory is limited (`--memory`, in GiB). Several runs with seeds of their own can go side by side.
+Out: counts, and each failure as a line of JSON with the seed of its schema. The exit code is 1 if there is a failure.
+Memory is limited (`--memory`, in GiB). Several runs with different seeds can run in parallel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.walks import Walker, WalkError, plans
 
 __all__ = ["Run", "check"]
 
-SECONDS = 5.0  # of a compilation, and of the walks of a schema
+SECONDS = 5.0  # seconds of a compilation, and of the walks of a schema
 STYLES: tuple[dict[str, Any], ...] = (
     {},
     {"property_order": "any"},
@@ -144,10 +144,10 @@ class Run:
 
 
 def errs_in_2019_09(schema: Any, *, alone: bool) -> bool:
-    """Whether the validators are known to differ from 2019-09 in what is unevaluated.
+    """Whether the validators are known to differ from 2019-09 about unevaluated items and members.
 
-    `contains` gives `unevaluatedItems` no annotation there (Core 9.3.1.3, 9.3.1.4): both let it. And jsonschema, where
-    it judges alone, forgets what `additionalProperties` evaluates.
+    There, `contains` gives `unevaluatedItems` no annotation (Core 9.3.1.3, 9.3.1.4), but both validators let it.
+    And jsonschema, if it judges alone, forgets what `additionalProperties` evaluates.
     """
     keywords = json.dumps(schema)
     if "2019-09" not in keywords:
@@ -168,16 +168,18 @@ def check(seed: str, run: Run) -> list[dict[str, Any]]:
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.two_judges", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--count", type=int, default=1000, help="schemas (1000)")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first one (0)")
-    parser.add_argument("--seed", default="0", help="which schemas (0)")
+    parser.add_argument("--count", type=int, default=1000, help="number of schemas (1000)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first schema (0)")
+    parser.add_argument("--seed", default="0", help="seed of the schemas (0)")
     parser.add_argument("--memory", type=float, default=4, help="GiB of address space (4)")
-    parser.add_argument("--aside", type=argparse.FileType("a"), help="keep here what the validators differ on")
+    parser.add_argument(
+        "--aside", type=argparse.FileType("a"), help="a file for the cases on which the validators disagree"
+    )
     args = parser.parse_args()
     if why := why_no_ajv():
         print(f"two judges are needed: {why}", file=sys.stderr)
         return 2
-    warnings.simplefilter("ignore")  # keywords without effect are part of it
+    warnings.simplefilter("ignore")  # warnings about keywords without effect are expected
     with Ajv() as ajv:
         limit = int(args.memory * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

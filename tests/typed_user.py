@@ -1,4 +1,4 @@
-"""A program of a user who checks types: mypy reads it (`test_public_api.py`), nothing runs it."""
+"""A user's program for type checkers: mypy reads it (`test_public_api.py`), but nothing runs it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The parts of vLLM that guided meets, with their names and signatures and no more, so that tests run without vLLM.
+"""The parts of vLLM that guided uses, with the same names and signatures, so that tests run without vLLM.
 
-`test_integration_vllm_plugin.py` compares every signature with that of the installed vLLM, where there is one.
+If vLLM is installed, `test_integration_vllm_plugin.py` compares every signature with it.
 """
 
 from __future__ import annotations

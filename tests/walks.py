@@ -1,8 +1,10 @@
-"""Random walks through the masks of a grammar, some of them against it: whatever is allowed is taken, the output ends.
+"""Random walks through the masks of a grammar, some with unfavourable choices: every allowed token is accepted, and the
+output ends.
 
-In: a grammar and a plan: a beginning, a rule for choosing among allowed tokens, how many of them to take freely, and
-the budget after these. Out: the text. At each step the mask is not empty, a token of it is accepted, and what is left
-of the budget suffices; else the walk raises `WalkError`. Calls that take long are noted with their place.
+In: a grammar and a plan: a prefix, a rule for the choice among allowed tokens, the number of free choices, and the
+budget after them. Out: the text. At each step, the mask must not be empty, one of its tokens must be accepted, and the
+remaining budget must suffice. Otherwise the walk raises `WalkError`. Calls that take long are recorded with their
+position.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ RULES = ("uniform", "structural", "longest", "opening", "farthest")
 brackets; of a few the one with the most tokens still to come."""
 
 _Result = TypeVar("_Result")
-_ENDLESS = 2**40  # more tokens than any specification needs: there is no way
-_TRIED = 8  # tokens of which "farthest" takes the best
+_ENDLESS = 2**40  # more tokens than any specification needs, so there is no end
+_TRIED = 8  # number of tokens among which "farthest" chooses the best
 
 
 class WalkError(AssertionError):
@@ -127,7 +129,7 @@ class Walker:
         return True
 
     def _choose(self, matcher: GrammarMatcher, allowed: Any, rule: str, rng: random.Random) -> int:
-        if rule != "uniform":  # the others end where nothing else is left
+        if rule != "uniform":  # the others end if nothing else is allowed
             going = allowed[~np.isin(allowed, self._ends)]
             allowed = going if going.size else allowed
         if rule == "structural" and rng.random() < 0.5:

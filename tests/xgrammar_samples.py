@@ -1,4 +1,4 @@
-"""Specifications as in xgrammar's documents, with texts that match and texts that do not."""
+"""Specifications from xgrammar's documentation, with texts that match and texts that do not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.bad_inputs [PART ...]`: search for bad inputs, and print what was found, the worst first.
+"""`python -m benchmarks.bad_inputs [PART ...]`: searches for bad inputs, and prints the findings, the worst first.
 
-In: parts of names of constructs; none: all of them. Out: a line for each finding; exit code 1 if there is any.
-`--json PATH` keeps what is found, so that a run that was ended goes on. `--pairs` adds every two keywords of JSON
-Schema in one schema. `--worst PATH` writes the worst twenty as requests.
+In: parts of names of constructs; without any, all constructs are searched. Out: a line for each finding; exit code 1 if
+there is any. `--json PATH` stores results, so a run that was interrupted can continue. `--pairs` adds every pair of
+keywords of JSON Schema in one schema. `--worst PATH` writes the twenty worst findings as requests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORST: Final = 20
 
 
 def chosen(parts: list[str], with_pairs: bool, with_bodies: bool = True) -> list[Construct]:
-    """The constructs whose name has one of the parts."""
+    """The constructs whose name contains one of the parts."""
     known = [*SCHEMAS, *TEXTS, *OTHERS, *(pairs() if with_pairs else ())]
     if with_bodies:  # needs the server's packages, and torch
         from benchmarks.bad_inputs.bodies import BODIES
@@ -39,7 +39,7 @@ def chosen(parts: list[str], with_pairs: bool, with_bodies: bool = True) -> list
 
 
 def measure_of(construct: Construct) -> Measure:
-    """What measures a construct."""
+    """The function that measures a construct."""
     if not construct.is_request:
         return measure_calls
     from benchmarks.bad_inputs.asking import measure_request
@@ -61,13 +61,13 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bad_inputs", description=about)
     add = parser.add_argument
     add("parts", nargs="*", help="parts of names of constructs")
-    add("--pairs", action="store_true", help="every two keywords of JSON Schema, too")
+    add("--pairs", action="store_true", help="also search every pair of keywords of JSON Schema")
     add("--no-bodies", action="store_true", help="leave out the bodies of requests, which need a server")
     add("--most", type=int, default=settings.most, help="the largest n")
-    add("--factor", type=int, default=0, help="how much larger the next n is (2)")
+    add("--factor", type=int, default=0, help="factor between one n and the next (2)")
     add("--cpu", type=int, default=settings.cpu, help="seconds that one n may take")
-    add("--patience", type=float, default=settings.patience, help="seconds of one n after which it is the last")
-    add("--tolerance", type=float, default=1.0, help="how many times its bound a call may take (1)")
+    add("--patience", type=float, default=settings.patience, help="seconds after which an n is the last one")
+    add("--tolerance", type=float, default=1.0, help="report calls that take more than this many times their bound (1)")
     add(
         "--json",
         type=Path,
@@ -79,7 +79,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _earlier(path: Path | None) -> dict[str, list[Finding]]:
-    """What an earlier run has found, by construct."""
+    """The results of an earlier run, by construct."""
     if path is None or not path.exists():
         return {}
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
@@ -87,13 +87,13 @@ def _earlier(path: Path | None) -> dict[str, list[Finding]]:
 
 
 def main() -> int:
-    """Search, and print."""
+    """Search, and print the findings."""
     args = _arguments()
     constructs = chosen(args.parts, args.pairs, not args.no_bodies)
     if args.list:
         print("\n".join(each.name for each in constructs))
         return 0
-    vocabulary()  # made once, before the processes are forked
+    vocabulary()  # created once, before the processes are forked
     settings = Settings(cpu=args.cpu, most=args.most, patience=args.patience, factor=args.factor)
     results = _earlier(args.json)
     for construct in constructs:
@@ -116,7 +116,11 @@ def main() -> int:
                 file.write(json.dumps(row | {"findings": [asdict(each) for each in found.findings]}) + "\n")
     by_name = {each.name: each for each in constructs}
     every = (one for name in by_name for one in results[name])
-    limited = ("time", "growth in time", "growth in memory")  # call_work and Limits.memory end what grows too fast
+    limited = (
+        "time",
+        "growth in time",
+        "growth in memory",
+    )  # call_work and Limits.memory stop calls that grow too fast
     reported = (one for one in every if one.ratio > args.tolerance or one.what not in limited)
     findings = sorted(reported, key=lambda each: -each.ratio)
     if args.worst is not None:

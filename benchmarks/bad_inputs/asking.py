@@ -1,9 +1,9 @@
-"""What one request costs a server, and how long its neighbours wait. In: a body, a meter.
+"""Measures what one request costs a server, and how long other requests wait. In: a body, a meter.
 
-A small model with random weights serves in this process, without a network. The body is sent twice: alone, until the
-server does nothing any more, which gives its CPU time and memory; then beside neighbours, who ask for ten tokens again
-and again. Their wait is the slowest of their requests beside the body. `event loop` is the longest time in which the
-event loop answered nobody.
+A small model with random weights is served in this process, without a network. The body is sent twice. First it is sent
+alone, until the server is idle again, to measure its CPU time and memory. Then it is sent beside other clients, which
+repeatedly ask for ten tokens. Their wait is the slowest of their requests. `event loop` is the longest time in which
+the event loop did not run.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["measure_request"]
 
 _NEIGHBOUR: Final = {"prompt": "a", "max_tokens": 10, "ignore_eos": True}
 _MAX_BODY: Final = Settings().max_body
-_COSTLY: Final = 0.05  # seconds from which neighbours are looked at
+_COSTLY: Final = 0.05  # other clients are measured if the request takes at least this many seconds
 _PATIENCE: Final = 60.0
-_PAUSE: Final = 0.05  # seconds between a neighbour's requests, which alone leave the process idle for the most part
+_PAUSE: Final = 0.05  # seconds between two requests of a client, so that the process is mostly idle without the body
 
 
 def measure_request(construct: Construct, n: int, meter: Meter) -> None:
-    """See the head. A body that is longer than the server takes is left out."""
+    """See the head. A body that is longer than the server accepts is skipped."""
     body = json.dumps(construct.build(n)).encode()
     if len(body) <= _MAX_BODY:
         asyncio.run(_measure(construct.kind, body, meter))
@@ -70,8 +70,9 @@ async def _beside(http: httpx.AsyncClient, path: str, body: bytes, meter: Meter)
 
 
 class _Moment:
-    """A moment since which time passes: wall time, but no more than the CPU time that this process has taken since, so
-    that other programs on the machine do not count."""
+    """A stopwatch of wall time, limited by the CPU time of this process, so that other programs on the machine do not
+    count.
+    """
 
     def __init__(self) -> None:
         self._wall, self._cpu = perf_counter(), process_time()
@@ -83,7 +84,7 @@ class _Moment:
 
 @asynccontextmanager
 async def _watched(http: httpx.AsyncClient) -> AsyncIterator[tuple[list[float], list[float]]]:
-    """The seconds of neighbours' requests, and those between two turns of the event loop."""
+    """The seconds of the other clients' requests, and between two turns of the event loop."""
     waits, gaps = list[float](), list[float]()
 
     async def ask() -> None:
@@ -103,7 +104,7 @@ async def _watched(http: httpx.AsyncClient) -> AsyncIterator[tuple[list[float], 
     try:
         yield waits, gaps
         done = len(waits)
-        while len(waits) == done:  # the one that is under way may be the slowest
+        while len(waits) == done:  # the pending request may be the slowest
             await asyncio.sleep(0.01)
     finally:
         for task in tasks:
@@ -117,7 +118,7 @@ async def _neighbour(http: httpx.AsyncClient) -> Any:
 
 
 async def _until_quiet(busy: float = 0.2, step: float = 0.05) -> None:
-    """Wait until this process uses little CPU, so that work which continues after an answer is counted as well."""
+    """Wait until this process uses little CPU, so that work that continues after the answer is counted, too."""
     end = perf_counter() + _PATIENCE
     while perf_counter() < end:
         before, begin = process_time(), perf_counter()

@@ -1,6 +1,6 @@
-"""Constructs of the bodies of requests: each field of each route, in every JSON shape; and bodies that are valid.
+"""Constructs of request bodies: each field of each route, in every JSON shape, and valid bodies.
 
-In: the request models of the server, so that a new field is found here by itself. Out: `BODIES`.
+In: the request models of the server, so new fields are found automatically. Out: `BODIES`.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ _EXPLAINED: Final[Mapping[str, Callable[[int], _Json]]] = {
 
 
 def _fields() -> Iterator[tuple[str, str, Callable[[Any], _Json]]]:
-    """Path, name and a body with a value, for each field; those that two routes share count once."""
+    """Path, name and a body with a value, for each field. A field that two routes share counts once."""
     seen = set[str]()
     for path, (model, valid) in ROUTES.items():
         for name, field in model.model_fields.items():

@@ -1,8 +1,8 @@
-"""The bounds that the search holds every call to, and what growth it reports.
+"""The bounds for every call of the search, and the growth that it reports.
 
-In: nothing. Out: `bound_of(call)`, in CPU seconds and bytes, and thresholds. A call into the core takes 100 ms at most;
-what compiles a specification or looks for remarks is bounded by `Limits.seconds`, and an explanation by its own
-`SECONDS`. Memory is that of `Limits.memory` and slack.
+Out: `bound_of(call)`, in CPU seconds and bytes, and thresholds. A call into the core takes at most 100 ms.
+`Limits.seconds` bounds compilation and remarks; an explanation has its own `SECONDS`. The bound on memory is
+`Limits.memory` plus a tolerance.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FLOOR: Final = 0.2
 """The part of its bound below which a cost's growth is not looked at."""
 
 _RUN: Final = 0.1  # seconds of one call into the core, or of a turn of the event loop
-_NEIGHBOUR: Final = 0.5  # seconds that a neighbour may wait longer
-_SLACK: Final = 0.5  # seconds that may pass between two looks at the clock, on a busy machine
+_NEIGHBOUR: Final = 0.5  # additional seconds that another client may wait
+_SLACK: Final = 0.5  # seconds between two checks of the clock, on a busy machine
 _RUN_MEMORY: Final = LIMITS.memory + (64 << 20)
 _COMPILE_MEMORY: Final = 1 << 30
 _SPECIFICATION: Final = ("compile", "lint", "sample", "captures", "call", "request")
@@ -34,7 +34,7 @@ _SPECIFICATION: Final = ("compile", "lint", "sample", "captures", "call", "reque
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Of one call: CPU seconds, and bytes of memory that it adds at its peak."""
+    """The bounds of one call: CPU seconds, and bytes of memory at its peak."""
 
     seconds: float
     memory: int

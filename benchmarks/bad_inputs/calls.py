@@ -1,4 +1,4 @@
-"""Every call that a grammar offers, one after the other, each measured. In: a construct, n, a meter.
+"""Makes and measures every call that a grammar offers, one after the other. In: a construct, n, a meter.
 
 The calls: compile, the first mask, masks and steps along a random walk, the shortest completion, forced tokens,
 rollback, masks under budgets near the minimum, explanations, captures, remarks, a random sentence. The walk is the same
@@ -39,7 +39,7 @@ _COMPILERS: Final = {
 
 @cache
 def vocabulary() -> guided.Vocabulary:
-    """Every byte, pairs of letters and digits, what JSON has often, words, and control tokens."""
+    """A vocabulary with every byte, pairs of letters and digits, frequent pieces of JSON, words, and control tokens."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     pairs = [a + b for a, b in product(letters, letters)] + [a + b for a, b in product("0123456789", repeat=2)]
     parts = [
@@ -85,7 +85,7 @@ def vocabulary() -> guided.Vocabulary:
 
 
 def compiled(construct: Construct, given: Any, tokens: guided.Vocabulary) -> CompiledGrammar:
-    """The grammar of a specification, with nothing in a cache."""
+    """The grammar of a specification, compiled with empty caches."""
     compiler = guided.GrammarCompiler(tokens, limits=LIMITS, cache_bytes=0, warn=False)
     if construct.kind == "call":
         return given(compiler)  # type: ignore[no-any-return]
@@ -93,7 +93,7 @@ def compiled(construct: Construct, given: Any, tokens: guided.Vocabulary) -> Com
 
 
 def measure_calls(construct: Construct, n: int, meter: Meter) -> None:
-    """See the head. What a walk cannot do, since a call was refused, is left out."""
+    """See the head. After a refused call, the calls that depend on it are skipped."""
     given = construct.build(n)
     name = "compile" if construct.kind != "call" else "call"
     grammar = meter.call(name, lambda: compiled(construct, given, vocabulary()))
@@ -127,7 +127,7 @@ def measure_sentence(construct: Construct, given: Any, meter: Meter) -> None:
 
 
 class _Walk:
-    """A matcher, and the calls along its output."""
+    """Measure a matcher, and the calls along its output."""
 
     def __init__(self, grammar: CompiledGrammar, meter: Meter, rng: random.Random) -> None:
         self.grammar, self.meter, self.rng = grammar, meter, rng
@@ -144,7 +144,7 @@ class _Walk:
         call("explain at the start", matcher.explain)
 
     def measure_budgets(self) -> None:
-        """Walks with a few tokens more than the least."""
+        """Measure walks with a few tokens more than the minimum."""
         for slack in _SLACKS:
             matcher = guided.GrammarMatcher(self.grammar)
             for step in range(_NEAR):
@@ -157,7 +157,7 @@ class _Walk:
                     break
 
     def measure_steps(self) -> None:
-        """Fill masks and take steps along a random walk, and make the other calls in its middle."""
+        """Fill masks and take steps along a random walk. Make the other calls halfway."""
         call, matcher = self.meter.call, self.matcher
         for step in range(_WALK):
             call("mask", lambda: matcher.fill_next_token_bitmask(self.bitmask), step=step)
@@ -170,14 +170,14 @@ class _Walk:
                 call("explain", lambda: matcher.explain("w\x00 "))
 
     def measure_rollback(self) -> None:
-        """All the way back, and the same tokens once more."""
+        """Roll back all steps, and accept the same tokens again."""
         call, matcher = self.meter.call, self.matcher
         call("rollback", lambda: matcher.rollback(matcher.steps))
         call("mask after rollback", lambda: matcher.fill_next_token_bitmask(self.bitmask))
         call("validate", lambda: matcher.validate_tokens(self.taken))
 
     def _step(self, matcher: guided.GrammarMatcher) -> bool:
-        """Take an allowed token; False: the output has ended."""
+        """Accept an allowed token. Return False if the output has ended."""
         allowed = [each for each in guided.allowed_tokens(self.bitmask) if each < self.grammar.vocabulary.size]
         longer = [each for each in allowed if each not in self.grammar.vocabulary.eos_token_ids]
         if not longer:

@@ -1,7 +1,7 @@
-"""What the search scales: `Construct`, a specification or a request body as a function of n.
+"""`Construct`: a specification or a request body as a function of n.
 
-In: nothing. Out: the class. The size of what `build(n)` gives is linear in n, or constant if n is a number that the
-specification contains: so a cost that grows faster than n grows faster than the input.
+The size of the result of `build(n)` is linear in n, or constant if n is a number in the specification. So a cost that
+grows faster than n grows faster than the input.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Construct:
     """One family of inputs.
 
     Attributes:
-        name: unique; begins with the front end, such as "regex: count".
-        kind: how it is compiled: "json_schema", "regex", "gbnf", "lark", "choice", "structural_tag", "type", "expr",
-            "vocabulary"; or the path of a route, whose request body it is.
+        name: unique. It begins with the front end, such as "regex: count".
+        kind: how it is compiled: "json_schema", "regex", "gbnf", "lark", "choice", "structural_tag", "type",
+            "expr", "vocabulary"; or the path of a route, for a request body.
         build: n -> the specification or the body.
-        options: of the compilation.
+        options: the options of the compilation.
         most: the largest n.
-        first, factor: the smallest n, and how much larger the next one is.
+        first, factor: the smallest n, and the factor between one n and the next.
     """
 
     name: str
@@ -39,10 +39,10 @@ class Construct:
 
     @property
     def is_request(self) -> bool:
-        """Whether it is the body of a request."""
+        """Whether it is a request body."""
         return self.kind.startswith("/")
 
 
 def largest(build: Callable[[int], Any], most: int) -> int:
-    """The largest n: `most`, or a thousand million if n is a number in the text, which then does not grow."""
+    """The largest n: `most`, or 10^9 if n is a number in the text, whose length then hardly grows."""
     return _LARGEST_NUMBER if len(str(build(200))) - len(str(build(100))) < 50 else most

@@ -1,7 +1,7 @@
-"""What one call costs. In: functions. Out: a line of JSON for each call, in a pipe.
+"""Measures what one call costs. In: functions. Out: a line of JSON for each call, written to a pipe.
 
-CPU time, not wall time: other programs may use the machine. A line is written before each call as well, so that the
-reader knows which call a process died in.
+It measures CPU time, since other programs may use the machine. It also writes a line before each call, so the reader
+knows in which call a process died.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def resident(field: str = "VmRSS") -> int:
-    """Resident bytes of this process; `VmHWM`: the most since `clear_peak`."""
+    """Resident bytes of this process. `VmHWM`: the maximum since `clear_peak`."""
     for line in _STATUS.read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) << 10
@@ -30,7 +30,7 @@ def resident(field: str = "VmRSS") -> int:
 
 
 class Meter:
-    """Measures calls and writes what they cost to a file descriptor.
+    """Measures calls, and writes their costs to a file descriptor.
 
     Attributes:
         refused: how the last call was refused; "" if it returned.
@@ -41,7 +41,7 @@ class Meter:
         self.refused = ""
 
     def call(self, name: str, act: Callable[[], _Result], **facts: Any) -> _Result | None:
-        """What `act` returns; None if it raises an error of guided or a MemoryError."""
+        """The result of `act`, or None if it raises an error of guided or a MemoryError."""
         self.begin(name)
         before, wall, cpu = resident(), perf_counter(), process_time()
         result, self.refused = None, ""
@@ -56,12 +56,12 @@ class Meter:
         return result
 
     def begin(self, name: str) -> None:
-        """A call begins: a process that dies dies in it, and the most memory is counted from here."""
+        """Record that a call begins, in case the process dies in it. The peak of memory is counted from here."""
         self._write({"begin": name})
         Path("/proc/self/clear_refs").write_text("5")
 
     def note(self, name: str, refused: str, cpu: float, wall: float, memory: int) -> None:
-        """What a call has cost that was measured elsewhere."""
+        """Record the cost of a call that was measured elsewhere."""
         self._write({"call": name, "refused": refused, "cpu": cpu, "wall": wall, "memory": memory})
 
     def _write(self, row: dict[str, Any]) -> None:

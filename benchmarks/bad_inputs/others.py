@@ -1,7 +1,7 @@
 """Constructs of structural tags, lists of tools, Python types, composed specifications and vocabularies.
 
-In: nothing. Out: `OTHERS`. A specification of the kind "call" is a function: it is given the compiler and returns the
-compiled grammar, or nothing, if the call itself is what is measured.
+Out: `OTHERS`. A specification of the kind "call" is a function of the compiler. It returns the compiled grammar, or
+None if the call itself is measured.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ _TYPES: Final[Mapping[str, _Build]] = {
 }
 
 
-# ---- compositions, and calls that are measured by themselves
+# ---- compositions, and calls that are measured separately
 _EXPRESSIONS: Final[Mapping[str, _Build]] = {
     "sequence": lambda n: guided.sequence(*["a"] * n),
     "choice": lambda n: guided.choice(*[f"w{i}" for i in range(n)]),

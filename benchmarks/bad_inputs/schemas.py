@@ -1,7 +1,7 @@
 """Constructs of JSON Schema: each keyword, scaled in each number and list that it contains, and pairs of keywords.
 
-In: nothing. Out: `SCHEMAS`, and `pairs()`, which puts every two keywords into one schema. A keyword is scaled by
-`FRAGMENTS`, whose values merge into one schema.
+Out: `SCHEMAS`, and `pairs()`, which puts every two keywords into one schema. `FRAGMENTS` scale the keywords; their
+values merge into one schema.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _nested(n: int, around: Callable[[Any], _Schema], inner: Any) -> _Schema:
 
 
 def _chain(n: int, link: Callable[[str], Any], last: Any) -> _Schema:
-    """References, one after the other."""
+    """A chain of references."""
     links = {f"d{i}": link(f"#/$defs/d{i + 1}") for i in range(n)}
     return {"$ref": "#/$defs/d0", "$defs": {**links, f"d{n}": last}}
 
@@ -326,7 +326,7 @@ _IN_ANY_ORDER: Final = (
 
 
 def _constructs() -> Iterator[Construct]:
-    """Numbers are scaled further than lists, since the text does not grow with them."""
+    """Numbers are scaled further than lists, since they do not lengthen the text."""
     both = {**FRAGMENTS, **_ALONE}
     for name, build in both.items():
         yield Construct(f"schema: {name}", "json_schema", build, most=largest(build, 1 << 17))
@@ -335,7 +335,7 @@ def _constructs() -> Iterator[Construct]:
 
 
 def pairs() -> Iterator[Construct]:
-    """Every two fragments in one schema; keywords of the second win."""
+    """Every two fragments in one schema. If both have a keyword, the second one wins."""
     for (first, one), (second, two) in combinations(FRAGMENTS.items(), 2):
 
         def build(n: int, one: Any = one, two: Any = two) -> _Schema:

@@ -1,11 +1,10 @@
-"""The search: n is doubled until a call breaks its bound, or grows faster than n. In: a construct. Out: `Found`.
+"""The search: doubles n until a call breaks its bound or grows faster than n. In: a construct. Out: `Found`.
 
-Each n runs in a process of its own, which is forked, so nothing that an earlier one has cached is measured, and which
-the kernel bounds in CPU time and address space, so a bad input never harms the machine. A process that is killed counts
-as a call that takes too long.
+Each n runs in a forked process of its own, so caches of an earlier n do not count. The kernel bounds its CPU time and
+address space, so a bad input cannot harm the machine. A process that is killed counts as a call that takes too long.
 
-Growth is the slope of the last doublings in a log-log plot, over costs that are above a floor. A cost that falls as n
-grows has passed a limit, beyond which another way is taken: the largest n before that is looked for by bisection.
+Growth is the slope of the last doublings in a log-log plot, for costs above a floor. If a cost falls as n grows, n has
+passed a limit beyond which guided takes another path. Bisection then finds the largest n before that.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ class Settings:
     """How far the search goes.
 
     Attributes:
-        cpu: seconds that one n may take in all; a process that takes more is killed.
+        cpu: seconds that one n may take in total; beyond that, its process is killed.
         memory: bytes of address space that a process may add.
         patience: CPU seconds of one n after which n is not doubled any more.
-        enough: how many times its bound a call may take before n is not doubled any more.
+        enough: n is not doubled any more if a call takes this many times its bound.
         most: the largest n of all constructs.
-        factor: how much larger the next n is; 0: as the construct says.
+        factor: the factor between one n and the next; 0: the construct's factor.
     """
 
     cpu: int = 20
@@ -61,9 +60,9 @@ class Finding:
 
     Attributes:
         what: "time", "memory", "growth in time", "growth in memory" or "killed".
-        n: at which.
+        n: the n of the call.
         value: CPU seconds or bytes.
-        ratio: the value over the bound: how bad it is.
+        ratio: the value divided by the bound; larger is worse.
         slope: the exponent of growth, if it is known.
         refused: how the call was refused, if it was.
     """
@@ -80,13 +79,13 @@ class Finding:
 
 @dataclass(slots=True)
 class Found:
-    """What came of a construct.
+    """The results of a construct.
 
     Attributes:
-        findings: the worst of each call and kind.
+        findings: the worst finding of each call and kind.
         costs: call -> n -> the largest (CPU seconds, bytes) of one such call.
         refusals: n -> how the compilation was refused.
-        died: what a process wrote before it ended with an error of its own.
+        died: the output of a process that ended with an error of its own.
     """
 
     construct: Construct
@@ -96,7 +95,7 @@ class Found:
     died: list[str] = field(default_factory=list)
 
     def slope(self, call: str, which: int, floor: float) -> float | None:
-        """The exponent of the last costs above a floor; None: there are too few."""
+        """The exponent of the last costs above a floor, or None if there are too few."""
         costs = self.costs[call]
         peak = max(costs, key=lambda n: costs[n][which])
         points = [(n, cost[which]) for n, cost in sorted(costs.items()) if cost[which] > floor / 8 and n <= peak]
@@ -125,7 +124,7 @@ def search(construct: Construct, measure: Measure, settings: Settings) -> Found:
 
 
 def _run(found: Found, n: int, measure: Measure, settings: Settings) -> bool:
-    """Measure one n; whether a larger one may be tried."""
+    """Measure one n. Return whether a larger one may be tried."""
     rows, ended = run_once(found.construct, n, measure, settings)
     total = 0.0
     for row in (row for row in rows if "call" in row):
@@ -147,7 +146,7 @@ def _run(found: Found, n: int, measure: Measure, settings: Settings) -> bool:
 
 
 def _fallen(found: Found, before: int, n: int) -> str | None:
-    """A call that costs much less than for the n before, as beyond a limit that another way is taken at."""
+    """A call that costs much less than for the n before, such as beyond a limit that selects another path."""
     for call, costs in found.costs.items():
         floor = FLOOR * bound_of(call).seconds
         if before in costs and costs[before][0] > floor and costs.get(n, (0.0, 0))[0] < costs[before][0] / 2:
@@ -156,7 +155,7 @@ def _fallen(found: Found, before: int, n: int) -> str | None:
 
 
 def _climb(found: Found, call: str, low: int, high: int, measure: Measure, settings: Settings) -> None:
-    """Look for the largest n before a call's cost falls: there it is the worst."""
+    """Find the largest n before a call's cost falls. It has the worst cost."""
     for _ in range(_BISECTIONS):
         middle = (low + high) // 2
         if middle in (low, high) or not _run(found, middle, measure, settings):
@@ -196,7 +195,7 @@ def run_once(construct: Construct, n: int, measure: Measure, settings: Settings)
 
 
 def _bounded_child(construct: Construct, n: int, measure: Measure, settings: Settings, sink: int) -> None:
-    """Measure under bounds of the kernel, and end."""
+    """Measure under bounds of the kernel, then exit."""
     code = 1
     try:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,7 +1,4 @@
-"""Constructs of regular expressions, choices, GBNF and EBNF, and Lark.
-
-In: nothing. Out: `TEXTS`.
-"""
+"""Constructs of regular expressions, choices, GBNF and EBNF, and Lark. Out: `TEXTS`."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ def _words(n: int) -> list[str]:
 
 
 def _counts(n: int, most: int, item: str = "a") -> str:
-    """A count of a count of a count ..."""
+    """A count of a count of a count, and so on."""
     return "(" * n + item + f"){{1,{most}}}" * n
 
 

@@ -1,8 +1,8 @@
 """The worst findings as requests, for `python -m benchmarks.server_neighbours --inputs`.
 
 In: findings and constructs. Out: a list of {"name", "route", "body"}, as JSON. A specification is sent to the route
-that makes the call that was found: an explanation to /v1/grammars/explain, masks to /v1/completions. Python types,
-compositions and vocabularies cannot be sent, and neither can bodies that are longer than a server takes.
+that makes the costly call: /v1/grammars/explain for an explanation, /v1/completions for masks. Python types,
+compositions, vocabularies, and bodies that are too long for a server cannot be sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIELDS: Final = {
 
 
 def request_of(construct: Construct, call: str, n: int) -> dict[str, Any] | None:
-    """A request in which a server makes a call for a construct; None: no request can."""
+    """A request that makes a server call the construct, or None if no request can."""
     given = construct.build(n)
     if construct.is_request:
         route, body = construct.kind, given

@@ -1,1 +1,1 @@
-"""guided's engine beside llama.cpp on the same GGUF files: see __main__.py."""
+"""Compares guided's engine with llama.cpp on the same GGUF files: see __main__.py."""

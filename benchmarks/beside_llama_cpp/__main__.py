@@ -1,17 +1,17 @@
-"""guided's engine beside llama.cpp on the same GGUF files, by turns.
+"""Compares guided's engine with llama.cpp on the same GGUF files, in turn.
 
-`python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction bytes
-accuracy format-accuracy] [--model FILE ...] [--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...]
-[--positions 1000]`. In: the model's files (SmolLM2's by default); a folder in which `npm install --ignore-scripts
+`python -m benchmarks.beside_llama_cpp --node FOLDER [--section speed formats batch extraction bytes accuracy
+format-accuracy] [--model FILE ...] [--threads 1 2] [--rounds 5] [--llama-server FILE] [--formats NAME ...] [--positions
+1000]`. In: the model's files (SmolLM2's by default); a folder in which `npm install --ignore-scripts
 node-llama-cpp@3.21.1` was run; for `batch` and `extraction`, llama.cpp's `llama-server`, compiled for this machine
-(peer.py). Out: tables in Markdown. A round runs both, one after the other; a ratio is the median of those of the
-rounds.
+(peer.py). Out: tables in Markdown. A round runs both engines, one after the other. A ratio is the median of the rounds'
+ratios.
 
 - `speed`: milliseconds per token of a prompt of 800 tokens, and of 100 greedy tokens after a prompt of 20.
 - `formats`: the same for random weights in each format, with 256 and 50 tokens.
 - `batch`: tokens per second of eight streams together (batch.py).
 - `extraction`: ten answers under JSON Schemas (extraction.py).
-- `bytes`: how many a step reads, and the time that memory takes for them (memory.py).
+- `bytes`: the bytes that a step reads, and the time that memory takes for them (memory.py).
 - `accuracy`, `format-accuracy`: how close distributions are to those of float32, for the models and for random weights
   in each format (accuracy.py).
 """
@@ -75,7 +75,9 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--node", type=Path, required=True, help="a folder with node-llama-cpp")
-    parser.add_argument("--llama-server", type=Path, metavar="FILE", help="without it these rows are left out")
+    parser.add_argument(
+        "--llama-server", type=Path, metavar="FILE", help="the llama-server binary; without it, its rows are left out"
+    )
     parser.add_argument("--section", nargs="+", choices=_HEADS, default=["speed"])
     parser.add_argument("--model", type=Path, nargs="+", help="GGUF files (SmolLM2's)")
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=list(FORMATS), metavar="NAME")

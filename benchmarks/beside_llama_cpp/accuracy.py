@@ -1,9 +1,9 @@
-"""How close the next token's distribution is to that of the same weights in float32.
+"""How close the distribution of the next token is to that of the same weights in float32.
 
-In: a model's file. Out: the mean KL divergence from what guided computes with `dtype="float32"`, which dequantises all
-weights and rounds nothing else, and at how many positions the most likely token is the same; for guided as it loads by
-default, and for llama.cpp. The text is this project's README; for random weights it is random tokens, since such a
-model writes nothing that means something.
+In: a model's file. Out: the mean KL divergence from guided with `dtype="float32"`, which dequantises all weights and
+rounds nothing else, and the share of positions at which the most likely token is the same. Both are reported for guided
+with its default dtype and for llama.cpp. The text is this project's README. Random weights use random tokens, since
+such a model writes nothing meaningful.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ACCURACY_HEAD: Final = (
 )
 _SCRIPT: Final = Path(__file__).parent.parent / "node" / "probabilities.mjs"
 _README: Final = Path(__file__).parents[2] / "README.md"
-_PIECE: Final = 100  # positions whose numbers are held in float64
+_PIECE: Final = 100  # positions whose numbers are kept in float64
 
 Floats = npt.NDArray[np.float32]
 
 
 def accuracy_row(model: Path, name: str, node: Path, positions: int, *, threads: int = 2, random: bool = False) -> str:
-    """A row; `random`: the weights are."""
+    """A row of the table. `random`: the weights are random."""
     exact = load_engine(model, threads, "float32")
     if random:
         ids = np.random.default_rng(0).integers(0, exact.vocabulary.size, positions).tolist()
@@ -52,7 +52,7 @@ def accuracy_row(model: Path, name: str, node: Path, positions: int, *, threads:
 
 
 def format_accuracy_rows(formats: list[str], tokenizer: Path, node: Path, positions: int) -> Iterator[str]:
-    """Rows for random weights in each format; `tokenizer`: a file that has one."""
+    """Rows for random weights in each format. `tokenizer`: a file with a tokenizer."""
     with TemporaryDirectory() as folder:
         for name in formats:
             path = Path(folder) / f"{name}.gguf"
@@ -67,7 +67,7 @@ def _logits(engine: Any, ids: list[int]) -> Floats:
 
 
 def _probabilities(model: Path, ids: list[int], node: Path, threads: int) -> Floats:
-    """llama.cpp's, of the next token after each of the ids: (ids, vocabulary)."""
+    """llama.cpp's logits of the next token after each of the ids: (ids, vocabulary)."""
     with TemporaryDirectory() as folder:
         tokens, out = Path(folder) / "tokens.json", Path(folder) / "probabilities"
         tokens.write_text(json.dumps(ids))
@@ -77,7 +77,9 @@ def _probabilities(model: Path, ids: list[int], node: Path, threads: int) -> Flo
 
 
 def _compare(want: Floats, other: Callable[[slice], npt.NDArray[np.float64]]) -> tuple[float, float]:
-    """The mean divergence of log probabilities from these logits, and the share of equal most likely tokens."""
+    """The mean divergence of log probabilities from these logits, and the share of positions with the same most likely
+    token.
+    """
     divergence, same = 0.0, 0
     for start in range(0, len(want), _PIECE):
         part = slice(start, start + _PIECE)

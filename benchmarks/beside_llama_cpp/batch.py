@@ -1,4 +1,4 @@
-"""Eight streams together, tokens per second of all: in one process, and over HTTP from the libraries' own servers."""
+"""Tokens per second of eight streams together: in one process, and over HTTP from the libraries' own servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Run = Callable[[list[list[int]]], float]  # seconds until all streams have ende
 
 
 def batch_rows(model: Path, threads: int, node: Path, server: Path | None, rounds: int, written: int) -> list[str]:
-    """Rows of rates; the first round warms. No two rounds have the same prompts."""
+    """Rows of rates. The first round is a warm-up. No two rounds have the same prompts."""
     from guided import Vocabulary
 
     vocabulary = Vocabulary.from_gguf(model)
@@ -48,7 +48,7 @@ def batch_rows(model: Path, threads: int, node: Path, server: Path | None, round
 
 
 def _in_process(stack: ExitStack, model: Path, threads: int, node: Path, written: int) -> tuple[_Run, _Run]:
-    """guided's engine, and eight sequences of one context in node-llama-cpp's batch queue."""
+    """Compare guided's engine with eight sequences of one context in node-llama-cpp's batch queue."""
     engine = Process("guided", model, threads, "auto")
     stack.callback(engine.close)
     peer = stack.enter_context(NodePeer(node, model, threads, len(_SUBJECTS)))
@@ -65,7 +65,7 @@ def _in_process(stack: ExitStack, model: Path, threads: int, node: Path, written
 
 
 def _over_http(stack: ExitStack, model: Path, threads: int, binary: Path, written: int) -> tuple[_Run, _Run]:
-    """`guided serve` and `llama-server`: the same requests to the same route, answered whole."""
+    """Compare `guided serve` with `llama-server`: the same requests to the same route, without streaming."""
     ours = stack.enter_context(served(str(model), "--threads", str(threads)))
     theirs = stack.enter_context(llama_server(binary, model, threads))
     body = {"max_tokens": written, "temperature": 0, "ignore_eos": True}

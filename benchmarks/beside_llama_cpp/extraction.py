@@ -1,9 +1,10 @@
-"""The ten extractions of extraction.py under their schemas, greedy, one after the other: seconds for each answer.
+"""Seconds for each answer of the ten extractions of extraction.py, under their schemas, greedy, one after the other.
 
-A time is all that a caller waits for: compiling the schema, which no round has seen before, reading the prompt and
-writing the answer. The prompts of a round begin alike, and both keep what they have read; those of two rounds do not.
-Answers differ in length, so there are milliseconds per token too. llama.cpp has its own grammars: `llama-server` makes
-them of the schema. Those of node-llama-cpp leave out patterns and bounds of numbers, so it writes other answers.
+A time is all that a caller waits for: compiling the schema, which is new in each round, reading the prompt, and writing
+the answer. The prompts of a round begin alike, and both engines reuse that prefix; prompts of different rounds do not.
+Answers differ in length, so milliseconds per token are reported, too. llama.cpp uses its own grammars. `llama-server`
+derives them from the schema. The grammars of node-llama-cpp omit patterns and bounds of numbers, so it writes other
+answers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MAX_TOKENS: Final = 200  # tokens of an answer
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """Of ten answers: the seconds and tokens in all, and how many are JSON."""
+    """The total seconds and tokens of ten answers, and how many of them are JSON."""
 
     seconds: float
     tokens: int
@@ -43,7 +44,7 @@ _Ask = Callable[[list[int], Any], tuple[float, int, str]]  # seconds, tokens, te
 
 
 def extraction_rows(model: Path, threads: int, node: Path, server: Path | None, rounds: int) -> list[str]:
-    """A row for each way of running llama.cpp; they take turns with guided task by task, and the first round warms."""
+    """A row for each way to run llama.cpp. Each alternates with guided, task by task. The first round is a warm-up."""
     engine = load_engine(model, threads)
     with ExitStack() as stack:
         sides: dict[str, _Ask] = {"guided": lambda prompt, schema: _ask_guided(engine, prompt, schema)}
@@ -57,7 +58,7 @@ def extraction_rows(model: Path, threads: int, node: Path, server: Path | None, 
 
 
 def _run_round(engine: Any, sides: dict[str, _Ask], number: int) -> dict[str, _Round]:
-    engine.__dict__.pop("compiler", None)  # a new one has seen no schema
+    engine.__dict__.pop("compiler", None)  # a new compiler has seen no schema
     engine.compiler.compile_regex("[a-z]")  # and has prepared the vocabulary
     answers: dict[str, list[tuple[float, int, str]]] = {name: [] for name in sides}
     for text, schema in TASKS:

@@ -1,8 +1,8 @@
-"""Bytes that a decode step reads, and the time that the machine's memory takes for them.
+"""The bytes that a decode step reads, and the time that the machine's memory takes for them.
 
-guided's bytes are counted: those of all matrices as the kernel reads them, one row of an embedding that is not the
-head, the other weights, and keys and values of a context. The bandwidth is measured: threads search 1 GiB for a byte
-that is not there, with the C library's `memchr`, which only reads.
+guided's bytes are counted: all matrices as the kernel reads them, one row of an embedding that is not the head, the
+other weights, and the keys and values of a context. The bandwidth is measured: threads search 1 GiB for a byte that
+does not occur, with the C library's `memchr`, which only reads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHORT, _WRITTEN = 20, 100
 
 
 def memory_rows(model: Path, threads: int, rounds: int) -> list[str]:
-    """A row; the context is that of the middle of the measured steps."""
+    """A row of the table. The context has the length of the middle of the measured steps."""
     engine = load_engine(model, threads)
     with GgufFile(model) as file:
         stored = file_bytes_per_token(file)
@@ -43,14 +43,14 @@ def memory_rows(model: Path, threads: int, rounds: int) -> list[str]:
 
 
 def weight_bytes_per_token(model: Any) -> int:
-    """Of a decoder: what a step of one token reads of its weights."""
+    """The bytes of a decoder's weights that a step of one token reads."""
     parts = [part for layer in model.layers for part in _fields(layer)] + [model.norm, model.head]
     row = 0 if model.head is model.embedding else _nbytes(model.embedding) // len(model.embedding)
     return row + sum(_nbytes(part) for part in parts if part is not None)
 
 
 def file_bytes_per_token(file: GgufFile) -> int:
-    """The same of a file: all tensors, but one row of an embedding that is not the head."""
+    """The same for a file: all tensors, but only one row of an embedding that is not the head."""
     sizes = {name: info.nbytes for name, info in file.tensors.items()}
     if "output.weight" in sizes:
         sizes["token_embd.weight"] //= file.tensors["token_embd.weight"].shape[0]
@@ -58,12 +58,12 @@ def file_bytes_per_token(file: GgufFile) -> int:
 
 
 def bandwidth(threads: int, rounds: int) -> float:
-    """Bytes per second that so many threads read; the best of some sweeps."""
+    """The bytes per second that this number of threads read; the best of several sweeps."""
     memory = np.ones(_SWEPT, np.uint8)
     search = ctypes.CDLL(None).memchr
     search.restype, search.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
     share, best = _SWEPT // threads, 0.0
-    with ThreadPoolExecutor(threads) as pool:  # ctypes lets other threads of Python run
+    with ThreadPoolExecutor(threads) as pool:  # ctypes releases the GIL
         for _ in range(3 * rounds):
             begin = perf_counter()
             parts = [pool.submit(search, memory.ctypes.data + i * share, 0, share) for i in range(threads)]

@@ -1,6 +1,6 @@
-"""llama.cpp as a process: the library in Node's loop, or its own server.
+"""Runs llama.cpp as a process: the library in Node, or its own server.
 
-Both use llama.cpp's best kernels for the processor. node-llama-cpp's prebuilt library chooses among builds for kinds of
+Both use llama.cpp's best kernels for the processor. node-llama-cpp's prebuilt library chooses among builds for several
 processors. `llama-server` is compiled on this machine, where GGML_NATIVE is the default:
 
     cmake -S llama.cpp -B build -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF
@@ -32,13 +32,13 @@ _PATIENCE: Final = 120.0  # seconds that a server may take to load a model
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a run took.
+    """The times of a run.
 
     Attributes:
-        seconds: in all.
+        seconds: the total.
         first: until each sequence had its first token.
-        tokens: that each wrote.
-        texts: of them, under a schema.
+        tokens: the tokens of each sequence.
+        texts: their texts, under a schema.
     """
 
     seconds: float
@@ -48,7 +48,7 @@ class Answer:
 
 
 class NodePeer:
-    """llama.cpp in a process of Node, which waits while nothing is asked; see node/llama_cpp.mjs."""
+    """llama.cpp in a Node process, which is idle between requests; see node/llama_cpp.mjs."""
 
     def __init__(self, folder: Path, model: Path, threads: int, sequences: int = 1) -> None:
         command = ["node", str(_SCRIPT), str(model), str(threads), str(sequences)]
@@ -74,7 +74,7 @@ class NodePeer:
 
 @contextmanager
 def llama_server(binary: Path, model: Path, threads: int) -> Iterator[Served]:
-    """`llama-server` with eight slots, once it has loaded the model, until the block ends."""
+    """Run `llama-server` with eight slots until the block ends. Yield it after it has loaded the model."""
     port = free_port()
     options = {
         "--model": model, "--port": port, "--threads": threads, "--threads-batch": threads, "--parallel": _SLOTS,

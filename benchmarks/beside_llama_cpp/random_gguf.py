@@ -1,8 +1,8 @@
-"""GGUF files with random weights in one format, for measurements: how long a product takes does not depend on values.
+"""Writes GGUF files with random weights in one format. The time of a matrix product does not depend on the values.
 
 In: the name of a format, the sizes, and the metadata of a tokenizer. Out: a file of the architecture `llama` that
-guided and llama.cpp read: every matrix is in the format, the embedding is the head too, norms are ones. Values have the
-spread of a trained model's, so that logits are finite.
+guided and llama.cpp read. Every matrix has the format, the embedding is also the head, and norms are ones. Values have
+the spread of a trained model's weights, so logits are finite.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _SPREAD: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Of a model; rows are multiples of 256. The default has 140 million weights: none of its files fits in a cache."""
+    """The sizes of a model. Rows are multiples of 256. The default has 140 million weights, so no file fits into a
+    cache.
+    """
 
     layers: int = 8
     dim: int = 1024
@@ -44,7 +46,7 @@ class Sizes:
 
 
 def random_blocks(kind: int, rows: int, columns: int, seed: int = 0, size: float | None = None) -> Blocks:
-    """Random bytes, but scales and offsets of blocks are finite. `size`: the standard deviation of the values."""
+    """Random bytes with finite scales and offsets of blocks. `size`: the standard deviation of the values."""
     rng, (_, block, nbytes) = np.random.default_rng(seed), GGML_TYPES[kind]
     raw = rng.integers(0, 256, (rows * columns // block, nbytes), dtype=np.uint8)
     halves = rng.uniform(0.5, 1.5, (len(HALVES[kind]), len(raw), 1)) * rng.choice([-1, 1], (len(raw), 1))
@@ -58,7 +60,7 @@ def random_blocks(kind: int, rows: int, columns: int, seed: int = 0, size: float
 def write_random_gguf(
     path: Path, format: str, tokenizer: Path | Mapping[str, Any], sizes: Sizes = Sizes(), seed: int = 0
 ) -> None:
-    """Write a file; `tokenizer`: another file whose tokenizer it gets, or metadata by name."""
+    """Write a file. `tokenizer`: another file with the tokenizer, or metadata by name."""
     import gguf
 
     if isinstance(tokenizer, Path):
@@ -85,7 +87,7 @@ def _put_halves(raw: npt.NDArray[np.uint8], kind: int, halves: npt.NDArray[np.fl
 
 
 def _random_matrix(kind: int, rows: int, columns: int, seed: int) -> npt.NDArray[np.uint8]:
-    """The bytes of each row, as a file holds them."""
+    """The bytes of each row, as stored in a file."""
     if kind in HALVES:
         return random_blocks(kind, rows, columns, seed, _SPREAD).raw
     values = np.random.default_rng(seed).standard_normal((rows, columns), np.float32) * np.float32(_SPREAD)

@@ -1,4 +1,4 @@
-"""Prompts and decoding, one sequence: guided's engine and llama.cpp by turns."""
+"""Measures prompts and decoding of one sequence: guided's engine and llama.cpp in turn."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FORMATS: Final = (
     *("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"),
     *("F16", "BF16", "F32"),
 )
-_SHORT: Final = 20  # tokens before those that are written
+_SHORT: Final = 20  # tokens of the prompt before the measured ones
 _TEXT: Final = "The history of the city begins with a small village at the mouth of the river. "
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Tokens: of a prompt, and written after a short one."""
+    """The number of tokens of a prompt, and of tokens written after a short prompt."""
 
     prompt: int = 800
     written: int = 100
@@ -44,7 +44,7 @@ class _Times:
 
 def load_engine(model: Path, threads: int, dtype: str = "auto") -> Any:
     """guided's engine in this process."""
-    import guided  # before torch: guided tells OpenMP's threads how to wait
+    import guided  # before torch, since guided sets how OpenMP's threads wait
 
     # isort: split
     import torch
@@ -54,7 +54,7 @@ def load_engine(model: Path, threads: int, dtype: str = "auto") -> Any:
 
 
 def speed_rows(model: Path, name: str, threads: int, node: Path, rounds: int, lengths: Lengths) -> list[str]:
-    """A row for prompts and one for decoding; the first round warms. No two prompts begin alike."""
+    """A row for prompts and one for decoding. The first round is a warm-up. No two prompts begin alike."""
     engine = load_engine(model, threads)
     tokens = engine.vocabulary.encode(_TEXT * 100)[: lengths.prompt + rounds + 1]
     with NodePeer(node, model, threads) as peer:
@@ -73,7 +73,7 @@ def speed_rows(model: Path, name: str, threads: int, node: Path, rounds: int, le
 def format_rows(
     formats: list[str], tokenizer: Path, threads: list[int], node: Path, rounds: int, lengths: Lengths
 ) -> Iterator[str]:
-    """Rows as of `speed_rows` for random weights in each format; `tokenizer`: a file that has one."""
+    """The rows of `speed_rows` for random weights in each format. `tokenizer`: a file with a tokenizer."""
     with TemporaryDirectory() as folder:
         for name in formats:
             path = Path(folder) / f"{name}.gguf"
@@ -91,7 +91,7 @@ def _measure_peer(peer: NodePeer, tokens: list[int], lengths: Lengths) -> _Times
 
 
 def _measure_guided(engine: Any, tokens: list[int], lengths: Lengths) -> _Times:
-    """Times of forward passes and choices of tokens, as llama.cpp's are."""
+    """The times of forward passes and choices of tokens, as for llama.cpp."""
     begin = perf_counter()
     engine.generate(tokens[: lengths.prompt], max_tokens=1, ignore_eos=True)
     prompt = perf_counter() - begin

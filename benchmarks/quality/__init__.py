@@ -1,1 +1,1 @@
-"""Quality of constrained answers: tasks whose right answers are known, and how answers are scored."""
+"""The quality of constrained answers: tasks whose right answers are known, and functions that score answers."""

@@ -48,9 +48,9 @@ def main() -> None:
     parser.add_argument("--model", default=DEFAULT_MODEL, help="a name or a path")
     parser.add_argument("--task", action="append", choices=TASK_NAMES, help="may be repeated (extraction)")
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (all)")
-    parser.add_argument("--count", type=int, help="only so many cases of each task, drawn at random (all)")
+    parser.add_argument("--count", type=int, help="number of cases of each task, drawn at random (all)")
     parser.add_argument("--gsm8k", type=Path, help="a folder with questions.jsonl")
-    parser.add_argument("--json", type=Path, help="append each score to this file, a line each")
+    parser.add_argument("--json", type=Path, help="append each score to this file, one a line")
     arguments = parser.parse_args()
     engine = guided.Engine.from_pretrained(arguments.model)
     for task in arguments.task or ["extraction"]:

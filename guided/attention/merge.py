@@ -50,22 +50,27 @@ def attention_with_lse(
     """
     n, heads, _ = q.shape
     if n == 0 or len(k) == 0:
-        return torch.zeros_like(q), q.new_full((n, heads), -torch.inf, dtype=_exact(q))
+        return torch.zeros_like(q), q.new_full((n, heads), -torch.inf, dtype=_accumulation_dtype(q))
     group = heads // k.shape[1]
     # Queries that share keys are rows of one head: (kv_heads, group * n, head_dim).
     rows = q.reshape(n, -1, group, q.shape[2]).permute(1, 2, 0, 3).flatten(1, 2)
     k, v = k.transpose(0, 1), v.transpose(0, 1)
     if mask is None and kind.softcap is None and _FLASH is not None and q.device.type == "cpu":
-        out, lse = (one[0] for one in _FLASH(*(_dense(one)[None] for one in (rows, k, v)), scale=kind.scale))
+        out, lse = (
+            tensor[0]
+            for tensor in _FLASH(*(_with_contiguous_heads(tensor)[None] for tensor in (rows, k, v)), scale=kind.scale)
+        )
     else:
-        out, lse = _plain(rows, k, v, None if mask is None else mask.repeat(group, 1), kind)
+        out, lse = _attend_in_torch(rows, k, v, None if mask is None else mask.repeat(group, 1), kind)
     out = out.reshape(-1, group, n, q.shape[2]).permute(2, 0, 1, 3).flatten(1, 2)
     return out, lse.reshape(-1, group, n).permute(2, 0, 1).flatten(1, 2)
 
 
-def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind) -> tuple[Tensor, Tensor]:
+def _attend_in_torch(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind
+) -> tuple[Tensor, Tensor]:
     """The same with plain torch operations, on any device: all scores at once."""
-    q, k, v = (one.to(_exact(one)) for one in (q, k, v))
+    q, k, v = (tensor.to(_accumulation_dtype(tensor)) for tensor in (q, k, v))
     scores = q @ k.transpose(1, 2) * kind.factor(q.shape[-1])
     if kind.softcap is not None:
         scores = kind.softcap * torch.tanh(scores / kind.softcap)
@@ -75,10 +80,10 @@ def _plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: Attention
     return (scores - lse.masked_fill(lse == -torch.inf, 0.0).unsqueeze(-1)).exp() @ v, lse
 
 
-def _dense(x: Tensor) -> Tensor:
+def _with_contiguous_heads(x: Tensor) -> Tensor:
     """x with contiguous heads, which the kernel requires but does not check."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _exact(x: Tensor) -> torch.dtype:
+def _accumulation_dtype(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)

@@ -70,11 +70,11 @@ class GatheredSegments:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for index, new in enumerate(self._spans):
-            if (view := self._whole(layer, index, k[new], v[new])) is not None:
+            if (view := self._whole_view(layer, index, k[new], v[new])) is not None:
                 out[new] = ViewAttention([view], [(0, self._counts[index])])(0, q[new], kind)
         return out
 
-    def _whole(self, layer: int, index: int, k: Tensor, v: Tensor) -> KVView | None:
+    def _whole_view(self, layer: int, index: int, k: Tensor, v: Tensor) -> KVView | None:
         """All keys and values of the sequence; None if it has no segments."""
         view = None
         for segment in self._plan.segments(layer, index, k, v):

@@ -79,7 +79,7 @@ class ViewAttention:
     def _read_one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         past = len(k) - len(q)
         for i in range(len(q)):
-            seen = slice(
+            visible = slice(
                 kind.first(past + i), past + i + 1
             )  # copied below, so the kernel always sees the same alignment
-            out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[seen].clone(), v[seen].clone(), None, kind)
+            out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[visible].clone(), v[visible].clone(), None, kind)

@@ -155,7 +155,7 @@ class GrammarBuilder:
         start, limits = self.rule_number[self.grammar.start], self.limits
         names = [prefix + name for name in self.grammar.rules]
         later_rules = [
-            (self.rule_number[name], blake2b(later.content, digest_size=16).digest(), later.least)
+            (self.rule_number[name], blake2b(later.content, digest_size=16).digest(), later.shortest_bound)
             for name, later in self.grammar.later.items()
         ]
         try:
@@ -254,11 +254,11 @@ class GrammarBuilder:
                 renumbered = {automaton.start: 0, 0: automaton.start}  # as in `_renumber_from_start`
                 exit_states = [renumbered.get(state, state) for state in exits]
                 return build.dispatch(number(automaton), exit_states, [number(item) for item in followers])
-            case MaxTokens(item, most):
+            case MaxTokens(item, max_tokens):
                 self.limits_tokens = True
-                return build.max_tokens(number(item), self._native_bounds(0, most)[1])
-            case Distinct(item, known):
-                return build.distinct(number(item), list(known))
+                return build.max_tokens(number(item), self._native_bounds(0, max_tokens)[1])
+            case Distinct(item, names):
+                return build.distinct(number(item), list(names))
             case Special(token):
                 return self._add_special(token)
             case OtherTokens():
@@ -305,11 +305,13 @@ class GrammarBuilder:
         return self._add_tokens(ids)
 
     def _add_other_tokens(self, node: OtherTokens) -> int:
-        named = {number for token in node.but for number in self._find_ids(token)}
+        named_ids = {number for token in node.but for number in self._find_ids(token)}
         texts = self.target.text_ids()
-        if is_any_text(node, named, texts):
+        if is_any_text(node, named_ids, texts):
             return self.reader.read(Repeat(ANY_CHAR, node.min, None), self.add_checked)
-        return self.builder.repeat(self._add_tokens(sorted(texts - named)), *self._native_bounds(node.min, node.max))
+        return self.builder.repeat(
+            self._add_tokens(sorted(texts - named_ids)), *self._native_bounds(node.min, node.max)
+        )
 
     def _add_tokens(self, ids: Sequence[int]) -> int:
         """Add a choice between these tokens, whose ids are sorted."""
@@ -322,10 +324,10 @@ class GrammarBuilder:
         """The ids of a token that the grammar names."""
         ids = [token] if isinstance(token, int) else sorted(self.target.special_ids.get(token, ()))
         if not ids:
-            known = ", ".join(sorted(self.target.special_ids)[:8]) or "none"
+            known_names = ", ".join(sorted(self.target.special_ids)[:8]) or "none"
             close = close_name(str(token), self.target.special_ids)
             hint = f"did you mean {close}?" if close else "use the name or the id of a token in the vocabulary"
-            message = f"the vocabulary has no control token {token!r} (it has: {known})"
+            message = f"the vocabulary has no control token {token!r} (it has: {known_names})"
             raise VocabularyError(message, token=token, hint=hint)
         for number in ids:
             if not 0 <= number < self.target.vocabulary.size:
@@ -335,8 +337,8 @@ class GrammarBuilder:
 
     def _add_encoding(self, encoding: Encoding) -> int:
         """The number of an encoding in the core. The search is linear: there are few encodings, and hashing is slow."""
-        for known, number in self.encodings:
-            if known is encoding or known == encoding:
+        for other, number in self.encodings:
+            if other is encoding or other == encoding:
                 return number
         self.encodings.append((encoding, self.builder.encoding(native_encoding(encoding))))
         return self.encodings[-1][1]
@@ -388,10 +390,12 @@ def _node_error(rule: str, node: object, error: Exception) -> SpecError:
         what = brief(node) if _is_printable(node) else f"an object of {kind.__name__}"
         return SpecError(f"rule {rule!r}: {what} is not a node of guided.ir", hint=hint)
     values = {field.name: getattr(node, field.name, ...) for field in fields(node)}
-    shown = [f"{name}={brief(value)}" if _is_printable(value) else f"{name}=.." for name, value in values.items()]
+    fields_shown = [
+        f"{name}={brief(value)}" if _is_printable(value) else f"{name}=.." for name, value in values.items()
+    ]
     reason = f": {error}" if isinstance(error, ValueError) else " is malformed"
     meaning = (kind.__doc__ or "").partition("\n")[0]
-    return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(shown)}){reason}", hint=meaning)
+    return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(fields_shown)}){reason}", hint=meaning)
 
 
 def _is_printable(value: object) -> bool:

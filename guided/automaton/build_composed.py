@@ -104,12 +104,12 @@ class _Builder:
         self.mention_cache: dict[int, set[str]] = {}
         self.open_rules: list[str] = []
         self.mentions_by_rule = {name: self.mentions(node) for name, node in rules.items()}
-        self.rules_with_lexer = {name for name, found in self.mentions_by_rule.items() if "" in found}
+        self.rules_with_lexer = {name for name, mentions in self.mentions_by_rule.items() if "" in mentions}
         while (
-            more := {name for name, found in self.mentions_by_rule.items() if found & self.rules_with_lexer}
+            new_names := {name for name, mentions in self.mentions_by_rule.items() if mentions & self.rules_with_lexer}
             - self.rules_with_lexer
         ):
-            self.rules_with_lexer |= more
+            self.rules_with_lexer |= new_names
 
     def fragment(self, node: Node, rule: str) -> _Fragment:
         """Add the occurrences of a node in `rule`."""
@@ -123,9 +123,9 @@ class _Builder:
                     place = self.origins.get(name) or name
                     raise UnsupportedError(f"{place} is recursive and contains a grammar with a lexer", hint=_HINT)
                 self.open_rules.append(name)
-                found = self.fragment(self.rules[name], name)
+                fragment = self.fragment(self.rules[name], name)
                 self.open_rules.pop()
-                return found
+                return fragment
             case Seq(items):
                 return self.sequence(self.fragment(part, rule) for part in self.merge_without_lexer(Seq, items))
             case Alt(items):
@@ -144,8 +144,8 @@ class _Builder:
         return self.mention_cache[number]
 
     def has_lexer(self, node: Node) -> bool:
-        found = self.mentions(node)
-        return "" in found or bool(found & self.rules_with_lexer)
+        mentions = self.mentions(node)
+        return "" in mentions or bool(mentions & self.rules_with_lexer)
 
     def merge_without_lexer(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
         """The items, with adjacent items without a lexer merged. In a choice, all of them are merged."""
@@ -163,13 +163,13 @@ class _Builder:
 
     def part(self, node: Node, rule: str) -> _Fragment:
         """Add a node without a lexer as a part, with the rules that it needs. `rule` has a lexer, so is not needed."""
-        needed = dict.fromkeys(self.mentions(node))
-        work = list(needed)
+        names = dict.fromkeys(self.mentions(node))
+        work = list(names)
         for name in work:  # grows during the loop
-            more = [other for other in self.mentions_by_rule.get(name, ()) if other not in needed]
-            needed |= dict.fromkeys(more)
-            work += more
-        rules = {name: self.rules[name] for name in needed if name in self.rules}
+            new_names = [other for other in self.mentions_by_rule.get(name, ()) if other not in names]
+            names |= dict.fromkeys(new_names)
+            work += new_names
+        rules = {name: self.rules[name] for name in names if name in self.rules}
         return self.add_occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
 
     def add_occurrence(self, key: object, grammar: Grammar) -> _Fragment:

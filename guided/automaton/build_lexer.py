@@ -66,8 +66,8 @@ def compile_lexed(
             keywords,
             [_NO_TOKEN] * len(names),
             [
-                ([marks[mark] for mark in where], [number[name] for name in tried if name in number])
-                for where, tried in lexer.contexts.items()
+                ([marks[mark] for mark in where], [number[name] for name in terminals if name in number])
+                for where, terminals in lexer.contexts.items()
             ],
             lexer.contextual,
             None if lexer.indentation is None else _to_native(lexer.indentation, number, symbols),

@@ -22,7 +22,7 @@ from guided.automaton.build import GrammarBuilder, Target
 from guided.automaton.native_encodings import native_encoding
 from guided.errors import GuidedError
 from guided.frontends.stored import Tables
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.encodings import UTF8
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
@@ -49,7 +49,7 @@ class CompiledTable:
     start: str
     rules: Sequence[str]
     origins: dict[str, str]
-    schemas: Mapping[str, Embedded]
+    schemas: Mapping[str, EmbeddedSchema]
 
 
 def compile_stored(tables: Tables, number: int, target: Target, limits: Limits) -> CompiledTable | None:

@@ -125,8 +125,8 @@ def _pieces(renderer: CallRenderer, shape: Shape, count: int) -> _Pieces | None:
 def _begin(start: str, inner: str) -> str:
     """The begin of a call. `start`, `inner`: the texts before and after the name."""
     begin = f"{start}{{name}}{inner}"
-    if found := re.search(r"\{(name|index|id)\}\{(name|index|id)\}", begin):
-        raise UnsupportedError(f"nothing separates {found[1]} and {found[2]} of a call in {brief(begin)}", hint=HINT)
+    if match := re.search(r"\{(name|index|id)\}\{(name|index|id)\}", begin):
+        raise UnsupportedError(f"nothing separates {match[1]} and {match[2]} of a call in {brief(begin)}", hint=HINT)
     return begin
 
 

@@ -119,7 +119,7 @@ def _json_span(text: str, value: Any) -> tuple[int, int] | None:
 def _has_json_string(text: str, value: Mapping[str, Any]) -> bool:
     """Whether a text contains the JSON of a value as a JSON string."""
     texts = (json.dumps(value), json.dumps(value, separators=(",", ":")))
-    return any(_json_span(text, one) is not None for one in texts)
+    return any(_json_span(text, expected) is not None for expected in texts)
 
 
 def _split(text: str, *marks: str) -> list[str]:
@@ -217,8 +217,8 @@ def _with_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementF
     first = common_prefix(*heads.values())
     last = common_suffix(*heads.values())
     types = {kind: head[len(first) : len(head) - len(last)] for kind, head in heads.items()}
-    known = {kind: label for kind, label in types.items() if label != kind}
-    return form._replace(other=f"{first}{{type}}{last}", types=known), heads
+    labels = {kind: label for kind, label in types.items() if label != kind}
+    return form._replace(other=f"{first}{{type}}{last}", types=labels), heads
 
 
 def _before_value(kind: str, text: str, form: ElementForm) -> str:
@@ -246,13 +246,17 @@ def _literal_form(
         tuple(dict.fromkeys((quote, *("\"'" if escapes else "")))), number_assign, comma=comma, escapes=escapes
     )
     literals = {kind: _literal_value(renderer, value) for kind, value in _KINDS.items() if kind in ("boolean", "null")}
-    for kind, known in (("boolean", ("true", "True")), ("null", ("null", "None"))):
-        first = literals[kind] if literals[kind] in known else known[1 if escapes else 0]
-        both = (first, *(other for other in known if other != first)) if not escapes or first == known[0] else (first,)
+    for kind, spellings in (("boolean", ("true", "True")), ("null", ("null", "None"))):
+        first = literals[kind] if literals[kind] in spellings else spellings[1 if escapes else 0]
+        both = (
+            (first, *(other for other in spellings if other != first))
+            if not escapes or first == spellings[0]
+            else (first,)
+        )
         if kind == "null":
             form = form._replace(null=both)
         else:
-            falses = tuple("False" if one == "True" else "false" for one in both)
+            falses = tuple("False" if literal == "True" else "false" for literal in both)
             form = form._replace(true=both, false=falses)
     inside = _literal_value(renderer, {"qzk": 90210})
     colon = inside.partition("qzk")[2].partition("90210")[0]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from guided.chat.render_budget import STEP, metered
+from guided.chat.render_budget import STEP, limit_rendering
 from guided.errors import GuidedError, UnsupportedError
 
 __all__ = ["CompiledTemplate", "TemplateRefusal", "compile_template"]
@@ -41,7 +41,7 @@ class CompiledTemplate:
                 raise
             raise GuidedError("chat templates need the package jinja2: pip install 'guided-decoding[engine]'") from None
         try:
-            with metered(len(source)):
+            with limit_rendering(len(source)):
                 self._template = environment().from_string(source)
                 self.variables = frozenset(meta.find_undeclared_variables(environment().parse(source)))
         except TemplateSyntaxError as error:
@@ -74,7 +74,7 @@ class CompiledTemplate:
         from guided.chat.sandbox import Refusal
 
         try:
-            with metered(_size(variables)):
+            with limit_rendering(_size(variables)):
                 return self._template.render(**variables)
         except GuidedError:
             raise

@@ -97,9 +97,9 @@ def to_plain(value: Any, what: str, depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         raise GuidedError(f"{what} nest deeper than {_MAX_DEPTH}")
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: to_plain(one, what, depth + 1) for key, one in value.items()}
+        return {key: to_plain(member, what, depth + 1) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(one, what, depth + 1) for one in value]
+        return [to_plain(item, what, depth + 1) for item in value]
     raise GuidedError(f"{what} hold {brief(value)}, which is not a JSON value")
 
 
@@ -122,8 +122,8 @@ def _message(number: int, message_given: Message, template: str) -> dict[str, An
     if not isinstance(message_given, Mapping) or not isinstance(role := message_given.get("role"), str):
         raise MessageError(number, "role", _FORM)
     if role not in _STANDARD_ROLES and not (role.isidentifier() and role in template):
-        known = ", ".join(_STANDARD_ROLES)
-        what = f"has the role {brief(role)}, which this template does not support; it supports {known}"
+        roles = ", ".join(_STANDARD_ROLES)
+        what = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
         raise MessageError(number, "role", what)
     message = {key: to_plain(value, f"message {number}") for key, value in message_given.items() if value is not None}
     keys = {

@@ -29,7 +29,7 @@ from guided.chat.call_markup import CallMarkup, infer_markup
 from guided.chat.call_probes import HINT, CallRenderer, Calls, probe_tools
 from guided.chat.call_shapes import infer_shape
 from guided.chat.compiled import compile_template
-from guided.chat.render_budget import metered
+from guided.chat.render_budget import limit_rendering
 from guided.chat.sources import named_templates
 from guided.errors import GuidedError, UnsupportedError, brief
 from guided.frontends.structural_tag.argument_forms import argument_form, describe_form
@@ -89,7 +89,7 @@ def derive_tool_style(
     if source is None:
         raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
     variables = {"bos_token": "", "eos_token": "", **(tokens or {})}
-    with metered(_SIZE):
+    with limit_rendering(_SIZE):
         return _derive(CallRenderer(compile_template(source), source, variables), name)
 
 
@@ -112,13 +112,13 @@ def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) 
     exact, notes = list[Any](), list[str]()
     for kind, value in _VALUES.items():
         calls = [("probe", {"a": value, "b": "x"})]
-        rendered, written = renderer.text_or_empty(calls), _write_calls(style, markup, calls)
-        if rendered.startswith(written) and _read_calls(style, written, calls) == list(calls):
+        rendered, derived = renderer.text_or_empty(calls), _write_calls(style, markup, calls)
+        if rendered.startswith(derived) and _read_calls(style, derived, calls) == list(calls):
             exact.append(value)
         elif kind in _REQUIRED:
-            message = f"the template writes {kind} as {brief(rendered)}, and the derived style as {brief(written)}"
-            if rendered.startswith(written):
-                message = f"{brief(written)}, which the template writes, is not read back as the same call"
+            message = f"the template writes {kind} as {brief(rendered)}, and the derived style as {brief(derived)}"
+            if rendered.startswith(derived):
+                message = f"{brief(derived)}, which the template writes, is not read back as the same call"
             raise UnsupportedError(message, hint=HINT)
         else:
             notes.append(f"the template does not write {kind} as this style does")
@@ -137,19 +137,19 @@ def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup
         for number in range(1 + trial % 3 if markup.parallel else 1):
             names = sorted(rng.sample(["a", "at_place", "b2", "city", "zone"], rng.randint(0, 3)))
             calls.append((f"probe_{number}", {key: rng.choice(values) for key in names}))
-        rendered, written = renderer.text(calls), _write_calls(style, markup, calls)
-        if not rendered.startswith(written):
-            message = f"the template writes calls as {brief(rendered)}, and the derived style as {brief(written)}"
+        rendered, derived = renderer.text(calls), _write_calls(style, markup, calls)
+        if not rendered.startswith(derived):
+            message = f"the template writes calls as {brief(rendered)}, and the derived style as {brief(derived)}"
             raise UnsupportedError(message, hint=HINT)
-        read_back = _read_calls(style, written, calls)
+        read_back = _read_calls(style, derived, calls)
         if read_back != calls:
-            raise UnsupportedError(f"{brief(written)} is read back as the calls {brief(read_back)}", hint=HINT)
+            raise UnsupportedError(f"{brief(derived)} is read back as the calls {brief(read_back)}", hint=HINT)
 
 
 def _write_calls(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
     """The text that the style writes."""
-    named = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
-    return markup.lead + "".join(piece.text for piece in written_calls(style, named))
+    calls_as_text = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
+    return markup.lead + "".join(piece.text for piece in written_calls(style, calls_as_text))
 
 
 def _read_calls(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:

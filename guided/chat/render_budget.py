@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded
 
-__all__ = ["MAX_CALLS", "STEP", "charge", "charge_all", "charge_items", "metered", "nested_call"]
+__all__ = ["MAX_CALLS", "STEP", "charge", "charge_all", "charge_items", "limit_rendering", "nested_call"]
 
 _FREE: Final = 20_000_000
 _FACTOR: Final = 64
@@ -38,7 +38,7 @@ _METER: ContextVar[_Meter | None] = ContextVar("guided_chat_meter", default=None
 
 
 @contextmanager
-def metered(size: int) -> Iterator[None]:
+def limit_rendering(size: int) -> Iterator[None]:
     """Set the budget for a conversation of `size` characters and values. Inside of another budget, that one applies."""
     if _METER.get() is not None:
         yield
@@ -51,7 +51,7 @@ def metered(size: int) -> Iterator[None]:
 
 
 def charge(amount: int) -> None:
-    """Charge the budget. Does nothing outside `metered`.
+    """Charge the budget. Does nothing outside `limit_rendering`.
 
     Raises:
         LimitExceeded: the budget is exhausted.
@@ -102,14 +102,14 @@ def charge_all(value: Any) -> Any:
     """Charge for a value with all its contents, before it is compared, printed or traversed, and return it."""
     pending = [value]
     while pending:
-        one = pending.pop()
-        if isinstance(one, str):
-            charge(len(one) + STEP)
+        item = pending.pop()
+        if isinstance(item, str):
+            charge(len(item) + STEP)
             continue
         charge(STEP)
-        if isinstance(one, Mapping):
-            pending += one.keys()
-            pending += one.values()
-        elif isinstance(one, list | tuple | set | frozenset):
-            pending += one
+        if isinstance(item, Mapping):
+            pending += item.keys()
+            pending += item.values()
+        elif isinstance(item, list | tuple | set | frozenset):
+            pending += item
     return value

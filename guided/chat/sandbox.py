@@ -160,8 +160,8 @@ class _Environment(ImmutableSandboxedEnvironment):
             "counted": charge_items, "measured": charge_all, "tojson": _to_json, "string": self.text_of,
             "join": _join, "replace": _replace, "sum": _sum, "format": _format,
         }  # fmt: skip
-        kept = {name: function for name, function in self.filters.items() if name not in _REMOVED_FILTERS}
-        self.filters = {name: _charge_filter(name, function) for name, function in kept.items()}
+        allowed = {name: function for name, function in self.filters.items() if name not in _REMOVED_FILTERS}
+        self.filters = {name: _charge_filter(name, function) for name, function in allowed.items()}
         tests: dict[str, Any] = self.tests
         tests |= {name: _charge_filter(name, tests[name]) for name in _DEEP_TESTS}
 
@@ -188,9 +188,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "+" and isinstance(left, list | tuple):
             charge(len(left) + len(right))
         if operator == "*":
-            for one, other in ((left, right), (right, left)):
-                if isinstance(one, str | list | tuple) and isinstance(other, int):
-                    charge((len(one) + 1) * max(0, other))
+            for sequence, other in ((left, right), (right, left)):
+                if isinstance(sequence, str | list | tuple) and isinstance(other, int):
+                    charge((len(sequence) + 1) * max(0, other))
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() + right.bit_length() if operator == "*" else left.bit_length() * abs(right)
             if bits > _MAX_BITS:
@@ -242,11 +242,11 @@ def _charge_method(method: Any) -> Any:
 
 
 def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
-    for one in args:
-        if isinstance(one, int) and abs(one) > _MAX_NUMBER:
-            raise SecurityError(f"the number {one} is too large for an argument in a chat template")
+    for argument in args:
+        if isinstance(argument, int) and abs(argument) > _MAX_NUMBER:
+            raise SecurityError(f"the number {argument} is too large for an argument in a chat template")
         if deep:
-            charge_all(one)
+            charge_all(argument)
 
 
 def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> str:
@@ -255,7 +255,7 @@ def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> 
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
     fields = template.count("%") + template.count("{")
-    charge(len(template) + fields * sum(_size_of_text(one) for one in args))
+    charge(len(template) + fields * sum(_size_of_text(argument) for argument in args))
     return make()
 
 
@@ -283,7 +283,11 @@ def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
 
 def _max_indentation(arguments: tuple[Any, ...]) -> int:
     """The largest number of characters that indentation may add to a text."""
-    widths = [one if isinstance(one, int) else len(one) for one in arguments[1:] if isinstance(one, int | str)]
+    widths = [
+        argument if isinstance(argument, int) else len(argument)
+        for argument in arguments[1:]
+        if isinstance(argument, int | str)
+    ]
     return abs(max(widths, default=4)) * (str(arguments[0]).count("\n") + 1)
 
 
@@ -312,7 +316,9 @@ def _to_json(
     sort_keys: bool = False,
 ) -> str:
     """As in transformers."""
-    widths = [len(one) if isinstance(one, str) else one or 0 for one in (indent, *(separators or ()))]
+    widths = [
+        len(argument) if isinstance(argument, str) else argument or 0 for argument in (indent, *(separators or ()))
+    ]
     if max(map(abs, widths)) > _MAX_INDENT:
         raise SecurityError(f"tojson in a chat template allows at most {_MAX_INDENT} characters as indent or separator")
     charge(_MAX_INDENT * _sum_of_depths(value) if indent else 0)
@@ -323,8 +329,8 @@ def _sum_of_depths(value: Any) -> int:
     """The sum of the nesting depths of all contained values."""
     out, pending = 0, [(value, 1)]
     while pending:
-        one, depth = pending.pop()
-        inner = one.values() if isinstance(one, Mapping) else one if isinstance(one, list | tuple) else ()
+        item, depth = pending.pop()
+        inner = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
         out += depth
         pending += [(each, depth + 1) for each in inner]
     return out
@@ -345,8 +351,8 @@ def _join(items: Iterable[Any], d: str = "", attribute: str | int | None = None)
     texts = []
     for item in items:
         charge(1)
-        one = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
-        texts.append(_Environment.text_of(one))
+        element = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
+        texts.append(_Environment.text_of(element))
     return TaggedText(d, spans_of(d)).join(texts)
 
 
@@ -358,9 +364,9 @@ def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
 
 def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
     for item in items:
-        one = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
-        charge(_length(start) + _length(one))
-        start = start + one
+        element = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
+        charge(_length(start) + _length(element))
+        start = start + element
     return start
 
 

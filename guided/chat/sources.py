@@ -27,7 +27,7 @@ def named_templates(templates: object) -> dict[str, str]:
     if isinstance(templates, str):
         return {"default": templates}
     if isinstance(templates, list):
-        templates = {one.get("name"): one.get("template") for one in templates if isinstance(one, Mapping)}
+        templates = {entry.get("name"): entry.get("template") for entry in templates if isinstance(entry, Mapping)}
     if not isinstance(templates, Mapping):
         return {}
     return {name: text for name, text in templates.items() if isinstance(name, str) and isinstance(text, str)}
@@ -57,9 +57,9 @@ def _read(path: Path) -> str:
 
 def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
     """`bos_token` and similar variables in tokenizer_config.json, given as texts or as entries with `content`."""
-    more = settings.get("extra_special_tokens")
-    every = {**settings, **(more if isinstance(more, Mapping) else {})}
-    names = {name: one.get("content") if isinstance(one, Mapping) else one for name, one in every.items()}
+    extra_tokens = settings.get("extra_special_tokens")
+    every = {**settings, **(extra_tokens if isinstance(extra_tokens, Mapping) else {})}
+    names = {name: token.get("content") if isinstance(token, Mapping) else token for name, token in every.items()}
     return {name: text for name, text in names.items() if name.endswith("_token") and isinstance(text, str)}
 
 

@@ -139,11 +139,15 @@ class TaggedText(str):
             charge(len(self) + (str.count(self, old)) * len(new))
             return str.replace(self, old, new, count)
         parts = self.split(old, count)
-        return join_tagged(part for number, one in enumerate(parts) for part in ((new, one) if number else (one,)))
+        return join_tagged(
+            part for number, piece in enumerate(parts) for part in ((new, piece) if number else (piece,))
+        )
 
     def join(self, parts: Iterable[str], /) -> str:
         """See `lstrip`."""
-        return join_tagged(part for number, one in enumerate(parts) for part in ((self, one) if number else (one,)))
+        return join_tagged(
+            part for number, piece in enumerate(parts) for part in ((self, piece) if number else (piece,))
+        )
 
 
 @lru_cache(maxsize=4096)

@@ -191,15 +191,15 @@ class ChatTemplate:
     def _select(self, name: str | None, has_tools: bool) -> str:
         if name is not None:
             if name not in self._templates:
-                known = ", ".join(sorted(self._templates))
-                raise GuidedError(f"this model has no chat template {brief(name)}; it has {known}")
+                names = ", ".join(sorted(self._templates))
+                raise GuidedError(f"this model has no chat template {brief(name)}; it has {names}")
             return self._templates[name]
         first = "tool_use" if has_tools and "tool_use" in self._templates else "default"
         if first not in self._templates:
             if len(self._templates) == 1:
                 return next(iter(self._templates.values()))
-            known = ", ".join(sorted(self._templates))
-            raise GuidedError(f"this model has the chat templates {known}, but no default: choose one by name")
+            names = ", ".join(sorted(self._templates))
+            raise GuidedError(f"this model has the chat templates {names}, but no default: choose one by name")
         return self._templates[first]
 
     def _source(self, chat: Conversation) -> str:
@@ -211,15 +211,19 @@ class ChatTemplate:
             if name in _RESERVED_VARIABLES:
                 raise GuidedError(f"{name} cannot be set as a variable: pass the argument `{name}` instead")
             if name not in template.variables:
-                known = ", ".join(sorted(template.variables - _RESERVED_VARIABLES - self._tokens.keys())) or "none"
-                raise GuidedError(f"this model's chat template does not read {name!r}; it reads {known}")
+                names = ", ".join(sorted(template.variables - _RESERVED_VARIABLES - self._tokens.keys())) or "none"
+                raise GuidedError(f"this model's chat template does not read {name!r}; it reads {names}")
         return {**self._tokens, **variables}
 
     def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
         """Tag markers such as `<think>` in the assistant's own text, so they are tokenized as markers again."""
         names = self._markers(source) if message["role"] == "assistant" else ()
-        texts = {key: one for key, one in message.items() if key != "role" and isinstance(one, str)} if names else {}
-        parted = {key: re.split(f"({names_pattern(names)})", one) for key, one in texts.items()}
+        texts = (
+            {key: content for key, content in message.items() if key != "role" and isinstance(content, str)}
+            if names
+            else {}
+        )
+        parted = {key: re.split(f"({names_pattern(names)})", content) for key, content in texts.items()}
         return message | {
             key: join_tagged(tagged(part) if at % 2 else part for at, part in enumerate(parts))
             for key, parts in parted.items()

@@ -36,17 +36,17 @@ def ids_of(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> 
         VocabularyError: as `Vocabulary.encode`, or the tokenizer encodes text as control tokens.
     """
     ids = _special_ids(vocabulary)
-    foreign = [
+    foreign_spans = [
         match.span() for match in _names((*ids, *markers)).finditer(text) if not _is_from_template(text, *match.span())
     ]
-    if not foreign:
+    if not foreign_spans:
         return vocabulary.encode_with_special(str.__str__(text))
     out, at, before = list[int](), 0, _SpaceRules(False, False, False)
     for start, end, id in _control_tokens(text, ids):
         rules = _space_rules(vocabulary, id)
-        out += [*_text(vocabulary, text, at, start, foreign, before, rules), id]
+        out += [*_text(vocabulary, text, at, start, foreign_spans, before, rules), id]
         at, before = end, rules
-    return out + _text(vocabulary, text, at, len(text), foreign, before, _SpaceRules(False, False, False))
+    return out + _text(vocabulary, text, at, len(text), foreign_spans, before, _SpaceRules(False, False, False))
 
 
 class _SpaceRules(NamedTuple):
@@ -109,7 +109,7 @@ def _text(
     text: str,
     start: int,
     end: int,
-    foreign: list[tuple[int, int]],
+    foreign_spans: list[tuple[int, int]],
     before: _SpaceRules,
     after: _SpaceRules,
 ) -> list[int]:
@@ -120,10 +120,14 @@ def _text(
     if after.strips_before:
         part = part.rstrip()
     special, out, at = vocabulary.special_tokens, list[int](), 0
-    for end_of_piece in [begin + 1 - start for begin, _ in foreign if start <= begin < start + len(part)] + [len(part)]:
+    for end_of_piece in [begin + 1 - start for begin, _ in foreign_spans if start <= begin < start + len(part)] + [
+        len(part)
+    ]:
         if end_of_piece > at:
             out += vocabulary.encode(part[at:end_of_piece], continued=at > 0 or before.continues)
             at = end_of_piece
-    if wrong := [id for id in out if id in special]:
-        raise VocabularyError(f"the tokenizer gives the control token {special[wrong[0]]} for the text {brief(part)}")
+    if control_ids := [id for id in out if id in special]:
+        raise VocabularyError(
+            f"the tokenizer gives the control token {special[control_ids[0]]} for the text {brief(part)}"
+        )
     return out

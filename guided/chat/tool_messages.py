@@ -69,8 +69,8 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
         for message in group:
             copy = {key: value for key, value in message.items() if key != "tool_calls"}
             if calls := message.get("tool_calls"):
-                named = [(call["function"]["name"], _arguments(call)) for call in calls]
-                parts = [part for part in (_content(message), _text(written_calls(style, named))) if part]
+                calls_as_text = [(call["function"]["name"], _arguments(call)) for call in calls]
+                parts = [part for part in (_content(message), _text(written_calls(style, calls_as_text))) if part]
                 copy["content"] = tagged("\n").join(parts)
             out.append(copy)
     return out

@@ -23,10 +23,10 @@ class Answers(Protocol):
     """Takes the answers to requests 0, 1, 2, ...
 
     Attributes:
-        kept: the numbers of the requests that an earlier run answered.
+        kept_numbers: the numbers of the requests that an earlier run answered.
     """
 
-    kept: frozenset[int]
+    kept_numbers: frozenset[int]
 
     def write(self, number: int, text: str) -> None:
         """Write the answer to a request."""
@@ -40,7 +40,7 @@ class AnswersInOrder:
 
     def __init__(self) -> None:
         self._next, self._pending_texts = 0, dict[int, str]()
-        self.kept = frozenset[int]()
+        self.kept_numbers = frozenset[int]()
 
     def write(self, number: int, text: str) -> None:
         """Print the answer as soon as all answers before it are printed."""
@@ -59,7 +59,7 @@ class AnswerFile:
     """Answers in a file. Each is appended when it arrives; `close` sorts the file.
 
     Attributes:
-        kept: see `Answers`.
+        kept_numbers: see `Answers`.
         others: how many earlier answers have the id of a request, but answer a different request.
     """
 
@@ -80,7 +80,7 @@ class AnswerFile:
             if not resume:
                 raise InputError(f"{path} is not empty: continue it with --resume, or remove it")
             self._read_earlier(keys)
-        self.kept = frozenset(self._lines)
+        self.kept_numbers = frozenset(self._lines)
         self._sort()  # drops a truncated line, and answers that will be generated again
         self._file = path.open("a", encoding="utf-8")
 
@@ -98,11 +98,11 @@ class AnswerFile:
 
     def _read_earlier(self, keys: Sequence[Key]) -> None:
         numbers = {key: number for number, key in enumerate(keys)}
-        known = {id for id, _ in keys}
+        known_ids = {id for id, _ in keys}
         *lines, _ = self._path.read_bytes().split(b"\n")  # a last line without a line end was truncated
         for at, line in enumerate(lines, 1):
             answer = _answer(line)
-            if answer is None or answer["id"] not in known:
+            if answer is None or answer["id"] not in known_ids:
                 what = (
                     "not an answer" if answer is None else f"an answer to {answer['id']!r}, which is not in the batch"
                 )

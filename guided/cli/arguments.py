@@ -9,33 +9,33 @@ from collections.abc import Callable
 __all__ = ["at_least", "bias", "ids", "real"]
 
 
-def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
-    """The type of integers from `least` to `most`."""
+def at_least(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+    """The type of integers from `minimum` to `maximum`."""
 
     def read(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{number} is less than {least}")
-        if most is not None and number > most:
-            raise argparse.ArgumentTypeError(f"{number} is more than {most}")
+        if number < minimum:
+            raise argparse.ArgumentTypeError(f"{number} is less than {minimum}")
+        if maximum is not None and number > maximum:
+            raise argparse.ArgumentTypeError(f"{number} is more than {maximum}")
         return number
 
     return read
 
 
-def real(least: float, most: float = math.inf) -> Callable[[str], float]:
-    """The type of finite numbers from `least` to `most`."""
+def real(minimum: float, maximum: float = math.inf) -> Callable[[str], float]:
+    """The type of finite numbers from `minimum` to `maximum`."""
 
     def read(text: str) -> float:
         try:
             number = float(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-        if not (math.isfinite(number) and least <= number <= most):
-            raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}")
+        if not (math.isfinite(number) and minimum <= number <= maximum):
+            raise argparse.ArgumentTypeError(f"{text} is not between {minimum:g} and {maximum:g}")
         return number
 
     return read

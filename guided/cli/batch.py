@@ -89,7 +89,7 @@ class Batch:
         """Answer the requests that have no answer yet, and return the exit code. `load` is called only if a request
         needs the engine."""
         answers = self._open()
-        todo = [number for number in range(len(self._lines)) if number not in answers.kept]
+        todo = [number for number in range(len(self._lines)) if number not in answers.kept_numbers]
         try:
             for number in todo:
                 if (error := self._lines[number].error) is not None:
@@ -114,7 +114,7 @@ class Batch:
         keys = [(line.id, self._digest(line)) for line in self._lines]
         file = AnswerFile(Path(self._arguments.output), keys, resume=self._arguments.resume)
         if self._arguments.resume:
-            note(f"{len(file.kept)} of {len(self._lines)} requests are already answered")
+            note(f"{len(file.kept_numbers)} of {len(self._lines)} requests are already answered")
         if file.others:
             note(f"{file.others} answers are to other requests with the same ids, or to other options: answering again")
         return file
@@ -143,13 +143,13 @@ class Batch:
         options = {**self._options, **line.options}
         n: int = options.pop("n")
         own = Specification(line.kind, line.value, self._writing[line.kind]) if line.kind else self._specification
-        written = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
-        for name in written:
+        json_options = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
+        for name in json_options:
             if own is None or name not in OPTIONS_OF.get(own.kind, ()):
                 needs = " or ".join(kind for kind, names in OPTIONS_OF.items() if name in names)
                 return InputError(f"{name} needs a specification of kind {needs}")
         if own is not None:
-            own = replace(own, options={**own.options, **written})
+            own = replace(own, options={**own.options, **json_options})
         try:
             grammar = own.compile_quietly(engine.compiler, GENERATION) if own is not None else None
         except (GuidedError, ValueError) as error:

@@ -113,12 +113,12 @@ def _print_text(
     else:
         assert shortest is not None
         text, tokens = shortest.completion.decode(), shortest.completion_tokens
-        shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+        excerpt = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
         if tokens:
             are = "is a control token" if len(tokens) == 1 else "are control tokens"
-            print(f"compiles; the shortest output is {shown!r}, where {', '.join(tokens[:9])} {are} and not text")
+            print(f"compiles; the shortest output is {excerpt!r}, where {', '.join(tokens[:9])} {are} and not text")
         else:
-            print(f"compiles; the shortest text is {shown!r}")
+            print(f"compiles; the shortest text is {excerpt!r}")
     for verdict in verdicts:
         print(f"{verdict.name}: {'matches' if verdict.place is None else 'does not match'}")
         if verdict.place is not None:

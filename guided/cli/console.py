@@ -66,7 +66,7 @@ def read_text(name: str, hint: str = "") -> str:
     """
     if not name:
         raise InputError("the name of a file is empty" + (f"; {hint}" if hint else ""))
-    shown = "standard input" if name == "-" else name
+    source = "standard input" if name == "-" else name
     try:
         data = _read(name)
     except (OSError, ValueError) as error:
@@ -74,15 +74,15 @@ def read_text(name: str, hint: str = "") -> str:
         hint = hint if isinstance(error, FileNotFoundError) or not isinstance(error, OSError) else ""
         raise InputError(f"cannot read {brief_text(name)}: {reason}" + (f"; {hint}" if hint else "")) from None
     if len(data) > _MAX_BYTES:
-        raise InputError(f"{shown} is larger than {_MAX_BYTES >> 20} MiB, the largest supported size")
+        raise InputError(f"{source} is larger than {_MAX_BYTES >> 20} MiB, the largest supported size")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise InputError(f"{shown} is UTF-16 text; save it as UTF-8")
+        raise InputError(f"{source} is UTF-16 text; save it as UTF-8")
     try:
         text = data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         front = data[: error.start].decode(errors="replace")
         what = f"is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
-        raise InputError(f"{shown} {what}, in line {front.count(chr(10)) + 1}") from None
+        raise InputError(f"{source} {what}, in line {front.count(chr(10)) + 1}") from None
     return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
 
 
@@ -98,10 +98,10 @@ def _read(name: str) -> bytes:
         return stream.read(_MAX_BYTES + 1)
 
 
-def brief_text(text: str, most: int = 80) -> str:
+def brief_text(text: str, max_length: int = 80) -> str:
     """Shorten a text to quote it on one line."""
     line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[:most]}..."
+    return line if len(line) <= max_length else f"{line[:max_length]}..."
 
 
 def message_of(error: Exception) -> str:
@@ -199,10 +199,10 @@ class Progress:
 
     def _show(self) -> None:
         start = time.monotonic()
-        shown = False
-        while not self._done.wait(1.0 if shown else _QUIET_SECONDS):
+        is_visible = False
+        while not self._done.wait(1.0 if is_visible else _QUIET_SECONDS):
             sys.stderr.write(f"\r{self._what}: {time.monotonic() - start:.0f} s")
             sys.stderr.flush()
-            shown = True
-        if shown:
+            is_visible = True
+        if is_visible:
             sys.stderr.write("\n")

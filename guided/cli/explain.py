@@ -99,8 +99,8 @@ def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocab
         print("allowed" if explanation.accepted else explanation.reason)
     allowed = answer.allowed
     some = ", ".join(_name(token, vocabulary) for token in allowed[:_MAX_LISTED])
-    more = ", ..." if len(allowed) > _MAX_LISTED else ""
-    print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {some}{more}")
+    ellipsis = ", ..." if len(allowed) > _MAX_LISTED else ""
+    print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {some}{ellipsis}")
     if answer.forced:
         print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
     completion = answer.prefix_end.completion.decode(errors="backslashreplace")

@@ -133,9 +133,9 @@ def _prompt(prompt: str) -> str:
     return text
 
 
-def _cut_off(tokens: int, most: int | None) -> str:
+def _cut_off(tokens: int, max_tokens: int | None) -> str:
     """The advice for an output that was cut off."""
-    if most is not None and tokens < most:
+    if max_tokens is not None and tokens < max_tokens:
         return f"cut off after {tokens} tokens, where the model's context is full"
     return f"cut off after {tokens} tokens: --max-tokens allows more"
 
@@ -165,12 +165,12 @@ def _stream(
         if not as_json:  # reasoning is not part of the answer
             print(event.text, end="", flush=True, file=sys.stderr if event.reasoning else sys.stdout)
         elif result is None:
-            more: dict[str, Any] = {"reasoning": True} if event.reasoning else {}
+            extra: dict[str, Any] = {"reasoning": True} if event.reasoning else {}
             if event.budget_bound.steps:
-                more["budget_bound"] = asdict(event.budget_bound)
+                extra["budget_bound"] = asdict(event.budget_bound)
             if event.captures:
-                more["captures"] = event.captures
-            print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced, **more})
+                extra["captures"] = event.captures
+            print_json({"text": event.text, "tokens": list(event.tokens), "forced": event.forced, **extra})
         else:
             print_json({"text": event.text, "result": result_to_json(result)})
     assert result is not None

@@ -77,17 +77,17 @@ def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
     mask = allocate_token_bitmask(1, grammar.vocabulary.size)
     times: list[tuple[float, bytes]] = []
     for _ in range(_WALKS):
-        matcher, written = GrammarMatcher(grammar), b""
+        matcher, output = GrammarMatcher(grammar), b""
         steps = max(_STEPS, matcher.min_tokens_to_finish())
-        for left in range(steps, 0, -1):
+        for tokens_left in range(steps, 0, -1):
             begin = perf_counter()
-            matcher.fill_next_token_bitmask(mask, max_tokens=left)
-            times.append(((perf_counter() - begin) * 1e6, written))
+            matcher.fill_next_token_bitmask(mask, max_tokens=tokens_left)
+            times.append(((perf_counter() - begin) * 1e6, output))
             token = rng.choice(allowed_tokens(mask))
             matcher.accept_token(token)
             if matcher.is_terminated():
                 break
-            written += grammar.vocabulary.token_bytes(token) or b""
+            output += grammar.vocabulary.token_bytes(token) or b""
     slowest, before = max(times)
     return {
         "measured": len(times),

@@ -75,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         kind = "" if plain else f"{type(error).__name__}: "
         return _report(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and (needed := how_to_install(error)):
-            return _report(error_fields(error), f"{name} {needed}", as_json, BAD_INPUT)
+        if isinstance(error, ModuleNotFoundError) and (install_hint := how_to_install(error)):
+            return _report(error_fields(error), f"{name} {install_hint}", as_json, BAD_INPUT)
         tell_error("".join(traceback.format_exception(error)).rstrip())
         text = f"{name}: this is a bug in guided, please report it: {type(error).__name__}: {error}"
         return _report(error_fields(error), text, as_json, _INTERNAL_ERROR)

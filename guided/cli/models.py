@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name in arguments.fetch or ():
         fetch_model(name)
     names = model_names() if arguments.fetch is None else dict.fromkeys(name.lower() for name in arguments.fetch)
-    rows = [_row(name) for name in names]
+    rows = [_model_entry(name) for name in names]
     if arguments.json:
         print_json({"cache": str(cache_directory()), "models": rows})
     else:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _row(name: str) -> dict[str, Any]:
+def _model_entry(name: str) -> dict[str, Any]:
     """A model's entry in JSON. Its path is None if it has not been downloaded."""
     from guided.files.hub import cached_model
     from guided.files.known_models import MODELS, SHIPPED

@@ -143,8 +143,8 @@ def tools_named(names: list[str], tokens: list[str] | None) -> list[Tool]:
 
     from guided.tools import CALCULATOR, ToolTokens
 
-    known = {"calculator": CALCULATOR}
-    tools = [known[name] for name in dict.fromkeys(names)]
+    tools_by_name = {"calculator": CALCULATOR}
+    tools = [tools_by_name[name] for name in dict.fromkeys(names)]
     return tools if tokens is None else [replace(tool, tokens=ToolTokens(*tokens)) for tool in tools]
 
 

@@ -73,9 +73,9 @@ class Parser(argparse.ArgumentParser):
         if message.endswith(("is required", "are required")) or "are required: " in message:
             # The missing argument may have been misspelled.
             options = [word.split("=")[0] for word in self._words if word.startswith("--") and word != "--"]
-            wrong = next((option for option in options if option not in self._option_string_actions), None)
-            if wrong is not None:
-                return self._describe_unknown(wrong)
+            unknown_option = next((option for option in options if option not in self._option_string_actions), None)
+            if unknown_option is not None:
+                return self._describe_unknown(unknown_option)
             return f"a command is missing{_list(self._commands())}" if "COMMAND" in message else message
         return message
 
@@ -95,8 +95,8 @@ class Parser(argparse.ArgumentParser):
         return list(self._subparsers_by_name())
 
 
-def _suggest(word: str, known: list[str]) -> str:
-    close = close_name(word, known, cutoff=0.75)
+def _suggest(word: str, words: list[str]) -> str:
+    close = close_name(word, words, cutoff=0.75)
     return f"; did you mean {close}?" if close else ""
 
 

@@ -96,13 +96,13 @@ def _style_name(name: str) -> str:
 
 def _add_load(group: argparse._ArgumentGroup) -> None:
     _number(group, "--default-max-tokens", "max_tokens of requests that do not set it; 0: the whole context")
-    _number(group, "--max-running", "outputs in the batch at once", least=1)
-    _number(group, "--stream-interval", "tokens between two parts of a stream; a larger interval costs less", least=1)
-    _number(group, "--max-queued-requests", "outputs that wait for a slot in the batch; above it 503", least=1)
+    _number(group, "--max-running", "outputs in the batch at once", minimum=1)
+    _number(group, "--stream-interval", "tokens between two parts of a stream; a larger interval costs less", minimum=1)
+    _number(group, "--max-queued-requests", "outputs that wait for a slot in the batch; above it 503", minimum=1)
     _number(group, "--max-queued-tokens", "prompt tokens of the waiting outputs; above it 503")
     _number(group, "--max-requests-per-key", "concurrent requests of one key; above it 429")
     _number(group, "--requests-per-minute", "requests of one key per minute; above it 429")
-    _number(group, "--grammar-memory", "bytes for the states of one grammar; above it they are recomputed", least=1)
+    _number(group, "--grammar-memory", "bytes for the states of one grammar; above it they are recomputed", minimum=1)
     group.add_argument(
         "--grammar-cache",
         default="",
@@ -110,17 +110,17 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         help="a folder of compiled grammars, which later servers read faster; users who may write to it could replace "
         "them (none)",
     )
-    _number(group, "--max-body", "bytes of a request body; above it 413", least=1)
-    _number(group, "--max-messages", "messages of a request, including their parts and calls; above it 400", least=1)
-    _number(group, "--max-depth", "nesting depth of a request's JSON; above it 400", least=1)
-    _number(group, "--max-header-bytes", "bytes of a request's headers; above it 400", least=1)
+    _number(group, "--max-body", "bytes of a request body; above it 413", minimum=1)
+    _number(group, "--max-messages", "messages of a request, including their parts and calls; above it 400", minimum=1)
+    _number(group, "--max-depth", "nesting depth of a request's JSON; above it 400", minimum=1)
+    _number(group, "--max-header-bytes", "bytes of a request's headers; above it 400", minimum=1)
 
 
 def _add_times(group: argparse._ArgumentGroup) -> None:
     _seconds(group, "--queue-timeout", "to get a slot in the batch; then 503")
     _seconds(group, "--request-timeout", "for a whole request; then 503, or an error in its stream")
-    _seconds(group, "--compile-timeout", "for one specification; then 400", least=0.01)
-    _seconds(group, "--body-timeout", "for a request's headers to arrive, and for its body; then 408", least=0.01)
+    _seconds(group, "--compile-timeout", "for one specification; then 400", minimum=0.01)
+    _seconds(group, "--body-timeout", "for a request's headers to arrive, and for its body; then 408", minimum=0.01)
     group.add_argument(
         "--shutdown-timeout",
         type=real(0),
@@ -145,14 +145,14 @@ def _add_logs(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _number(group: argparse._ArgumentGroup, option: str, about: str, *, least: int = 0) -> None:
+def _number(group: argparse._ArgumentGroup, option: str, about: str, *, minimum: int = 0) -> None:
     default = getattr(_DEFAULTS, option[2:].replace("-", "_"))
-    group.add_argument(option, type=at_least(least), default=default, metavar="N", help=f"{about} ({default})")
+    group.add_argument(option, type=at_least(minimum), default=default, metavar="N", help=f"{about} ({default})")
 
 
-def _seconds(group: argparse._ArgumentGroup, option: str, about: str, *, least: float = 0.0) -> None:
+def _seconds(group: argparse._ArgumentGroup, option: str, about: str, *, minimum: float = 0.0) -> None:
     default = getattr(_DEFAULTS, option[2:].replace("-", "_"))
-    group.add_argument(option, type=real(least), default=default, metavar="S", help=f"{about} ({default:g})")
+    group.add_argument(option, type=real(minimum), default=default, metavar="S", help=f"{about} ({default:g})")
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:

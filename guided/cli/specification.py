@@ -77,8 +77,8 @@ class Specification:
                 return compiler.compile_gbnf(self.value, **self.options)
             case "structural_tag":
                 allowed = self.options.get("allow_special_tokens", False)
-                given = self.schema_options(base).given()
-                return compiler.compile_structural_tag(self.value, allow_special_tokens=allowed, **given)
+                schema_options = self.schema_options(base).given()
+                return compiler.compile_structural_tag(self.value, allow_special_tokens=allowed, **schema_options)
             case "choice":
                 return compiler.compile_choice(self.value)
             case _:

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read_lines(file: str) -> list[tuple[str, list[int]]]:
     """The name and the ids of each output in a file."""
-    shown = "standard input" if file == "-" else file
+    source = "standard input" if file == "-" else file
     outputs = []
     for number, line in enumerate(read_text(file, "--text takes a text itself").split("\n"), 1):
         if not line.strip():
@@ -98,13 +98,13 @@ def _read_lines(file: str) -> list[tuple[str, list[int]]]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{shown}, line {number} is not JSON: {error}; {_LINE}") from None
+            raise InputError(f"{source}, line {number} is not JSON: {error}; {_LINE}") from None
         ids = value.get("tokens") if isinstance(value, dict) else value
         if not isinstance(ids, list) or not all(type(id) is int and abs(id) < 1 << 63 for id in ids):
-            raise InputError(f"{shown}, line {number} is {brief(line)}; {_LINE}")
+            raise InputError(f"{source}, line {number} is {brief(line)}; {_LINE}")
         outputs.append((f"line {number}", ids))
     if not outputs:
-        raise InputError(f"{shown} contains no outputs; {_LINE}")
+        raise InputError(f"{source} contains no outputs; {_LINE}")
     return outputs
 
 
@@ -119,13 +119,13 @@ def _refusal(masks: Masks) -> _Refusal | None:
     if explanation is None or at is None:
         return None
     vocabulary, ids = masks.grammar.vocabulary, masks.ids.tolist()
-    pieces = [_shown(vocabulary, id) for id in ids]
+    pieces = [_token_text(vocabulary, id) for id in ids]
     start, end = (len(b"".join(pieces[:to]).decode(errors="replace")) for to in (at, at + 1))
     text = b"".join(pieces).decode(errors="replace")
     return _Refusal(pieces[at].decode(errors="replace"), text, min(start, end), end, explanation)
 
 
-def _shown(vocabulary: Vocabulary, id: int) -> bytes:
+def _token_text(vocabulary: Vocabulary, id: int) -> bytes:
     """The text of a token, or its name."""
     data = vocabulary.token_bytes(id) if 0 <= id < vocabulary.size else None
     return vocabulary.special_tokens.get(id, f"<[{id}]>").encode() if data is None else data

@@ -85,7 +85,7 @@ def _model(name: str) -> Path:
         raise InputError(f"{name!r} is not a file, and loading a model by name needs {error.name}: {hint}") from None
     if Path(name).suffix.lower() in _SUFFIXES:
         raise InputError(f"there is no file {name}")
-    if (named := HubName.read(name)) is not None and named.file is None and named.quantisation is None:
+    if (hub_name := HubName.read(name)) is not None and hub_name.file is None and hub_name.quantisation is None:
         return fetch_tokenizer(name)
     if name.lower() not in model_names():
         raise InputError(f"{name!r} is neither a file nor a known model ({', '.join(model_names())}) nor 'bytes'")

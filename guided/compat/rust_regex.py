@@ -59,11 +59,11 @@ def without_anchors(pattern: str) -> str:
     """The pattern without the anchors at the ends of its alternatives. They have no effect if the whole text must
     match."""
     pieces, depth, begin = [], 0, 0
-    for found in _PIECE.finditer(pattern):
-        depth += (found[0] == "(") - (found[0] == ")")
-        if found[0] == "|" and depth == 0:
-            pieces.append(pattern[begin : found.start()])
-            begin = found.end()
+    for match in _PIECE.finditer(pattern):
+        depth += (match[0] == "(") - (match[0] == ")")
+        if match[0] == "|" and depth == 0:
+            pieces.append(pattern[begin : match.start()])
+            begin = match.end()
     pieces.append(pattern[begin:])
     return "|".join(_END.sub(r"\1", _BEGIN.sub(r"\1", piece)) for piece in pieces)
 
@@ -97,8 +97,8 @@ class _Reader:
         return "".join(out) + _close_groups(opened[0])
 
     def _group(self, opened: list[list[str]]) -> str:
-        found = _FLAGS.match(self.pattern, self.at)
-        if found is None:
+        match = _FLAGS.match(self.pattern, self.at)
+        if match is None:
             begin = self.at
             self.at += 1
             opened.append([])
@@ -106,10 +106,10 @@ class _Reader:
                 self.at = begin + 3
                 return "(?P<"
             return "("
-        on, off, end = found[1], found[2] or "", found[3]
+        on, off, end = match[1], match[2] or "", match[3]
         if "R" in on or "u" in off:
-            self._refuse(found[0], found.start(), "write it without the flag")
-        self.at = found.end()
+            self._refuse(match[0], match.start(), "write it without the flag")
+        self.at = match.end()
         on, off = ("".join(flag for flag in flags if flag in "imsx") for flags in (on, off))
         text = f"(?{on}{'-' * bool(off)}{off}:"
         if end == ":":
@@ -135,16 +135,16 @@ class _Reader:
     def _single_or_set(self) -> Ranges | None:
         """The characters of the escape at this position; None if it means the same in both notations."""
         char = self.pattern[self.at : self.at + 1]
-        if found := _HEX.match(self.pattern, self.at):
-            code = int(next(filter(None, found.groups())), 16)
+        if match := _HEX.match(self.pattern, self.at):
+            code = int(next(filter(None, match.groups())), 16)
             if code > 0x10FFFF:
-                self._fail(f"\\{found[0]} is not a character", found.start(), found.end())
-            self.at = found.end()
+                self._fail(f"\\{match[0]} is not a character", match.start(), match.end())
+            self.at = match.end()
             return ((code, code),)
-        if found := _PROPERTY.match(self.pattern, self.at):
-            ranges = self._property(found[1] or found[2] or "", found.start(), found.end())
-            self.at = found.end()
-            return complement(ranges) if found[0][0] == "P" else ranges
+        if match := _PROPERTY.match(self.pattern, self.at):
+            ranges = self._property(match[1] or match[2] or "", match.start(), match.end())
+            self.at = match.end()
+            return complement(ranges) if match[0][0] == "P" else ranges
         if char and char in "wWsS":
             self.at += 1
             ranges = _ecma(_ECMA[char.lower()])
@@ -155,9 +155,9 @@ class _Reader:
         """The characters with a property. As in Rust, case, spaces and underscores in its name do not matter."""
         sides = [side for side in re.split(r"[:=]", name) if side]
         value = "_".join(word.capitalize() for word in re.split(r"[ _]", sides[-1].strip())) if sides else ""
-        for known in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
+        for spelling in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
             try:
-                return _ecma(rf"\p{{{known}}}")
+                return _ecma(rf"\p{{{spelling}}}")
             except SpecError:
                 continue
         self._fail(f"\\{self.pattern[start:end]} is not a Unicode property", start, end)
@@ -198,34 +198,34 @@ class _Reader:
 
     def _item(self, begin: int) -> Ranges:
         """A character, a range, an escape, or a nested class in the class that began at `begin`."""
-        if found := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at):
-            if found[2] not in _POSIX:
-                self._fail(f"{found[0]} is not a character class", found.start(), found.end())
-            self.at = found.end()
-            ranges = _ecma(f"[{_POSIX[found[2]]}]")
-            return complement(ranges) if found[1] else ranges
+        if match := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at):
+            if match[2] not in _POSIX:
+                self._fail(f"{match[0]} is not a character class", match.start(), match.end())
+            self.at = match.end()
+            ranges = _ecma(f"[{_POSIX[match[2]]}]")
+            return complement(ranges) if match[1] else ranges
         if self.pattern[self.at] == "[":
             return self._set()
-        first = self._one()
+        first = self._single_character_or_set()
         is_range = self.pattern[self.at : self.at + 1] == "-" and self.pattern[self.at + 1 : self.at + 2] not in (
             "", "]", "-",
         )  # fmt: skip
         if not is_range or len(first) != 1 or first[0][0] != first[0][1]:
             return first
         self.at += 1
-        last = self._one()
+        last = self._single_character_or_set()
         if len(last) != 1 or last[0][0] != last[0][1] or last[0][0] < first[0][0]:
             self._fail("invalid character class range", begin, self.at)
         return ((first[0][0], last[0][0]),)
 
-    def _one(self) -> Ranges:
+    def _single_character_or_set(self) -> Ranges:
         char = self.pattern[self.at]
         self.at += 1
         if char != "\\":
             return ((ord(char), ord(char)),)
-        found = self._single_or_set()
-        if found is not None:
-            return found
+        ranges = self._single_or_set()
+        if ranges is not None:
+            return ranges
         char = self.pattern[self.at : self.at + 1]
         self.at += 1
         if char in ("d", "D"):

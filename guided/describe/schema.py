@@ -60,8 +60,8 @@ def schema_form(schema: object) -> str:
 
 
 def _comment(notes: Iterable[str]) -> str:
-    listed = "; ".join(dict.fromkeys(note for note in notes if note))
-    return f"  // {listed}" if listed else ""
+    joined_notes = "; ".join(dict.fromkeys(note for note in notes if note))
+    return f"  // {joined_notes}" if joined_notes else ""
 
 
 class _Writer:
@@ -85,10 +85,10 @@ class _Writer:
             return _ANY, []
         notes = [_one_line(schema.get("description") or schema.get("title") or "")]
         self._depth += 1
-        form, more = self._form(schema, indent, inside)
+        form, form_notes = self._form(schema, indent, inside)
         self._depth -= 1
         self._size += len(form) if "\n" not in form else 2
-        return form, notes + more
+        return form, notes + form_notes
 
     def _form(self, schema: Mapping[str, Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
         if isinstance(reference := schema.get("$ref"), str):
@@ -96,17 +96,20 @@ class _Writer:
         if "const" in schema:
             return _value(schema["const"]), []
         if isinstance(values := schema.get("enum"), list):
-            shown = [_value(value) for value in values[:_MAX_VALUES]]
-            return " | ".join([*shown, "..."] if len(values) > _MAX_VALUES else shown), []
+            texts = [_value(value) for value in values[:_MAX_VALUES]]
+            return " | ".join([*texts, "..."] if len(values) > _MAX_VALUES else texts), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
-                return self._union([{**_without(schema, keyword), **one} if isinstance(one, Mapping) else one
-                                    for one in branches], indent, inside)  # fmt: skip
+                rest = _without_keyword(schema, keyword)
+                merged = [{**rest, **branch} if isinstance(branch, Mapping) else branch for branch in branches]
+                return self._union(merged, indent, inside)
         if isinstance(parts := schema.get("allOf"), list) and parts:
-            return self.form(_merged([_without(schema, "allOf"), *map(self._resolved, parts)]), indent, inside)
+            return self.form(
+                _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolved, parts)]), indent, inside
+            )
         kind = schema.get("type")
         if isinstance(kind, list):
-            return self._union([{**schema, "type": one} for one in kind], indent, inside)
+            return self._union([{**schema, "type": type_name} for type_name in kind], indent, inside)
         if kind == "object" or (kind is None and "properties" in schema):
             return self._object(schema, indent, inside)
         if kind == "array" or (kind is None and ("items" in schema or "prefixItems" in schema)):
@@ -120,9 +123,9 @@ class _Writer:
     def _union(self, branches: list[Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
         forms, notes = list[str](), list[str]()
         for branch in branches:
-            form, more = self.form(branch, indent, inside)
+            form, form_notes = self.form(branch, indent, inside)
             forms.append(form)
-            notes += more
+            notes += form_notes
         return " | ".join(dict.fromkeys(forms)), notes
 
     def _object(self, schema: Mapping[str, Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
@@ -158,13 +161,13 @@ class _Writer:
             first, rest = rest, schema.get("additionalItems")
         forms = list[str]()
         for item in first if isinstance(first, list) else ():
-            form, more = self.form(item, indent, inside)
+            form, form_notes = self.form(item, indent, inside)
             forms.append(form)
-            notes += more
+            notes += form_notes
         if isinstance(rest, Mapping):
-            form, more = self.form(rest, indent, inside)
+            form, form_notes = self.form(rest, indent, inside)
             forms += [f"({form})" if " | " in form and "\n" not in form else form, "..."]
-            notes += more
+            notes += form_notes
         elif rest is not False:
             forms.append("...")
         return f"[{', '.join(forms)}]", notes
@@ -192,23 +195,23 @@ class _Writer:
         """The schema that a reference within the document points to; None if there is none."""
         if not reference.startswith("#"):
             return None
-        found: Any = self._document
+        target: Any = self._document
         for token in reference[1:].split("/")[1:]:
             key = token.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and key in found:
-                found = found[key]
-            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
+            if isinstance(target, Mapping) and key in target:
+                target = target[key]
+            elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+                target = target[int(key)]
             else:
                 return None
-        return found
+        return target
 
 
-def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
+def _without_keyword(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name not in (keyword, "description", "title")}
 
 
-def _merged(parts: Iterable[object]) -> dict[str, Any]:
+def _merge_parts(parts: Iterable[object]) -> dict[str, Any]:
     """One schema for the parts of an `allOf`: the union of members and requirements, and the last of other keywords."""
     out: dict[str, Any] = {}
     for part in parts:
@@ -234,8 +237,8 @@ def _number(value: object) -> str:
     return "" if isinstance(value, bool) or not isinstance(value, int | float) else f"{value}"
 
 
-def _range(schema: Mapping[str, Any], least: str, most: str, unit: str) -> str:
-    low, high = _number(schema.get(least)), _number(schema.get(most))
+def _range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:
+    low, high = _number(schema.get(lower)), _number(schema.get(upper))
     if unit and low == "0":
         low = ""
     if not low and not high:

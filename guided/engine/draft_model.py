@@ -94,7 +94,7 @@ class DraftModel(Generic[_Key]):
         lease = self._leases.get(key)
         if lease is None:
             lease = self._leases[key] = self._cache.open(ids)
-        same = _common(lease.tokens, ids)
+        same = _common_prefix_length(lease.tokens, ids)
         self._cache.truncate(lease, min(same, len(ids) - 1))  # read the last id again: its logits are needed
         new = ids[lease.length : lease.length + PIECE]
         if not self._cache.reserve(lease, len(new)):
@@ -103,7 +103,7 @@ class DraftModel(Generic[_Key]):
         return Chunk(lease, new, keep=int(lease.length + len(new) == len(ids)))
 
 
-def _common(a: list[int], b: list[int]) -> int:
+def _common_prefix_length(a: list[int], b: list[int]) -> int:
     """The length of the common prefix. Lists usually differ only in their last items, so these are compared first."""
     size = min(len(a), len(b))
     near = max(0, size - 128)

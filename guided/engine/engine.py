@@ -272,7 +272,7 @@ class Engine(ChatMethods, AsyncMethods):
             The errors of `generate`, which stop the whole batch. ValueError: numbers of constraints and prompts differ.
         """
         pairs = paired(prompts, constraint, constraints)
-        groups = [self._background_tasks(prompt, one, 1, **options) for prompt, one in pairs]
+        groups = [self._background_tasks(prompt, constraint, 1, **options) for prompt, constraint in pairs]
         with Meter(len(groups), progress) as meter:
             return self._run(groups, meter)
 

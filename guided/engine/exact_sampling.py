@@ -45,7 +45,7 @@ from guided.engine.staged_output import forward_to
 from guided.engine.step_requests import LogitRows, Steps
 from guided.errors import GuidedError, LimitExceeded, OptionError, brief
 from guided.matching.bitmask import bits_of
-from guided.sampling.choice import Chosen
+from guided.sampling.choice import ChosenToken
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import refusal, uniform
 
@@ -132,7 +132,7 @@ class ExactSequence(Sequence):
             token = int(prefix.tokens[index])
             if prefix.is_choice:
                 logprob = float(prefix.logprobs[index])
-                self.scores.add(Chosen(token, prefix.removed, None, None, logprob, prefix.preferred), 0.0)
+                self.scores.add(ChosenToken(token, prefix.removed, None, None, logprob, prefix.preferred), 0.0)
             if token not in self.ends:
                 self.transcript.append([token], sampled=prefix.is_choice)
                 yield self.event()

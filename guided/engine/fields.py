@@ -85,8 +85,8 @@ class ChoiceRecord:
     Attributes:
         vocabulary: has the texts of tokens.
         starts: for each token, the number of characters of the text before it.
-        logprobs, preferred: for each choice, see `guided.sampling.choice.Chosen`. As in `Result.removed_log_masses`, an
-            entry after those of the tokens belongs to the end token.
+        logprobs, preferred: for each choice, see `guided.sampling.choice.ChosenToken`. As in
+            `Result.removed_log_masses`, an entry after those of the tokens belongs to the end token.
         captures: the captures, and the bytes that their offsets refer to; None if the grammar has no captures.
     """
 
@@ -98,16 +98,22 @@ class ChoiceRecord:
 
     def with_tokens_before(self, token_masks: Sequence[int]) -> ChoiceRecord:
         """The record of an output that begins with more tokens, which are not part of the text."""
-        chosen = sum(token_masks)
+        sampled_count = sum(token_masks)
         return replace(
             self,
             starts=[*([0] * len(token_masks)), *self.starts],
-            logprobs=[*([0.0] * chosen), *self.logprobs],
-            preferred=[*([None] * chosen), *self.preferred],
+            logprobs=[*([0.0] * sampled_count), *self.logprobs],
+            preferred=[*([None] * sampled_count), *self.preferred],
         )
 
     def fields(
-        self, text: str, token_masks: Sequence[int], removed: Sequence[float], *, is_json: bool, prefill: str = ""
+        self,
+        text: str,
+        token_masks: Sequence[int],
+        removed_masses: Sequence[float],
+        *,
+        is_json: bool,
+        prefill: str = "",
     ) -> dict[str, Field]:
         """The fields of the output, in the order of the text. Further captures of a name are `name/1`, `name/2`, ...
 
@@ -117,13 +123,13 @@ class ChoiceRecord:
         """
         text, starts = prefill + text, [len(prefill) + start for start in self.starts]
         spans = _json_spans(text) if is_json else self._spans(text)
-        return self._fields(text, self._choices(text, starts, token_masks, removed), spans)
+        return self._fields(text, self._choices(text, starts, token_masks, removed_masses), spans)
 
     def call_fields(
         self,
         tokens: Sequence[int],
         token_masks: Sequence[int],
-        removed: Sequence[float],
+        removed_masses: Sequence[float],
         reader: CallReader,
         *,
         reasoning_tokens: int,
@@ -143,17 +149,17 @@ class ChoiceRecord:
             start += text[start:end].find(value)
             spans.append(_Span(pointer, start, start + len(value), start + len(value)))
         starts = [*([0] * reasoning_tokens), *starts]
-        return self._fields(text, self._choices(text, starts, token_masks, removed), spans)
+        return self._fields(text, self._choices(text, starts, token_masks, removed_masses), spans)
 
     def _choices(
-        self, text: str, starts: Sequence[int], token_masks: Sequence[int], removed: Sequence[float]
+        self, text: str, starts: Sequence[int], token_masks: Sequence[int], removed_masses: Sequence[float]
     ) -> list[_Choice]:
         ends = [*starts[1:], len(text)]
         positions = [position for position, sampled in enumerate(token_masks) if sampled]
         return [
             _Choice(at, starts[at], ends[at], logprob, removed_mass, preferred)
             for at, logprob, removed_mass, preferred in zip(
-                positions, self.logprobs, removed, self.preferred, strict=False
+                positions, self.logprobs, removed_masses, self.preferred, strict=False
             )
         ]
 

@@ -57,11 +57,11 @@ class _Shape(NamedTuple):
 
     Attributes:
         size: the number of tokens, and the maximum number of sequences.
-        most: the largest number of new tokens of a sequence.
+        max_queries: the largest number of new tokens of a sequence.
     """
 
     size: int
-    most: int
+    max_queries: int
 
 
 class _Graph(NamedTuple):
@@ -107,9 +107,9 @@ class StepGraphs:
         """Capture a graph. All rows are padding during the capture, so the passes store nothing."""
         numbers = FixedTensors(self._padding(shape), self._model.device)
         spans = None
-        if shape.most > 1:
+        if shape.max_queries > 1:
             longest = self._blocks * self._block
-            spans = Spans(numbers["queries"], numbers["keys"], shape.most, longest, all_new=False)
+            spans = Spans(numbers["queries"], numbers["keys"], shape.max_queries, longest, all_new=False)
         step = PagedStep(numbers["slots"], numbers["tables"], numbers["lengths"], spans)
 
         def forward() -> Tensor:
@@ -128,7 +128,7 @@ class StepGraphs:
             "tables": np.zeros((size, self._blocks), np.int32),
             "lengths": np.zeros(size, np.int32),
         }
-        if shape.most > 1:
+        if shape.max_queries > 1:
             numbers |= {"queries": np.zeros(size + 1, np.int32), "keys": np.zeros(size + 1, np.int32)}
         return numbers
 
@@ -147,7 +147,7 @@ class StepGraphs:
         numbers["tokens"][:n], numbers["positions"][:n] = batch.tokens, positions
         numbers["slots"][:n] = numbers["tables"][row, positions // block].astype(np.int64) * block + positions % block
         numbers["lengths"][:sequences] = lengths
-        if shape.most > 1:
+        if shape.max_queries > 1:
             for name, values in (("queries", ends), ("keys", lengths.cumsum())):
                 numbers[name][1 : sequences + 1] = values
                 numbers[name][sequences + 1 :] = values[-1]
@@ -156,11 +156,11 @@ class StepGraphs:
 
 def _shape(batch: Batch) -> _Shape:
     """The shape of the smallest graph for a batch."""
-    n, most = len(batch.tokens), max(batch.counts)
-    if most == 1:
+    n, max_count = len(batch.tokens), max(batch.counts)
+    if max_count == 1:
         return _Shape(_SIZES[bisect_left(_SIZES, n)], 1)
     size = _CHUNKED_SIZES[bisect_left(_CHUNKED_SIZES, n)]
-    return _Shape(size, min(size, _FEW_TOKENS) if most <= _FEW_TOKENS else size)
+    return _Shape(size, min(size, _FEW_TOKENS) if max_count <= _FEW_TOKENS else size)
 
 
 class CudaCapture:

@@ -41,7 +41,7 @@ class Instructions:
         """
         is_templated = self._reader.is_templated(prompt, raw=self._raw)
         chat = self._reader.conversation(prompt) if is_templated else None
-        description = self._description(chat)
+        description = self._describe_specification(chat)
         if description is not None and chat is not None:
             return (
                 prompt if has_description(chat, description) else self._reader.with_instruction(chat, description.text)
@@ -66,10 +66,10 @@ class Instructions:
             raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
         if thoughts != "answer":
             chat = self._reader.with_instruction(chat, THINK)
-        description = self._description(chat) if may_describe else None
+        description = self._describe_specification(chat) if may_describe else None
         text = "" if description is None or has_description(chat, description) else description.text
         return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))
 
-    def _description(self, chat: Conversation | None) -> Description | None:
+    def _describe_specification(self, chat: Conversation | None) -> Description | None:
         has_tools = chat is not None and bool(chat.tools)
         return None if self._grammar is None else describe(self._grammar, has_tools=has_tools)

@@ -1,6 +1,6 @@
 """Loads the parts of an `Engine`: finds or downloads the model, and loads it as the options specify.
 
-In: a model's name or path; the options of `Engine.from_pretrained`. Out: `Loaded`.
+In: a model's name or path; the options of `Engine.from_pretrained`. Out: `EngineParts`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from guided.models.loading.lora_config import read_lora_config
 from guided.models.lora import with_adapter
 from guided.models.model import Model
 
-__all__ = ["Loaded", "load", "make_runner"]
+__all__ = ["EngineParts", "load", "make_runner"]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class EngineParts:
     """The parts of an `Engine`.
 
     Attributes:
@@ -55,21 +55,21 @@ def load(
     compile: bool,
     revision: str | None = None,
     draft_model: str | os.PathLike[str] | None = None,
-) -> Loaded:
+) -> EngineParts:
     """See `Engine.from_pretrained`. Refuses conflicting options before anything is downloaded or loaded."""
     check_path("name", name, "the name of a model, or a path")
     target, weight_dtype = _device(device), _dtype(dtype)
     if target.type == "cpu":
         limit_threads()
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
-        check_integer(option, count, least=1)
+        check_integer(option, count, minimum=1)
     check_kv_dtype(kv_dtype)
     if tensor_parallel * pipeline_parallel > 1:
-        for option, given in (
+        for option, value in (
             ("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto"),
             ("draft_model", draft_model is not None),
         ):  # fmt: skip
-            if given:
+            if value:
                 hint = "leave this option out, or use one process"
                 raise UnsupportedError("a model in several processes does not support it", pointer=option, hint=hint)
         return _load_split(find_model(name, revision), weight_dtype, target, tensor_parallel, pipeline_parallel)
@@ -83,18 +83,18 @@ def load(
             raise UnsupportedError(reason, pointer="compile", hint="leave it out")
         parts = replace(parts, model=parts.model.compiled(dynamic=True))
     if draft_model is None:
-        return Loaded(parts)
+        return EngineParts(parts)
     check_path("draft_model", draft_model, "the name of a model, or a path")
     drafting = load_pretrained(find_model(draft_model), dtype=weight_dtype, device=target)
     check_same_tokens(parts.vocabulary, drafting.model, drafting.vocabulary)
-    return Loaded(parts, draft=drafting.model)
+    return EngineParts(parts, draft=drafting.model)
 
 
-def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> Loaded:
+def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> EngineParts:
     """Load one part of the model in this process, and each other part in a separate process."""
     ranks = Ranks(path, dtype=dtype, device=device, tensor=tensor, pipeline=pipeline)
     try:
-        return Loaded(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
+        return EngineParts(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
     except BaseException:
         ranks.close()
         raise
@@ -115,10 +115,10 @@ def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
     """The dtype; None for "auto"."""
     if isinstance(dtype, torch.dtype):
         return dtype
-    known = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
-    if dtype not in known:
+    dtypes = {"auto": None, "float32": torch.float32, "bfloat16": torch.bfloat16}
+    if dtype not in dtypes:
         raise ValueError(f"dtype is {brief(dtype)}, but must be 'auto', 'float32' or 'bfloat16'")
-    return known[dtype]
+    return dtypes[dtype]
 
 
 def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: Ranks | None) -> ModelRunner:

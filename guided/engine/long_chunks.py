@@ -38,49 +38,49 @@ class LongChunks:
         else:
             self._token = _updated_average(self._token, max(0.0, seconds - (self._decoding or 0.0)) / tokens)
 
-    def tokens(self, most: int) -> int:
-        """How many tokens of long text the next pass may read: up to `most`, but at least `SHORT` if `most` allows."""
+    def tokens(self, max_tokens: int) -> int:
+        """How many tokens of long text the next pass may read: at least `SHORT`, at most `max_tokens`."""
         if self._token is None:
-            return min(most, _UNMEASURED)
-        if self._token * most <= self.seconds:
-            return most
-        return min(most, max(SHORT, int(self.seconds / self._token)))
+            return min(max_tokens, _UNMEASURED)
+        if self._token * max_tokens <= self.seconds:
+            return max_tokens
+        return min(max_tokens, max(SHORT, int(self.seconds / self._token)))
 
 
 def _updated_average(average: float | None, newest: float) -> float:
     return newest if average is None else average + _NEWEST_WEIGHT * (newest - average)
 
 
-def divide_tokens(running: Sequence[Task], left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
-    """Divide `left` tokens among the running tasks: first the decoding tasks, then the tasks with long text.
+def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
+    """Divide `tokens_left` tokens among the running tasks: first the decoding tasks, then the tasks with long text.
 
     Among the latter, the first task in order gets half of the tokens. The others of its priority share the rest,
     shortest first. So a long prompt does not delay later short prompts, and they do not delay the long one.
     """
     shares_by_task = dict[Task, int]()
     for task in sorted(task for task in running if task.unread <= SHORT):
-        shares_by_task[task] = min(task.unread, left)
-        left -= shares_by_task[task]
+        shares_by_task[task] = min(task.unread, tokens_left)
+        tokens_left -= shares_by_task[task]
     long = sorted(task for task in running if task.unread > SHORT)
     if long:
-        first, left = long[0], long_chunks.tokens(left) if shares_by_task else left
-        shares_by_task[first], half = 0, (left + 1) // 2  # 0 reserves its position in the order
+        first, tokens_left = long[0], long_chunks.tokens(tokens_left) if shares_by_task else tokens_left
+        shares_by_task[first], half = 0, (tokens_left + 1) // 2  # 0 reserves its position in the order
         for task in sorted(long[1:], key=lambda task: (task.priority, task.unread)):
-            reserved = min(first.unread, half if task.priority == first.priority else left)
-            shares_by_task[task] = min(task.unread, left - min(left, reserved))
-            left -= shares_by_task[task]
-        shares_by_task[first] = min(first.unread, left)
+            reserved = min(first.unread, half if task.priority == first.priority else tokens_left)
+            shares_by_task[task] = min(task.unread, tokens_left - min(tokens_left, reserved))
+            tokens_left -= shares_by_task[task]
+        shares_by_task[first] = min(first.unread, tokens_left)
     return list(shares_by_task.items())
 
 
-def first_in_order(candidates: Set[Task], short: Sequence[Task], left: int) -> list[Task]:
-    """The candidates that get one of `left` tokens if they and the tasks with short text are served in order.
+def first_in_order(candidates: Set[Task], short: Sequence[Task], tokens_left: int) -> list[Task]:
+    """The candidates that get one of `tokens_left` tokens if they and the tasks with short text are served in order.
 
     A candidate reads one token.
     """
-    chosen = list[Task]()
+    ordered = list[Task]()
     for task in sorted([*candidates, *short]):
-        if task in candidates and left > 0:
-            chosen.append(task)
-        left -= 1 if task in candidates else task.unread
-    return chosen
+        if task in candidates and tokens_left > 0:
+            ordered.append(task)
+        tokens_left -= 1 if task in candidates else task.unread
+    return ordered

@@ -71,25 +71,25 @@ class Masks:
         self._row_seconds = inf  # seconds for the last row: all calls, and its preparation
         self._preparation_seconds = 0.0  # seconds that another thread took to prepare the next row
 
-    def next_request(self, left: int) -> tuple[_core.Matcher, int] | None:
+    def next_request(self, tokens_left: int) -> tuple[_core.Matcher, int] | None:
         """The matcher, and the budget of the first mask that `fill(left)` will need.
 
         None if this mask cannot be prepared, or will probably be quick.
         """
         is_quick = self._row_seconds < _WORTHWHILE
-        if self._filled or is_quick or left <= 1 or not isinstance(self.matcher, _core.Matcher):
+        if self._filled or is_quick or tokens_left <= 1 or not isinstance(self.matcher, _core.Matcher):
             return None
-        return self.matcher, left // 2 if self._max_penalty else left
+        return self.matcher, tokens_left // 2 if self._max_penalty else tokens_left
 
     def record_preparation(self, seconds: float) -> None:
         """Record the time that `prepare_masks` took for the next row."""
         self._preparation_seconds = seconds
 
-    def fill(self, left: int, row: int = 0, *, timed: bool = True) -> None:
+    def fill(self, tokens_left: int, row: int = 0, *, timed: bool = True) -> None:
         """Fill a row with the mask of the matcher's state.
 
         Args:
-            left: the remaining budget, for this token and all that follow, including the end token.
+            tokens_left: the remaining budget, for this token and all that follow, including the end token.
             row: how many drafts were accepted since the last `accept`.
             timed: whether to record the time. Must be true if a token is chosen with this row.
 
@@ -98,13 +98,13 @@ class Masks:
         """
         if row < self._filled:
             return
-        if left <= 0:
+        if tokens_left <= 0:
             raise GuidedError("the grammar did not end within its budget: a mask allowed a token that leads beyond it")
         self._row_seconds = self._preparation_seconds
         self._unbudgeted.pop(row, None)
         self._ramps.pop(row, None)
-        if self._is_tight(left, row):
-            self._fill_row(self._bits, row, left)
+        if self._is_tight(tokens_left, row):
+            self._fill_row(self._bits, row, tokens_left)
             seconds = self._call_seconds  # the time of the row that is applied
             if self.matcher.budget_bound:
                 unbudgeted = self._fill_row(np.zeros_like(self._bits[:1]), 0, None)
@@ -116,26 +116,26 @@ class Masks:
             self._preparation_seconds = 0.0
         self._filled = row + 1
 
-    def _is_tight(self, left: int, row: int) -> bool:
+    def _is_tight(self, tokens_left: int, row: int) -> bool:
         """Whether the budget may remove tokens here, or needs a ramp, which is then computed. If not, fill the row."""
         if not self._max_penalty:
             return True
         try:  # can the output be completed with half of the budget?
-            self._fill_row(self._bits, row, left // 2)
+            self._fill_row(self._bits, row, tokens_left // 2)
             return self.matcher.budget_bound
         except BudgetError:
             self._preparation_seconds = 0.0  # that time belongs to the ramp, and is not counted
-            needed = self.matcher.min_tokens_to_finish()
+            min_tokens = self.matcher.min_tokens_to_finish()
             rows = np.zeros((2, len(self._all_tokens)), np.int32)
-            longer = self._fill_row(rows, 0, left) & ~self._fill_row(rows, 1, needed)
+            longer = self._fill_row(rows, 0, tokens_left) & ~self._fill_row(rows, 1, min_tokens)
             if longer.any():
-                self._ramps[row] = Ramp(self._max_penalty * (1 - (left - needed) / needed), longer)
+                self._ramps[row] = Ramp(self._max_penalty * (1 - (tokens_left - min_tokens) / min_tokens), longer)
             return True
 
-    def _fill_row(self, rows: Bits, row: int, left: int | None) -> Bits:
+    def _fill_row(self, rows: Bits, row: int, tokens_left: int | None) -> Bits:
         """Fill a row of `rows`, and return it."""
         start = perf_counter()
-        masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=left)
+        masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=tokens_left)
         self._call_seconds = perf_counter() - start
         self._row_seconds += self._call_seconds
         if not masked:
@@ -147,7 +147,7 @@ class Masks:
         """Whether a token is allowed by a row, which must have been filled."""
         return is_allowed(self._bits[row], token)
 
-    def ends_here(self, left: int, row: int = 0) -> bool:
+    def ends_here(self, tokens_left: int, row: int = 0) -> bool:
         """Whether the output ends here without a choice.
 
         It does if the specification allows only the end. If only the budget forces the end, the end token is chosen
@@ -155,7 +155,7 @@ class Masks:
         """
         if not self.matcher.is_accepting():
             return False
-        self.fill(left, row)
+        self.fill(tokens_left, row)
         return self.allows_only_ends(row) and (self._free or row not in self._unbudgeted)
 
     def is_budget_bound(self, row: int = 0) -> bool:
@@ -166,25 +166,25 @@ class Masks:
         """Whether a row, which must have been filled, allows only end tokens."""
         return not (self._bits[row] & ~self._end_tokens).any()
 
-    def is_settled(self, left: int, row: int) -> bool:
+    def is_settled(self, tokens_left: int, row: int) -> bool:
         """Whether no token is chosen here: tokens are forced, or the output ends."""
-        return bool(self.matcher.forced_tokens()) or self.matcher.is_terminated() or self.ends_here(left, row)
+        return bool(self.matcher.forced_tokens()) or self.matcher.is_terminated() or self.ends_here(tokens_left, row)
 
-    def accept(self, token: int, row: int = 0, drafted: int = 0) -> bool:
+    def accept(self, token: int, row: int = 0, draft_count: int = 0) -> bool:
         """Accept a token that was chosen with a row, after rolling back the drafts that the row precedes.
 
         Returns:
             False if the token is not allowed, or the matcher refuses it.
         """
         allowed = self.allows(token, row)
-        if drafted > row:
-            self.matcher.rollback(drafted - row)
+        if draft_count > row:
+            self.matcher.rollback(draft_count - row)
         self._filled = 0
         return allowed and self.matcher.accept_token(token)
 
-    def accept_draft(self, token: int, left: int, row: int) -> bool:
+    def accept_draft(self, token: int, tokens_left: int, row: int) -> bool:
         """Accept a draft if it is allowed. `accept` later keeps it or rolls it back."""
-        self.fill(left, row)
+        self.fill(tokens_left, row)
         return self.allows(token, row) and self.matcher.accept_token(token)
 
     def invalidate(self) -> None:

@@ -22,7 +22,7 @@ from guided.errors import OptionError, brief
 from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.canonical.spelling import spelling_of
 from guided.matching.compiled import CompiledGrammar
-from guided.matching.constraint import CompiledBy, Constraint
+from guided.matching.constraint import Constraint, ConstraintCompiler
 from guided.matching.healing import HealingMatcher, count_unstable_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher, Matcher
@@ -92,12 +92,12 @@ def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prom
 
     Chat templates may strip white space from the end of a message. `grammar`: the compiled constraint, if any. Returns
     "" if the output begins a new message, or if the constraint applies only to the text after the message
-    (`CompiledBy.follows_message`).
+    (`ConstraintCompiler.follows_message`).
 
     Raises:
         MessageError: no output that satisfies the grammar begins with this text.
     """
-    if grammar is None or (isinstance(constraint, CompiledBy) and constraint.follows_message):
+    if grammar is None or (isinstance(constraint, ConstraintCompiler) and constraint.follows_message):
         return ""
     if not isinstance(prompt, Conversation) or not prompt.continue_final_message:
         return ""

@@ -98,13 +98,13 @@ class NanochatEngine:
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
         waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # tokens of each row that have not been yielded yet
-        ended = [False] * rows
+        is_ended = [False] * rows
         for row, event in events:
             waiting[row].extend((token, int(not event.forced)) for token in event.tokens)
             if event.result is not None:
-                ended[row] = True
+                is_ended[row] = True
                 if event.result.finish_reason == "stop":
                     waiting[row].append((self.end, 1))
-            while any(waiting) and all(known or end for known, end in zip(waiting, ended, strict=True)):
-                column = [known.popleft() if known else (self.end, 0) for known in waiting]
+            while any(waiting) and all(queue or end for queue, end in zip(waiting, is_ended, strict=True)):
+                column = [queue.popleft() if queue else (self.end, 0) for queue in waiting]
                 yield [token for token, _ in column], [mask for _, mask in column]

@@ -63,12 +63,12 @@ class PolitePool(Executor):
         """Accept no further calls. `cancel_futures`: cancel the queued calls. `wait`: wait for all remaining calls."""
         with self._lock:
             self._closed = True
-            dropped = [future for future, _ in self._waiting] if cancel_futures else []
+            cancelled = [future for future, _ in self._waiting] if cancel_futures else []
             if cancel_futures:
                 self._waiting.clear()
             free, self._free = self._free, []
             remaining = list(self._running | {future for future, _ in self._waiting})
-        for future in dropped:  # without holding the lock, since this runs the callbacks of the future
+        for future in cancelled:  # without holding the lock, since this runs the callbacks of the future
             future.cancel()
         for thread in free:
             if thread is not None:

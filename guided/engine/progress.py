@@ -65,11 +65,13 @@ class BatchProgress:
 
     def __str__(self) -> str:
         requests = f"{self.done} of {self.total}" if self.total else str(self.done)
-        return f"{requests} requests, {self._figures()}"
+        return f"{requests} requests, {self._format_figures()}"
 
-    def _figures(self) -> str:
-        left = self.seconds_left
-        remaining = "" if left is None or self.done >= self.total else f", {_format_duration(left)} left"
+    def _format_figures(self) -> str:
+        seconds_left = self.seconds_left
+        remaining = (
+            "" if seconds_left is None or self.done >= self.total else f", {_format_duration(seconds_left)} left"
+        )
         elapsed = _format_duration(self.seconds)
         return f"{self.tokens:,} tokens in {elapsed}, {self.tokens_per_second:.0f} tokens/s{remaining}"
 
@@ -122,7 +124,7 @@ class ProgressLine:
         if self._bar is None:
             self._bar = _new_bar(progress.total)
         bar = self._bar
-        bar.set_description_str(progress._figures(), refresh=False)
+        bar.set_description_str(progress._format_figures(), refresh=False)
         bar.update(progress.done - bar.n)
 
     def close(self) -> None:

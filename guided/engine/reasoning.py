@@ -33,13 +33,13 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
     Raises:
         GuidedError: the marker is empty.
     """
-    named: dict[str, int] = {}
+    id_by_name: dict[str, int] = {}
     for id, name in vocabulary.special_tokens.items():
         if name:
-            named.setdefault(name, id)
-    longest_first = sorted(named, key=len, reverse=True)
-    pieces = re.split(f"({'|'.join(map(re.escape, longest_first))})", end) if named else [end]
-    ids = [id for piece in pieces for id in ([named[piece]] if piece in named else vocabulary.encode(piece))]
+            id_by_name.setdefault(name, id)
+    longest_first = sorted(id_by_name, key=len, reverse=True)
+    pieces = re.split(f"({'|'.join(map(re.escape, longest_first))})", end) if id_by_name else [end]
+    ids = [id for piece in pieces for id in ([id_by_name[piece]] if piece in id_by_name else vocabulary.encode(piece))]
     if not ids:
         raise GuidedError("reasoning_end is empty: pass the name of a control token, such as '</think>'")
     return ids
@@ -92,16 +92,18 @@ class ReasoningGate:
         """Fill a row. Reasoning is any text that leaves enough budget for the end marker and the shortest answer."""
         if self.has_ended:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
-        left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
+        tokens_left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
         if self._limit is not None:
             limit = self._limit + len(self._end) - len(self._matched)
-            left = limit if left is None else min(left, limit)
+            tokens_left = limit if tokens_left is None else min(tokens_left, limit)
         words = bitmask[row]
-        self._budget_bound = left is not None and left < len(self._end)
+        self._budget_bound = tokens_left is not None and tokens_left < len(self._end)
         words[:] = 0 if self._budget_bound else _text_row(self._vocabulary)
         for token in set(self._end):
             bit = np.int32(np.uint32(1 << token % 32).view(np.int32))
-            if self._continues(token) and (left is None or len(self._end) - self._matched_after(token) <= left):
+            if self._continues(token) and (
+                tokens_left is None or len(self._end) - self._matched_after(token) <= tokens_left
+            ):
                 words[token // 32] |= bit
             else:
                 words[token // 32] &= ~bit
@@ -153,8 +155,8 @@ class ReasoningGate:
 
     def _matched_after(self, token: int) -> int:
         """How many tokens of the marker are matched after this token."""
-        matched = (*self._end[: self._matched[-1]], token)
-        return next(n for n in range(len(matched), -1, -1) if self._end[:n] == matched[len(matched) - n :])
+        candidate = (*self._end[: self._matched[-1]], token)
+        return next(n for n in range(len(candidate), -1, -1) if self._end[:n] == candidate[len(candidate) - n :])
 
     def _continues(self, token: int) -> bool:
         """Whether a token continues the reasoning or the marker."""

@@ -192,6 +192,6 @@ def check_numbers(
             raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
 
 
-def texts_of(name: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
+def texts_of(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
     """The texts of an option that takes one text or several."""
-    return (given,) if isinstance(given, str) else tuple(read_items(name, given or ()))
+    return (texts,) if isinstance(texts, str) else tuple(read_items(name, texts or ()))

@@ -232,8 +232,8 @@ class Result(Generic[ValueT_co]):
 
     def doubtful(self, threshold: float = 0.5) -> dict[str, Field]:
         """The fields with a `confidence` below the threshold, the least confident first."""
-        doubtful = [one for one in self.fields.items() if one[1].confidence < threshold]
-        return dict(sorted(doubtful, key=lambda one: one[1].confidence))
+        doubtful = [item for item in self.fields.items() if item[1].confidence < threshold]
+        return dict(sorted(doubtful, key=lambda item: item[1].confidence))
 
     @property
     def log_weight(self) -> float:
@@ -296,10 +296,10 @@ class StreamEvent(Generic[ValueT_co]):
         return self.so_far.value
 
     def __repr__(self) -> str:
-        more = ", forced" if self.forced else ""
-        more += ", reasoning" if self.reasoning else ""
-        more += f", finish_reason={self.result.finish_reason!r}" if self.result is not None else ""
-        return f"StreamEvent({short(self.text)}, {len(self.tokens)} tokens{more})"
+        details = ", forced" if self.forced else ""
+        details += ", reasoning" if self.reasoning else ""
+        details += f", finish_reason={self.result.finish_reason!r}" if self.result is not None else ""
+        return f"StreamEvent({short(self.text)}, {len(self.tokens)} tokens{details})"
 
 
 class TextSoFar(NamedTuple):

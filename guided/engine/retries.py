@@ -65,7 +65,7 @@ class _Version:
         """Add the new complete values to `values`."""
         text, has_ended = self.sequence.transcript.text, self.result is not None
         if self._scanner is not None:
-            self.values += self._scanner.read(text, ended=has_ended)
+            self.values += self._scanner.read(text, is_complete=has_ended)
         elif has_ended:
             self.values = [("", 0, len(text))]
 

@@ -27,10 +27,10 @@ from guided.models.decoder import Decoder, caps_scores
 from guided.models.model import Model
 
 __all__ = [
-    "Ahead",
     "Chunk",
     "KVDtype",
     "ModelRunner",
+    "TokensAhead",
     "cache_shape",
     "check_kv_dtype",
     "default_blocks",
@@ -60,7 +60,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class TokensAhead:
     """One token for each of several sequences, chosen on the device and not yet known to the host. The logits after all
     of them are kept.
 
@@ -87,8 +87,8 @@ def default_blocks(model: Model) -> tuple[int, int]:
 
 def check_kv_dtype(kv_dtype: str) -> None:
     """Raise ValueError unless it is a `KVDtype`."""
-    if kv_dtype not in (known := get_args(KVDtype)):
-        raise ValueError(f"kv_dtype is {brief(kv_dtype)}, but must be {' or '.join(map(repr, known))}")
+    if kv_dtype not in (kv_dtypes := get_args(KVDtype)):
+        raise ValueError(f"kv_dtype is {brief(kv_dtype)}, but must be {' or '.join(map(repr, kv_dtypes))}")
 
 
 def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
@@ -125,7 +125,7 @@ class ModelRunner:
         self._capture = capture or CudaCapture(model.device)
         self._graphs: StepGraphs | None = None
 
-    def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
+    def step(self, chunks: Sequence[Chunk], ahead: TokensAhead | None = None) -> Tensor:
         """Run one forward pass over chunks, and over tokens that the host does not know yet.
 
         The cache does not record the positions of such tokens. The caller does so with `cache.advance` once the tokens

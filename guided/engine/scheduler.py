@@ -6,11 +6,10 @@ of the prompt for others, and never more than `token_budget` tokens in total. De
 long prompts are read in chunks while the others continue (chunked prefill). These chunks add at most about
 `long_seconds` to a pass in which others decode. A short prompt is read together with an earlier long one. Once the pass
 is launched, the bitmask rows of all sequences are filled. Only then are the logits read, so filling overlaps with the
-accelerator's work. Then one call chooses the tokens of all sequences, and a few more calls choose the tokens of the
-draft model.
+accelerator's work. Then one call chooses the tokens of all sequences, and a few more calls the draft model's tokens.
 
-A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other
-sequences continue meanwhile, and a compilation error ends only this task.
+A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other tasks
+continue meanwhile, and a compilation error ends only this task.
 
 Order: by priority, then first come, first served. When the cache is full, the last sequence in this order is preempted:
 its keys and values are dropped, and computed again later. Its output does not change. A sequence that does not fit into
@@ -42,11 +41,11 @@ from torch import Tensor
 from guided.engine.answers import Answers, PendingChoices
 from guided.engine.long_chunks import SHORT, LongChunks, divide_tokens, first_in_order
 from guided.engine.prepare_masks import prepare_masks
-from guided.engine.runner import Ahead, Chunk, ModelRunner
+from guided.engine.runner import Chunk, ModelRunner, TokensAhead
 from guided.engine.step_requests import Draft, Forward, LogitRows
 from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
 from guided.engine.task import Outcome, Task
-from guided.sampling.choice import Choose, Chosen
+from guided.sampling.choice import Choose, ChosenToken
 
 __all__ = ["Scheduler"]
 
@@ -160,13 +159,13 @@ class Scheduler:
         self._take_background_steps(0.0)
         self._admit()
         ahead = self._reserve_ahead()
-        planned = self._plan(self.token_budget - len(ahead))
-        if planned or self._pending is not None:
-            self._run(planned, ahead)
+        plan = self._plan(self.token_budget - len(ahead))
+        if plan or self._pending is not None:
+            self._run(plan, ahead)
         else:
             self._take_background_steps(_WAIT)
         seconds = perf_counter() - begin
-        for task in (*(task for task, _ in planned), *ahead):
+        for task in (*(task for task, _ in plan), *ahead):
             task.sequence.timings.total += seconds
         out, self._outcomes = self._outcomes, []
         return out
@@ -224,22 +223,22 @@ class Scheduler:
     def _may_need_token(self, task: Task) -> bool:
         """Whether a task whose token is being chosen may need another token after it."""
         is_slow = task.stepper is not None and task.stepper.is_slow
-        return not task.done and not is_slow and task.sequence.left > 1
+        return not task.done and not is_slow and task.sequence.tokens_left > 1
 
-    def _plan(self, left: int) -> list[tuple[Task, int]]:
-        """Divide this step's remaining `left` tokens among the tasks, and reserve their positions."""
-        planned = dict[Task, int]()
-        for task, number in divide_tokens(self._running, left, self._long_chunks):
+    def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
+        """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""
+        plan = dict[Task, int]()
+        for task, number in divide_tokens(self._running, tokens_left, self._long_chunks):
             if not number or task.lease is None:
                 continue  # no lease: an earlier task has preempted it
-            if self._reserve(task, number, planned):
-                planned[task] = number
-        return list(planned.items())
+            if self._reserve(task, number, plan):
+                plan[task] = number
+        return list(plan.items())
 
-    def _reserve(self, task: Task, number: int, planned: Collection[Task]) -> bool:
+    def _reserve(self, task: Task, number: int, plan: Collection[Task]) -> bool:
         """Reserve positions for a task; preempt later tasks if necessary. False: it was preempted itself, or failed."""
         while not self._cache.reserve(task.open_lease, number):
-            idle = (other for other in self._running if other not in planned and not self._is_busy(other))
+            idle = (other for other in self._running if other not in plan and not self._is_busy(other))
             last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
@@ -265,10 +264,10 @@ class Scheduler:
         self.preemptions += 1
 
     # ---- a forward pass
-    def _run(self, planned: list[tuple[Task, int]], ahead: list[Task]) -> None:
-        tasks = [task for task, _ in planned]
-        chunks = [task.chunk(number) for task, number in planned]
-        long = sum(number for task, number in planned if task.unread > SHORT)
+    def _run(self, plan: list[tuple[Task, int]], ahead: list[Task]) -> None:
+        tasks = [task for task, _ in plan]
+        chunks = [task.chunk(number) for task, number in plan]
+        long = sum(number for task, number in plan if task.unread > SHORT)
         begin = perf_counter()
         try:
             logits = self._forward(chunks, ahead)
@@ -306,9 +305,10 @@ class Scheduler:
 
     def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
         """Run a pass over chunks, and over the tokens that are being chosen for `ahead`. Return the logits."""
-        if ahead and self._pending is not None:
-            return self.runner.step(chunks, Ahead([task.open_lease for task in ahead], self._pending.tokens(ahead)))
-        return self.runner.step(chunks) if chunks else torch.empty(0, 0)
+        if not ahead or self._pending is None:
+            return self.runner.step(chunks) if chunks else torch.empty(0, 0)
+        leases = [task.open_lease for task in ahead]
+        return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead)))
 
     def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
         """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""
@@ -320,9 +320,9 @@ class Scheduler:
             elif task.stepper is not None and not task.done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
-                chosen = [row.token for row in answer.rows if isinstance(row, Chosen)]
-                if task in wasted and was_read and outcome.request == Forward(chosen):
-                    self._cache.advance(task.open_lease, chosen)
+                tokens = [row.token for row in answer.rows if isinstance(row, ChosenToken)]
+                if task in wasted and was_read and outcome.request == Forward(tokens):
+                    self._cache.advance(task.open_lease, tokens)
                     wasted.discard(task)
         return wasted
 

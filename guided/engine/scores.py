@@ -16,7 +16,7 @@ from guided.engine.fields import ChoiceRecord
 from guided.engine.result import BudgetBound
 from guided.engine.step_requests import Forward, LogitRows, Steps
 from guided.matching.matcher import GrammarMatcher
-from guided.sampling.choice import Chosen
+from guided.sampling.choice import ChosenToken
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ class Scores:
 
     Attributes:
         removed: for each chosen token, -log of the probability of all tokens that its mask allowed.
-        logprobs, preferred, by_budget: for each chosen token, see `Chosen`.
+        logprobs, preferred, by_budget: for each chosen token, see `ChosenToken`.
         budget_bound: the effect of the budget alone.
         forced_log_mass: -log of the model's probability of all forced tokens together, if they are scored.
     """
@@ -59,12 +59,12 @@ class Scores:
         if by_budget is not None:
             self.budget_bound = self.budget_bound.with_step(by_budget)
 
-    def add(self, chosen: Chosen, penalty: float) -> None:
+    def add(self, choice: ChosenToken, penalty: float) -> None:
         """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
-        self._add_budget_mass(chosen.by_budget)
-        self.removed.append(chosen.removed - penalty)
-        self.logprobs.append(chosen.logprob)
-        self.preferred.append(chosen.preferred)
+        self._add_budget_mass(choice.by_budget)
+        self.removed.append(choice.removed - penalty)
+        self.logprobs.append(choice.logprob)
+        self.preferred.append(choice.preferred)
 
     def record(self, starts: Sequence[int], regions: GrammarMatcher | None) -> ChoiceRecord:
         """The recorded choices. `starts`: the offset at which the text of each token begins; `regions`: the matcher
@@ -88,7 +88,7 @@ class Scores:
 
     @torch.inference_mode()
     def forced(
-        self, logits: Tensor, tokens: Sequence[int], *, counted: Sequence[bool], ended: bool
+        self, logits: Tensor, tokens: Sequence[int], *, counted: Sequence[bool], is_ended: bool
     ) -> list[TokenLogprobs | None]:
         """Count the model's probabilities of forced tokens, and of a forced end.
 
@@ -96,7 +96,7 @@ class Scores:
             logits: the logits before each of the tokens, and after the last one.
             tokens: the forced tokens.
             counted: whether each token counts. The tokens of a tool's result do not.
-            ended: whether the output ends after them.
+            is_ended: whether the output ends after them.
 
         Returns:
             Their log probabilities if these were requested, otherwise an empty list.
@@ -104,7 +104,7 @@ class Scores:
         for row, token, is_counted in zip(logits, tokens, counted, strict=False):
             if is_counted:
                 self.forced_log_mass += log_mass(row) - float(row[token])
-        if ended:
+        if is_ended:
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self._eos])
         if (k := self._logprob_params.output) is None:
             return []

@@ -44,7 +44,7 @@ from guided.matching.constraint import ValueParser
 from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
-from guided.sampling.choice import Answer, Choice, Choose, Chosen
+from guided.sampling.choice import Answer, Choice, Choose, ChosenToken
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
@@ -143,7 +143,7 @@ class Sequence:
         self.is_choosing = False  # whether a token is chosen after the current pass, which has no drafts
 
     @property
-    def left(self) -> int:
+    def tokens_left(self) -> int:
         """The remaining budget, in tokens of the text."""
         return self.max_tokens - len(self.transcript.tokens)
 
@@ -185,7 +185,7 @@ class Sequence:
                     logits.tensor[: scored_count + 1],
                     forced,
                     counted=[at + i not in self.results for i in range(len(forced))],
-                    ended=self.finish_reason == "stop",
+                    is_ended=self.finish_reason == "stop",
                 )
                 self.transcript.logprobs[len(self.transcript.logprobs) - len(scored) :] = scored
                 if forced:
@@ -240,7 +240,7 @@ class Sequence:
 
     def append_result(self, calls: ToolCalls, forced: list[int]) -> None:
         """Run the tool, and append the tokens of its result to `forced`."""
-        result = calls.answer(self.left + 1 - len(forced))
+        result = calls.answer(self.tokens_left + 1 - len(forced))
         begin = len(self.transcript.tokens) + len(forced)
         self.results.update(range(begin, begin + len(result)))
         forced += result
@@ -258,15 +258,15 @@ class Sequence:
                 return
             forced.append(token)
             if self.calls is not None:
-                self.calls.read(token, self.left + 1 - len(forced))
+                self.calls.read(token, self.tokens_left + 1 - len(forced))
                 if self.calls.has_complete_call:
                     return
 
     def budget(self, ahead: int) -> int:
         """The budget of the mask `ahead` tokens after this one: for its token and all that follow, including the end,
         but without the tokens reserved for the result of a call."""
-        left = self.left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
-        return left if self.call_budget is None else self.call_budget.limit(left)
+        tokens_left = self.tokens_left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
+        return tokens_left if self.call_budget is None else self.call_budget.limit(tokens_left)
 
     def is_free(self) -> bool:
         """Whether the text is free here, so that a stop may end it."""
@@ -277,7 +277,7 @@ class Sequence:
         if self.finish_reason is not None:
             return
         if self.masks is None:
-            if self.left <= 0:
+            if self.tokens_left <= 0:
                 self.finish_reason = "length"
         elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
@@ -287,7 +287,7 @@ class Sequence:
     def draft(self) -> Generator[Draft, LogitRows | Answer | None, tuple[list[int], bool]]:
         """Draft tokens, which the matcher accepts for now. Return them, and whether no token is chosen after them."""
         settled, drafts, proposed = False, list[int](), list[int]()
-        limit = min(self.max_drafts, self.left - 1)
+        limit = min(self.max_drafts, self.tokens_left - 1)
         if self.ngrams is not None:
             self.ngrams.extend(self.transcript.tokens[self.ngrams.length - len(self.prompt) :])
             proposed = self.ngrams.propose(limit)
@@ -296,7 +296,7 @@ class Sequence:
                 token = proposed[at]
             elif self.ngrams is None and self.prompt_is_read:
                 answer = yield Draft([*self.prompt, *self.transcript.tokens, *drafts], self.choice(at, drafts))
-                if not (isinstance(answer, Answer) and answer.rows and isinstance(answer.rows[0], Chosen)):
+                if not (isinstance(answer, Answer) and answer.rows and isinstance(answer.rows[0], ChosenToken)):
                     break
                 token = answer.rows[0].token
             else:
@@ -338,48 +338,48 @@ class Sequence:
     def take_choices(self, answer: Answer, drafts: list[int]) -> int:
         """Append the chosen tokens, up to the first that differs from its draft. Return how many drafts were right."""
         accepted = 0
-        for at, chosen in enumerate(answer.rows):
-            if isinstance(chosen, GuidedError):
-                raise chosen
+        for at, choice in enumerate(answer.rows):
+            if isinstance(choice, GuidedError):
+                raise choice
             self.timings.sample.append(answer.seconds / len(answer.rows))
-            drafted = at < len(drafts) and chosen.token == drafts[at]
-            self.accept(chosen, at, drafts, drafted=drafted)
-            self.append_chosen(chosen)
-            if not drafted or self.finish_reason is not None:
+            is_drafted = at < len(drafts) and choice.token == drafts[at]
+            self.accept(choice, at, drafts, is_drafted=is_drafted)
+            self.append_chosen(choice)
+            if not is_drafted or self.finish_reason is not None:
                 break
             accepted += 1
         self.timings.held += accepted
         return accepted
 
-    def accept(self, chosen: Chosen, at: int, drafts: list[int], *, drafted: bool) -> None:
+    def accept(self, choice: ChosenToken, at: int, drafts: list[int], *, is_drafted: bool) -> None:
         """Let the matcher accept a token (unless it has accepted the draft), and record what the mask removed."""
         penalty = 0.0
         if self.masks is not None:
-            penalty = self.masks.penalty(chosen.token, at)
+            penalty = self.masks.penalty(choice.token, at)
             self.cut = self.masks.is_budget_bound(at) and self.masks.allows_only_ends(at)
-            if not drafted and not self.masks.accept(chosen.token, at, len(drafts)):
+            if not is_drafted and not self.masks.accept(choice.token, at, len(drafts)):
                 raise GuidedError(
-                    f"token {chosen.token} was chosen, but the matcher refuses it, although the mask allowed it"
+                    f"token {choice.token} was chosen, but the matcher refuses it, although the mask allowed it"
                 )
-        self.scores.add(chosen, penalty)
+        self.scores.add(choice, penalty)
 
     def current_params(self) -> SamplingParams:
         """The sampling parameters of the next token, at the grammar's temperature if it sets one."""
         temperature = None if self.regions is None else self.regions.temperature()
         return self.params if temperature is None else self.params.at(temperature)
 
-    def append_chosen(self, chosen: Chosen) -> None:
+    def append_chosen(self, choice: ChosenToken) -> None:
         """Append a chosen token, or end the output with it."""
-        token = chosen.token
+        token = choice.token
         if token in self.ends:
             self.finish_reason = "stop"
             self.stop = token if token in self.stops.token_ids else None
             if self.stop is None or not self.stops.included:
                 return
         if self.calls is not None:
-            self.calls.read(token, self.left)
+            self.calls.read(token, self.tokens_left)
         may_stop = len(self.transcript.tokens) >= self.params.min_tokens
-        self.transcript.append([token], sampled=True, may_stop=may_stop, is_free=self.is_free(), logprobs=chosen.scores)
+        self.transcript.append([token], sampled=True, may_stop=may_stop, is_free=self.is_free(), logprobs=choice.scores)
         if self.transcript.stop_match is not None:
             self.finish_reason, self.stop = "stop", self.transcript.stop_match.stop
 

@@ -29,7 +29,13 @@ from guided.errors import OptionError
 from guided.keywords import read_items
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint, value_parser
+from guided.matching.constraint import (
+    Constraint,
+    ConstraintCompiler,
+    ConstraintOptions,
+    compile_constraint,
+    value_parser,
+)
 from guided.matching.protocol import ForkingMatcher
 from guided.sampling.logprobs import LogprobParams, LogprobsMode
 from guided.sampling.params import SamplingParams
@@ -184,8 +190,8 @@ class SequenceMaker:
                 drafted_by_model=self._drafts_by_model,
                 budget_ramp=0.0 if is_exact else float(settings.budget_ramp),
                 parse=parse,
-                free=constraint is None or (isinstance(constraint, CompiledBy) and constraint.free),
-                has_calls=isinstance(constraint, CompiledBy) and constraint.has_calls,
+                free=constraint is None or (isinstance(constraint, ConstraintCompiler) and constraint.free),
+                has_calls=isinstance(constraint, ConstraintCompiler) and constraint.has_calls,
                 prefill=prefill,
             )
 

@@ -59,9 +59,9 @@ class StagedOutput(ABC):
         return self.current.prompt_is_read
 
     @property
-    def left(self) -> int:
+    def tokens_left(self) -> int:
         """As in `current`."""
-        return self.current.left
+        return self.current.tokens_left
 
     @property
     def can_run_ahead(self) -> bool:

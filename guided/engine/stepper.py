@@ -177,7 +177,7 @@ class BackgroundSteps(Generic[_Key]):
         """Remove and return the finished steps. Wait up to `timeout` seconds for one."""
         if timeout > 0:
             wait(self._steps.values(), timeout, FIRST_COMPLETED)
-        ended = [(key, step.result()) for key, step in self._steps.items() if step.done()]
-        for key, _ in ended:
+        finished = [(key, step.result()) for key, step in self._steps.items() if step.done()]
+        for key, _ in finished:
             del self._steps[key]
-        return ended
+        return finished

@@ -182,8 +182,8 @@ class _PatternFinder:
                 problem = f"has more than {_MAX_CANDIDATES} unfinished matches in this output: use a simpler pattern"
                 raise GuidedError(f"the stop pattern {brief(self.grammar.source)} {problem}")
             if match is None:
-                ended = (begin for begin, matcher in self.candidates if matcher.is_accepting())
-                match = next((StopMatch(at + 1, begin, str(self.grammar.source)) for begin in ended), None)
+                begins = (begin for begin, matcher in self.candidates if matcher.is_accepting())
+                match = next((StopMatch(at + 1, begin, str(self.grammar.source)) for begin in begins), None)
         return match
 
     def undecided(self, text: str) -> int:

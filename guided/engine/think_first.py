@@ -142,7 +142,7 @@ def _join(thoughts: Result, answer: Result) -> Result:
 
     Leaves out the choice that ended the free text: `tokens` does not contain it.
     """
-    chosen = sum(thoughts.token_masks)
+    sampled_count = sum(thoughts.token_masks)
     logprobs = None if answer.logprobs is None else [*(thoughts.logprobs or ()), *answer.logprobs]
     return replace(
         answer,
@@ -150,7 +150,7 @@ def _join(thoughts: Result, answer: Result) -> Result:
         reasoning_tokens=len(thoughts.tokens),
         tokens=thoughts.tokens + answer.tokens,
         token_masks=thoughts.token_masks + answer.token_masks,
-        removed_log_masses=thoughts.removed_log_masses[:chosen] + answer.removed_log_masses,
+        removed_log_masses=thoughts.removed_log_masses[:sampled_count] + answer.removed_log_masses,
         logprobs=logprobs,
         prompt_logprobs=thoughts.prompt_logprobs,
         prompt_tokens=thoughts.prompt_tokens,

@@ -38,8 +38,8 @@ class ToolCalls:
         self._arguments: list[int] = []
         self.has_complete_call, self.reserved = False, 0
 
-    def read(self, token: int, left: int) -> None:
-        """Process a token that the matcher has accepted. `left` tokens of the budget remain after it.
+    def read(self, token: int, tokens_left: int) -> None:
+        """Process a token that the matcher has accepted. `tokens_left` tokens of the budget remain after it.
 
         Raises:
             GuidedError: the token begins a result.
@@ -52,7 +52,7 @@ class ToolCalls:
             self._tool = self._toolbox.by_token.get(token)
             if self._tool is not None:
                 self._arguments = []
-                self.reserved = max(0, min(self._tool.tool.room, left - self._matcher.min_tokens_to_finish()))
+                self.reserved = max(0, min(self._tool.tool.room, tokens_left - self._matcher.min_tokens_to_finish()))
         elif token in self._tool.ends:
             self.has_complete_call = True
         else:
@@ -62,10 +62,10 @@ class ToolCalls:
         """Whether a token begins or ends a call."""
         return token in self._toolbox.by_token or (self._tool is not None and token in self._tool.ends)
 
-    def answer(self, left: int) -> list[int]:
+    def answer(self, tokens_left: int) -> list[int]:
         """Run the complete call, and return the tokens of its result.
 
-        They count toward the `left` tokens that remain, which include the end token.
+        They count toward the `tokens_left` tokens that remain, which include the end token.
 
         Raises:
             GuidedError: the grammar does not allow a result here.
@@ -74,12 +74,12 @@ class ToolCalls:
         assert bound is not None
         text = self._toolbox.vocabulary.decode(self._arguments).decode("utf-8", "replace")
         result = bound.tool.answer(text)
-        for written, inner in (*self._spellings(result), ("", [])):
+        for answer_text, inner in (*self._spellings(result), ("", [])):
             tokens = [bound.result_begin, *inner, bound.result_end]
-            if self._fits(tokens, left):
+            if self._can_be_completed_after(tokens, tokens_left):
                 for token in tokens:
                     self._matcher.accept_token(token)
-                self.done.append(ToolCall(bound.tool.name, text, written))
+                self.done.append(ToolCall(bound.tool.name, text, answer_text))
                 return tokens
         raise GuidedError(f"the grammar does not allow the result of {bound.tool.name!r} after its call")
 
@@ -89,17 +89,17 @@ class ToolCalls:
         Names of control tokens in the result are encoded as text.
         """
         encode = self._toolbox.vocabulary.encode
-        for written in (result, "error: the vocabulary cannot spell the result"):
+        for answer_text in (result, "error: the vocabulary cannot spell the result"):
             try:
-                return [(written, encode(written, continued=True))]
+                return [(answer_text, encode(answer_text, continued=True))]
             except VocabularyError:
                 continue
         return []
 
-    def _fits(self, tokens: Sequence[int], left: int) -> bool:
+    def _can_be_completed_after(self, tokens: Sequence[int], tokens_left: int) -> bool:
         """Whether the grammar accepts these tokens and the output can be completed after them."""
         ahead = self._matcher.fork()
-        return all(map(ahead.accept_token, tokens)) and ahead.min_tokens_to_finish() <= left - len(tokens)
+        return all(map(ahead.accept_token, tokens)) and ahead.min_tokens_to_finish() <= tokens_left - len(tokens)
 
 
 def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool = False) -> Constraint:

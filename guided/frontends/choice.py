@@ -28,15 +28,20 @@ def read_choices(choices: object, limits: Limits = _DEFAULT_LIMITS) -> tuple[obj
     if not isinstance(choices, Iterable):
         message = f"a choice is a list of strings, not a {type(choices).__name__}"
         raise SpecError(message, hint="write ['yes', 'no']")
-    most = limits.spec_length
+    max_items = limits.spec_length
     return tuple(
-        read_items("a choice", choices, most=most, error=lambda _: LimitExceeded("spec_length", most + 1, most))
+        read_items(
+            "a choice",
+            choices,
+            max_items=max_items,
+            error=lambda _: LimitExceeded("spec_length", max_items + 1, max_items),
+        )
     )
 
 
 def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMITS) -> Grammar:
     """The language of the given strings, which may include the empty string."""
-    total, found = 0, list[str]()
+    total, texts_so_far = 0, list[str]()
     for at, choice in enumerate(read_choices(choices, limits)):
         if not isinstance(choice, str):
             raise SpecError(
@@ -57,8 +62,8 @@ def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMIT
         total += len(choice)
         if total > limits.spec_length:
             raise LimitExceeded("spec_length", total, limits.spec_length)
-        found.append(choice)
-    texts: tuple[Node, ...] = tuple(Text(choice) for choice in dict.fromkeys(found))
+        texts_so_far.append(choice)
+    texts: tuple[Node, ...] = tuple(Text(choice) for choice in dict.fromkeys(texts_so_far))
     if not texts:
         raise SpecError("there is nothing to choose from", hint="give at least one string")
     return Grammar({"start": texts[0] if len(texts) == 1 else Alt(texts)}, "start", {"start": ""})

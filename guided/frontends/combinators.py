@@ -155,13 +155,13 @@ class DeferredPart(Expr):
         part: the part. It generates some text, but not the empty one, and compiling it causes no warnings.
         origin: its location in the specification.
         content: identifies the part, together with the options.
-        least: an upper bound on the bytes of its shortest text.
+        shortest_bound: an upper bound on the bytes of its shortest text.
     """
 
     part: Expr
     origin: str
     content: bytes
-    least: int
+    shortest_bound: int
 
 
 def text(text: str) -> Expr:
@@ -294,11 +294,13 @@ def _json_schema(
     source: object,
 ) -> Expr:
     DEFAULTS.changed(**options)  # raises an error now if options contradict each other
-    kept, known, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
+    schema_copy, resources, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
 
-    def read(limits: Limits, whole: JsonSchemaOptions, found: list[Finding]) -> Grammar:
+    def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         own = whole.changed(**options)
-        return json_schema_to_grammar(kept, own, registry=known, documents=texts, limits=limits, findings=found)
+        return json_schema_to_grammar(
+            schema_copy, own, registry=resources, documents=texts, limits=limits, findings=findings
+        )
 
     return ReadPart(read, kind, source)
 
@@ -307,8 +309,10 @@ def _json_schema(
 def gbnf(text: str, *, root: str = "root", allow_special_tokens: bool = False) -> Expr:
     """The language of a grammar of llama.cpp or xgrammar; see `GrammarCompiler.compile_gbnf`."""
 
-    def read(limits: Limits, _: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        return gbnf_to_grammar(text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, found=found)
+    def read(limits: Limits, _: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        return gbnf_to_grammar(
+            text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, findings=findings
+        )
 
     return ReadPart(read)
 
@@ -329,11 +333,11 @@ def lark(
 
     A grammar with a lexer may be a part of sequences, choices and repetitions, but not of recursive rules.
     """
-    folders, given = check_folders(import_paths), check_grammars(grammars)
-    options = LarkOptions(start, semantics, lexer, folders, postlex, given, allow_special_tokens)
+    folders, checked_grammars = check_folders(import_paths), check_grammars(grammars)
+    options = LarkOptions(start, semantics, lexer, folders, postlex, checked_grammars, allow_special_tokens)
 
-    def read(limits: Limits, schemas: JsonSchemaOptions, found: list[Finding]) -> Grammar:
-        return read_lark(text, options, limits, schemas, found)
+    def read(limits: Limits, schemas: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        return read_lark(text, options, limits, schemas, findings)
 
     return ReadPart(read, has_lexer=semantics != "scannerless")
 

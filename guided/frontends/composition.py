@@ -82,12 +82,12 @@ def _unwrap(expr: Expr) -> Expr:
 def expr_to_grammar(
     expr: Expr,
     limits: Limits | None = None,
-    found: list[Finding] | None = None,
+    findings: list[Finding] | None = None,
     *,
     options: JsonSchemaOptions = DEFAULTS,
     later: bool = False,
 ) -> Grammar:
-    """The grammar of a composed specification. What is not enforced is appended to `found`; without it, it is warned
+    """The grammar of a composed specification. What is not enforced is appended to `findings`; without it, it is warned
     of.
 
     `options`: defaults for the options of the parts. `later`: if many parts can be deferred (`DeferredPart`), compile
@@ -113,13 +113,13 @@ def expr_to_grammar(
             "captures cannot be combined with a grammar that has a lexer", hint='use semantics="scannerless"'
         )
     if table.composed and later:  # the parts of such a grammar are compiled separately
-        return expr_to_grammar(expr, limits, found, options=options)
+        return expr_to_grammar(expr, limits, findings, options=options)
     start = table.define("start", "", node)
     deferred = lowering.deferred_rules()
-    if found is None:
+    if findings is None:
         warn_of(lowering.findings)
     else:
-        found += lowering.findings
+        findings += lowering.findings
     return Grammar(
         table.rules, start, table.origins, later=deferred, composed=table.composed,
         regions=table.regions, schemas=table.schemas,
@@ -140,7 +140,7 @@ class _Lowering:
             options_key = repr(self.options).encode()
             return {
                 name: DeferredRule(partial(expr_to_grammar, deferred_part.part, self.limits, [], options=self.options),
-                            options_key + deferred_part.content, deferred_part.least)
+                            options_key + deferred_part.content, deferred_part.shortest_bound)
                 for name, deferred_part in self.deferred.items()
             }  # fmt: skip
         for name, deferred_part in self.deferred.items():
@@ -176,8 +176,8 @@ class _Lowering:
                 self.table.regions[rule] = Region(capture=name)
                 return Ref(rule)
             case ReadPart(read):
-                found = read(self.limits, self.options, self.findings)
-                return self.table.embed(found) if isinstance(found, Grammar) else found
+                content = read(self.limits, self.options, self.findings)
+                return self.table.embed(content) if isinstance(content, Grammar) else content
             case DeferredPart(part) if not self.defers:
                 return self.node(part, scope, depth)
             case DeferredPart(_, origin):

@@ -88,12 +88,12 @@ def grammar(name: str) -> Expr:
 @lru_cache(maxsize=64)
 def _load_part(path: Path) -> Expr:
     """The part that a file defines. It is always the same object, so compilers find it in their caches."""
-    found = _read_grammar(path)
-    part = cast(ReadPart, lark(found.text, **found.options))
+    source = _read_grammar(path)
+    part = cast(ReadPart, lark(source.text, **source.options))
 
     @lru_cache(maxsize=4)
     def stored(limits: Limits) -> Container | None:
-        return _read_stored(path, found.text, limits)
+        return _read_stored(path, source.text, limits)
 
     @lru_cache(maxsize=4)
     def read(limits: Limits, options: JsonSchemaOptions) -> Grammar | Node:
@@ -127,10 +127,10 @@ def _made_from(text: str) -> list[str]:
 def store_library() -> None:
     """Write the stored grammars of all files."""
     for path in _files().values():
-        found = _read_grammar(path)
-        grammar = cast(ReadPart, lark(found.text, **found.options)).read(Limits(), DEFAULTS, [])
+        stored = _read_grammar(path)
+        grammar = cast(ReadPart, lark(stored.text, **stored.options)).read(Limits(), DEFAULTS, [])
         assert isinstance(grammar, Grammar)
-        path.with_suffix(_STORED).write_bytes(write_container([grammar], {"made_from": _made_from(found.text)}))
+        path.with_suffix(_STORED).write_bytes(write_container([grammar], {"made_from": _made_from(stored.text)}))
 
 
 def _files() -> dict[str, Path]:

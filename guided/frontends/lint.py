@@ -14,7 +14,7 @@ from typing import Any, Final
 from guided.frontends.common.finite import FiniteValues
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import Texts
-from guided.frontends.common.rule_lint import in_cycles, reached, recursive
+from guided.frontends.common.rule_lint import in_cycles, reachable_rules, recursive
 from guided.frontends.common.rule_table import children, parts_of
 from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
@@ -42,8 +42,8 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
     """
     out: dict[tuple[str, str], LintFinding] = {}
     limited = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
-    used = reached(grammar.rules, grammar.start)
-    rules = [(name, grammar.rules[name]) for name in used if name not in limited]
+    used_rules = reachable_rules(grammar.rules, grammar.start)
+    rules = [(name, grammar.rules[name]) for name in used_rules if name not in limited]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
     skipped: frozenset[str] = frozenset()
     if grammar.lexer is not None:
@@ -58,7 +58,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
             elif bound > _LONG_REPETITION:
                 message = f"{what} up to {bound:,} times, all of which small models may use"
                 out.setdefault((place, f"long {what}"), LintFinding("long", place, message, hint, matters=False))
-    is_used = set(used)
+    is_used = set(used_rules)
     for name in recursive(grammar.rules):
         if name not in is_used:
             continue

@@ -34,13 +34,15 @@ _TESTS = {"UPPER": str.isupper, "LOWER": str.islower, "DIGIT": str.isdigit}
 
 def read_elements(elements: Iterable[_T], limits: Limits | None = None) -> list[_T]:
     """The elements of a pattern, of any type. Raises LimitExceeded if there are more than `limits.nodes`."""
-    most = (limits or _DEFAULT_LIMITS).nodes
-    return read_items("a pattern", elements, most=most, error=lambda _: LimitExceeded("nodes", most + 1, most))
+    max_items = (limits or _DEFAULT_LIMITS).nodes
+    return read_items(
+        "a pattern", elements, max_items=max_items, error=lambda _: LimitExceeded("nodes", max_items + 1, max_items)
+    )
 
 
 def read_characters(name: str, chars: Iterable[str]) -> list[str]:
     """The characters of a class. Raises SpecError if there are more than Unicode has."""
-    return read_items(f"class {name!r}", chars, most=_MAX_CHARACTERS, error=SpecError)
+    return read_items(f"class {name!r}", chars, max_items=_MAX_CHARACTERS, error=SpecError)
 
 
 def pattern_to_grammar(
@@ -69,16 +71,16 @@ def pattern_to_grammar(
 
 
 def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges:
-    known = CLASS_NAMES if classes is None else tuple(classes)
-    if name in known:
+    class_names = CLASS_NAMES if classes is None else tuple(classes)
+    if name in class_names:
         return _default_class(name) if classes is None else classes[name]
     if len(name) == 1 and (ranges := charset([(ord(name), ord(name))])):
         return ranges
-    close = close_name(name, known)
+    close = close_name(name, class_names)
     hint = (
         f"did you mean {close!r}?"
         if close
-        else f"the classes are {', '.join(known)}; write longer texts character by character"
+        else f"the classes are {', '.join(class_names)}; write longer texts character by character"
     )
     raise SpecError(f"element {at}: {name!r} is neither a class nor one character", pointer=f"/{at}/0", hint=hint)
 

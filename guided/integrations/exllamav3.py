@@ -90,7 +90,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         **options: Unpack[ConstraintOptions],
     ) -> None:
         _check_interface()
-        check_integer("max_tokens", max_tokens, least=1, optional=True)
+        check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)
         compiler = compiler_of(tokenizer if vocabulary is None else vocabulary, vocabulary_of)
         grammar = required_grammar(compiler, constraint, options)
@@ -128,8 +128,8 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         Raises:
             BudgetError: no output of the constraint fits the budget.
         """
-        left = None if self._max_tokens is None else max(1, self._max_tokens - self._token_count + 1)
-        if not self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=left):
+        tokens_left = None if self._max_tokens is None else max(1, self._max_tokens - self._token_count + 1)
+        if not self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=tokens_left):
             self._bitmask.fill(-1)
         return torch.from_numpy(self._bitmask)
 
@@ -145,10 +145,10 @@ class GuidedFilter(Filter):  # type: ignore[misc]
 
 def _check_interface() -> None:
     methods = {name: getattr(Filter, name, None) for name in EXPECTED}
-    wrong = [
+    differences = [
         name
         for name, method in methods.items()
         if method is None or tuple(signature(method).parameters) != EXPECTED[name]
     ]
-    if wrong:
-        raise GuidedError(f"this ExLlamaV3 has a different filter interface ({', '.join(wrong)}): install 1.6.5")
+    if differences:
+        raise GuidedError(f"this ExLlamaV3 has a different filter interface ({', '.join(differences)}): install 1.6.5")

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Latest"]
+__all__ = ["LruCache"]
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class Latest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
-    """A dictionary of the `most` entries that were set or read most recently."""
+class LruCache(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
+    """A dictionary of the `capacity` entries that were set or read most recently."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, capacity: int) -> None:
         super().__init__()
-        self._most = most
+        self._capacity = capacity
 
     def get(self, key: _Key, default: Any = None) -> Any:
         """Like `dict.get`; the entry becomes the most recently used."""
@@ -31,5 +31,5 @@ class Latest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
     def __setitem__(self, key: _Key, value: _Value) -> None:
         super().__setitem__(key, value)
         self.move_to_end(key)
-        while len(self) > self._most:
+        while len(self) > self._capacity:
             self.popitem(last=False)

@@ -38,7 +38,7 @@ from guided.matching.bitmask import allocate_token_bitmask
 from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import CompiledBy, Constraint, ConstraintOptions, compile_constraint
+from guided.matching.constraint import Constraint, ConstraintCompiler, ConstraintOptions, compile_constraint
 from guided.vocabulary import Vocabulary
 
 __all__ = ["GuidedBackend", "GuidedProcessor", "generator", "vocabulary_of"]
@@ -98,7 +98,7 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
     """
 
     def __init__(self, model: Any, *, max_new_tokens: int | None = None, canonical: bool = False) -> None:
-        check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
+        check_integer("max_new_tokens", max_new_tokens, minimum=1, optional=True)
         self.compiler, self.max_new_tokens = GrammarCompiler(vocabulary_of(model)), max_new_tokens
         self._spelling = spelling_or_none(canonical, self.compiler.vocabulary)
 
@@ -122,7 +122,7 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
 
     def processor(self, output_type: Any, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
         """The processor for an output type; see `generator`."""
-        if isinstance(output_type, CompiledGrammar | CompiledBy | Expr):
+        if isinstance(output_type, CompiledGrammar | ConstraintCompiler | Expr):
             return self._make_processor(output_type, **options)
         term: Term = python_types_to_terms(output_type)
         if isinstance(term, CFG):

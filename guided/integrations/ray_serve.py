@@ -172,7 +172,7 @@ def app(arguments: dict[str, Any]) -> Any:
         "tools",
     }
     check_keywords("app", arguments, {*Arguments.model_fields, *setting_names}, {"api_keys": "api_key_file"})
-    given = Arguments.model_validate({name: arguments[name] for name in arguments if name not in setting_names})
+    own = Arguments.model_validate({name: arguments[name] for name in arguments if name not in setting_names})
     kinds = get_type_hints(Settings)
     settings = {
         name: TypeAdapter(kinds[name]).validate_python(value)
@@ -180,16 +180,16 @@ def app(arguments: dict[str, Any]) -> Any:
         if name in setting_names
     }
     return build(
-        given.model,
-        settings=Settings(model_name=given.served_model_name or Path(given.model).stem, **settings),
-        engine=given.model_dump(include={"device", "dtype", "kv_dtype", "adapter"}),
-        api_key_file=given.api_key_file,
-        affinity=given.affinity,
-        **({} if given.num_replicas is None else {"num_replicas": given.num_replicas}),
-        max_ongoing_requests=given.max_ongoing_requests,
-        max_queued_requests=given.max_queued_requests,
-        graceful_shutdown_timeout_s=given.shutdown_timeout,
-        ray_actor_options={"num_cpus": given.num_cpus, "num_gpus": given.num_gpus},
+        own.model,
+        settings=Settings(model_name=own.served_model_name or Path(own.model).stem, **settings),
+        engine=own.model_dump(include={"device", "dtype", "kv_dtype", "adapter"}),
+        api_key_file=own.api_key_file,
+        affinity=own.affinity,
+        **({} if own.num_replicas is None else {"num_replicas": own.num_replicas}),
+        max_ongoing_requests=own.max_ongoing_requests,
+        max_queued_requests=own.max_queued_requests,
+        graceful_shutdown_timeout_s=own.shutdown_timeout,
+        ray_actor_options={"num_cpus": own.num_cpus, "num_gpus": own.num_gpus},
     )
 
 

@@ -51,18 +51,18 @@ class Row:
 
     Attributes:
         matcher: the matcher of its constraint; None: the row is unconstrained.
-        written: how many tokens follow the prompt.
+        output_length: how many tokens follow the prompt.
         is_dead: whether it has a token that its constraint refuses. This happens only to a beam without allowed tokens,
             or if another processor changes the choice.
     """
 
     matcher: ForkingMatcher | None
-    written: int = 0
+    output_length: int = 0
     is_dead: bool = False
 
     def read(self, tokens: Sequence[int]) -> None:
         """Accept tokens. Tokens after an end token are padding."""
-        self.written += len(tokens)
+        self.output_length += len(tokens)
         for token in tokens:
             if self.matcher is None or self.is_dead or self.matcher.is_terminated():
                 return
@@ -70,7 +70,7 @@ class Row:
 
     def fork(self) -> Row:
         """An independent copy."""
-        return Row(None if self.matcher is None else self.matcher.fork(), self.written, self.is_dead)
+        return Row(None if self.matcher is None else self.matcher.fork(), self.output_length, self.is_dead)
 
 
 class RowMatchers:
@@ -102,8 +102,8 @@ class RowMatchers:
         self._prompt_of: list[range] = []
         if max_new_tokens is not None:
             for grammar in filter(None, self.grammars):
-                if (least := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
-                    raise BudgetError(least, max_new_tokens)
+                if (min_tokens := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
+                    raise BudgetError(min_tokens, max_new_tokens)
 
     def follow(self, ids: Ids) -> list[Row]:
         """The rows with these ids, int64 (rows, length).
@@ -111,11 +111,11 @@ class RowMatchers:
         Raises:
             GuidedError: the number of rows is not a multiple of the number of prompts.
         """
-        before, grown = self._ids, ids.shape[1] - self._ids.shape[1]
-        if grown == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
+        before, new_count = self._ids, ids.shape[1] - self._ids.shape[1]
+        if new_count == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
             for row, token in zip(self._rows, ids[:, -1].tolist(), strict=True):
                 row.read((token,))
-        elif self._may_continue(ids) and (rows := self._regroup(ids, grown)) is not None:
+        elif self._may_continue(ids) and (rows := self._regroup(ids, new_count)) is not None:
             self._rows = rows
         else:
             self._begin(ids)
@@ -124,7 +124,7 @@ class RowMatchers:
 
     def budget(self, row: Row) -> int | None:
         """The tokens left to a row, plus one for the end token, which need not be written."""
-        return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.written + 1)
+        return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.output_length + 1)
 
     def fill(self, bitmask: npt.NDArray[np.int32]) -> list[int]:
         """Write the masks of the rows that have a constraint. A dead row may only end.
@@ -196,7 +196,7 @@ class RowMatchers:
         runs = [range(*pair) for pair in pairwise([0, *borders, count])]
         self._prompt_of = [run for run in runs for _ in run]
 
-    def _regroup(self, ids: Ids, grown: int) -> list[Row] | None:
+    def _regroup(self, ids: Ids, new_count: int) -> list[Row] | None:
         """The rows after some were copied, dropped or rolled back. None: they are other prompts."""
         rows = list[Row]()
         for number, row_ids in enumerate(ids):
@@ -206,20 +206,20 @@ class RowMatchers:
                 return None
             row = self._fork_row(parent, max(0, common[parent] - self._prompt_length))
             was_dead = row.is_dead
-            row.read(row_ids[self._prompt_length + row.written :].tolist())
-            if grown < 1 and row.is_dead and not was_dead:
+            row.read(row_ids[self._prompt_length + row.output_length :].tolist())
+            if new_count < 1 and row.is_dead and not was_dead:
                 return None
             rows.append(row)
         return rows
 
-    def _fork_row(self, number: int, kept: int) -> Row:
-        """A copy of a row of the previous step, as it was after `kept` tokens."""
+    def _fork_row(self, number: int, length: int) -> Row:
+        """A copy of a row of the previous step, as it was after `length` tokens."""
         row = self._rows[number]
-        if row.written == kept:
+        if row.output_length == length:
             return row.fork()
         grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
         copy = Row(self._matcher(grammar))
-        copy.read(self._ids[number, self._prompt_length : self._prompt_length + kept].tolist())
+        copy.read(self._ids[number, self._prompt_length : self._prompt_length + length].tolist())
         return copy
 
 
@@ -233,8 +233,8 @@ def warn_of_dead_row(number: int) -> None:
     )
 
 
-def _common(one: Ids, other: Ids) -> int:
+def _common(first: Ids, other: Ids) -> int:
     """The length of the common prefix."""
-    length = min(len(one), len(other))
-    differ = np.flatnonzero(one[:length] != other[:length])
+    length = min(len(first), len(other))
+    differ = np.flatnonzero(first[:length] != other[:length])
     return int(differ[0]) if len(differ) else length

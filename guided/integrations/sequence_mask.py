@@ -83,7 +83,7 @@ class SequenceMask:
     """
 
     def __init__(self, grammar: CompiledGrammar, max_tokens: int | None, *, canonical: bool = False) -> None:
-        check_integer("max_tokens", max_tokens, least=1, optional=True)
+        check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         self._rows = RowMatchers([grammar], max_tokens, spelling_or_none(canonical, grammar.vocabulary))
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
 

@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guided.errors import GuidedError
-from guided.integrations.latest import Latest
+from guided.integrations.latest import LruCache
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
 
@@ -123,7 +123,7 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace(serving))
     if serving.reasoning_parser:
         backend = _add_reasoning_gate(backend, serving, tokenizer)
-    backend.cache = Latest(KEPT)
+    backend.cache = LruCache(KEPT)
     return backend
 
 
@@ -152,16 +152,16 @@ def _whitespace(serving: Any) -> str:
     """guided's option `whitespace`, from the server's options."""
     pattern = serving.constrained_json_whitespace_pattern
     is_disabled = serving.constrained_json_disable_any_whitespace
-    most = serving.constrained_json_max_whitespace_cnt
-    if sum((pattern is not None, bool(is_disabled), most is not None)) > 1:
+    max_whitespace = serving.constrained_json_max_whitespace_cnt
+    if sum((pattern is not None, bool(is_disabled), max_whitespace is not None)) > 1:
         raise GuidedError(
             "--constrained-json-whitespace-pattern, --constrained-json-disable-any-whitespace and "
             "--constrained-json-max-whitespace-cnt exclude each other: give only one"
         )
     if pattern is not None:
         return str(pattern)
-    if most is not None:
-        return f"[ \\t\\n\\r]{{0,{int(most)}}}"
+    if max_whitespace is not None:
+        return f"[ \\t\\n\\r]{{0,{int(max_whitespace)}}}"
     return "compact" if is_disabled else "json"
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from guided.errors import GuidedError
-from guided.integrations.latest import Latest
+from guided.integrations.latest import LruCache
 from guided.integrations.rows import RowMatchers
 from guided.integrations.sequence_mask import check_width, compiler_of, required_grammar, spelling_or_none
 from guided.keywords import check_integer
@@ -67,14 +67,14 @@ class GuidedLogitsProcessor:
         canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
-        check_integer("max_tokens", max_tokens, least=1, optional=True)
+        check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         constructor = partial(type(self), max_tokens=max_tokens, canonical=canonical, **options)
         self._reduced = (constructor, (constraint, tokenizer))
         compiler = compiler_of(tokenizer, Vocabulary.from_huggingface)
         self.vocabulary = compiler.vocabulary
         self._grammar, self._max_tokens = required_grammar(compiler, constraint, options), max_tokens
         self._spelling = spelling_or_none(canonical, compiler.vocabulary)
-        self._requests = Latest[int, RowMatchers](_KEPT)
+        self._requests = LruCache[int, RowMatchers](_KEPT)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         """How to create the processor in another process."""

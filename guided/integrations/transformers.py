@@ -94,7 +94,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
         canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
-        check_integer("max_new_tokens", max_new_tokens, least=1, optional=True)
+        check_integer("max_new_tokens", max_new_tokens, minimum=1, optional=True)
         constraints = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
         # Options without any constraint are an error.
@@ -191,8 +191,8 @@ def prefix_allowed_tokens_fn(
         prompt, rows = generations.get(batch_id, (ids, {}))
         if np.array_equal(ids[: len(prompt)], prompt):
             generated = ids[len(prompt) :]
-            if (known := rows.get(generated.tobytes())) is not None:
-                return known
+            if (cached_row := rows.get(generated.tobytes())) is not None:
+                return cached_row
             if len(generated) and (before := rows.get(generated[:-1].tobytes())) is not None:
                 row = rows[generated.tobytes()] = before.fork()
                 row.read(generated[-1:].tolist())

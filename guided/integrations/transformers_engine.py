@@ -23,7 +23,7 @@ from torch import Tensor
 
 from guided.chat import ChatTemplate
 from guided.engine.engine import Engine
-from guided.engine.runner import Ahead, Chunk, ModelRunner
+from guided.engine.runner import Chunk, ModelRunner, TokensAhead
 from guided.errors import GuidedError
 from guided.integrations.transformers import vocabulary_of
 from guided.kv.cache import Lease, Plan, SegmentedPlan
@@ -191,7 +191,7 @@ class _TransformersRunner(ModelRunner):
         self._model = model
 
     @torch.inference_mode()
-    def step(self, chunks: Sequence[Chunk], ahead: Ahead | None = None) -> Tensor:
+    def step(self, chunks: Sequence[Chunk], ahead: TokensAhead | None = None) -> Tensor:
         """See `ModelRunner.step`."""
         assert ahead is None
         logits = [self._logits(chunk) for chunk in chunks]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Embedded"]
+__all__ = ["EmbeddedSchema"]
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedSchema:
     """The schema from which a rule was made. It does not change the language of the rule.
 
     Attributes:

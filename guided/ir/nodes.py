@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from guided.ir.conditions import Condition
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.encodings import Encoding
 from guided.ir.indentation import Indentation
 from guided.ir.ranges import ALL_CHARS, Ranges
@@ -385,12 +385,12 @@ class DeferredRule:
     Attributes:
         read: returns its grammar, which generates some text, but not the empty one. It may be called on any thread.
         content: identifies the rule: equal only for equal languages.
-        least: an upper bound on the bytes of its shortest text.
+        shortest_bound: an upper bound on the bytes of its shortest text.
     """
 
     read: Callable[[], Grammar]
     content: bytes
-    least: int
+    shortest_bound: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +411,7 @@ class Grammar:
     later: Mapping[str, DeferredRule] = field(default_factory=dict)
     """Rules that are compiled when they are first entered. Their nodes are placeholders: any short text."""
     composed: bool = False
-    schemas: Mapping[str, Embedded] = field(default_factory=dict)
+    schemas: Mapping[str, EmbeddedSchema] = field(default_factory=dict)
     """Rule name -> the schema from which the rule was made, for explanations."""
 
 

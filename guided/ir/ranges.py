@@ -8,7 +8,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 __all__ = [
-    "ALL_CHARS", "Ranges", "charset", "complement", "contains", "has_surrogate", "intersect", "union", "without",
+    "ALL_CHARS",
+    "Ranges",
+    "charset",
+    "complement",
+    "contains",
+    "has_surrogate",
+    "intersect",
+    "subtract",
+    "union",
 ]  # fmt: skip
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -82,7 +90,7 @@ def union(sets: Sequence[Ranges]) -> Ranges:
     return sets[0] if len(sets) == 1 else charset(pair for ranges in sets for pair in ranges)
 
 
-def without(ranges: Ranges, *others: Ranges) -> Ranges:
+def subtract(ranges: Ranges, *others: Ranges) -> Ranges:
     """The code points that are in none of the others."""
     return intersect(ranges, complement(union(others)))
 

@@ -67,8 +67,8 @@ def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _check_product(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: torch.dtype) -> None:
-    biased = bias is None or (bias.shape == (outs,) and bias.dtype == dtype)
-    if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or not x.is_cpu or not biased:
+    is_bias_valid = bias is None or (bias.shape == (outs,) and bias.dtype == dtype)
+    if x.dim() != 2 or x.shape[1] != ins or x.dtype != dtype or not x.is_cpu or not is_bias_valid:
         raise ValueError(f"cannot multiply {tuple(x.shape)} in {x.dtype} by the transpose of {outs, ins} in {dtype}")
 
 
@@ -89,8 +89,8 @@ class BlockTiles:
             if raw.dtype != np.uint8 or raw.shape != (len(raw), columns // block * nbytes):
                 raise ValueError(f"bytes of shape {raw.shape} are not rows of {columns} values in blocks of {block}")
             raw = np.ascontiguousarray(raw)
-            chosen = None if order is None else np.ascontiguousarray(order, np.int64)
-            count, address = (len(raw), None) if chosen is None else (len(chosen), chosen.ctypes.data)
+            row_order = None if order is None else np.ascontiguousarray(order, np.int64)
+            count, address = (len(raw), None) if row_order is None else (len(row_order), row_order.ctypes.data)
             self._native.add(ggml_type, raw.ctypes.data, len(raw), address, count, torch.get_num_threads())
             self.outs += count
 
@@ -224,8 +224,8 @@ def _address(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype | tuple[torch
     """The address of the first number. This is the last check: the kernels get only addresses."""
     right = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
     if not (right and x.is_cpu and x.shape == shape and x.is_contiguous()):
-        given = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"
-        raise ValueError(f"expected {dtype} of shape {shape}, contiguous, on the CPU, not {given}")
+        actual = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"
+        raise ValueError(f"expected {dtype} of shape {shape}, contiguous, on the CPU, not {actual}")
     return x.data_ptr()
 
 

@@ -2,7 +2,7 @@
 
 In: the rows that `scan_kernel` has copied with mask, ramp and `permitted` applied, and the lists of ids of a
 `ChoiceTable`. Out: the changed rows, and the statistics of their blocks for `pick_kernel`. The rules and their order
-are the same as in `_changed` in choose_batch.py.
+are the same as in `_change_logits` in choose_batch.py.
 
 `change_kernel` has a program for each row with changes. It reads the lists of the row in order, each after a barrier,
 because an id may be in several of them. It counts the allowed logits that it removes, so it need not read the row to

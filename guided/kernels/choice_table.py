@@ -197,7 +197,7 @@ def _numbers(
 
 def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """The arrays of `Pairs` for each list of ids, by the names in `_PARTS`."""
-    found = dict[str, dict[str, npt.NDArray[Any]]]()
+    lists_by_name = dict[str, dict[str, npt.NDArray[Any]]]()
     for name, weight in _LISTS.items():
         ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
         for at, choice in enumerate(choices):
@@ -206,13 +206,13 @@ def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]
             counts[at] = count
             ids.append(np.asarray(own, np.int32))
             numbers.append(np.zeros(count, np.float32) if weight is None else getattr(choice.changes, weight))
-        found[name] = {
+        lists_by_name[name] = {
             "choice": np.repeat(np.arange(len(choices), dtype=np.int32), counts),
             "id": np.concatenate(ids),
             "number": np.concatenate(numbers, dtype=np.float32),
             "start": np.concatenate([[0], counts.cumsum()]).astype(np.int32),
         }
-    return found
+    return lists_by_name
 
 
 def _subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:

@@ -18,13 +18,13 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.kernels import _kernels
 from guided.kernels.choose_device import DeviceChoices
-from guided.sampling.choice import Answer, Changes, Choice, Choose, Chosen, all_banned
+from guided.sampling.choice import Answer, Changes, Choice, Choose, ChosenToken, all_banned
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal, uniform
 
 __all__ = ["LaunchedChoices", "answer", "launch"]
 
-Rows: TypeAlias = list[Chosen | GuidedError]
+Rows: TypeAlias = list[ChosenToken | GuidedError]
 _ALL_BANNED: Final = 2  # as in native/choose_row.hpp
 
 
@@ -41,13 +41,16 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
     """
     begin = perf_counter()
     tensors = {id(logits): logits for logits, _, _ in requests}
-    rows = {key: len(one) if one.dim() == 2 and one.dtype == torch.float32 else -1 for key, one in tensors.items()}
+    rows = {
+        key: len(tensor) if tensor.dim() == 2 and tensor.dtype == torch.float32 else -1
+        for key, tensor in tensors.items()
+    }
     for logits, choices, first in requests:
         last = rows[id(logits)] - len(choices)  # the largest possible first row
         if not (last == 0 if first is None else 0 <= first <= last):
             what = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
             raise ValueError(f"cannot make {what}" + ("" if first is None else f" from row {first}"))
-    on_cpu = all(one.is_cpu for one in tensors.values())
+    on_cpu = all(tensor.is_cpu for tensor in tensors.values())
     chosen = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
     return LaunchedChoices(requests, chosen, perf_counter() - begin)
 
@@ -66,7 +69,7 @@ class LaunchedChoices:
         """
         if isinstance(self._rows, DeviceChoices):
             return self._rows.tokens
-        return torch.tensor([row.token if isinstance(row, Chosen) else 0 for row in self._rows])
+        return torch.tensor([row.token if isinstance(row, ChosenToken) else 0 for row in self._rows])
 
     @property
     def repeated(self) -> Collection[int]:
@@ -87,17 +90,17 @@ class LaunchedChoices:
 
 def _choose_natively(requests: Sequence[Choose]) -> Rows:
     # id of the logits -> a contiguous tensor, its address, and the stride (in bytes) and width of a row
-    kept = dict[int, tuple[Tensor, int, int, int]]()
+    tensor_by_id = dict[int, tuple[Tensor, int, int, int]]()
     choices, rows = list[Choice](), list[Any]()
     for logits, some, first in requests:
-        if id(logits) not in kept:
+        if id(logits) not in tensor_by_id:
             plain = logits if logits.stride(1) == 1 else logits.contiguous()
-            kept[id(logits)] = plain, plain.data_ptr(), 4 * plain.stride(0), plain.shape[1]
-        _, address, stride, width = kept[id(logits)]
+            tensor_by_id[id(logits)] = plain, plain.data_ptr(), 4 * plain.stride(0), plain.shape[1]
+        _, address, stride, width = tensor_by_id[id(logits)]
         rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some, first or 0)]
         choices += some
-    found = _kernels.choose_rows(rows, torch.get_num_threads())
-    return [_chosen(row, choice) for row, choice in zip(found, choices, strict=True)]
+    chosen_rows = _kernels.choose_rows(rows, torch.get_num_threads())
+    return [_to_answer(row, choice) for row, choice in zip(chosen_rows, choices, strict=True)]
 
 
 def _native_row(address: int, width: int, choice: Choice) -> Any:
@@ -120,10 +123,10 @@ def _native_changes(changes: Changes) -> Any:
     )  # fmt: skip
 
 
-def _chosen(row: Any, choice: Choice) -> Chosen | GuidedError:
-    refused, token, highest, removed, by_budget, score, top, logprob, preferred = row
-    if refused:
-        return all_banned(choice.position) if refused == _ALL_BANNED else refusal(highest)
-    possible = tuple(pair for pair in top if pair[1] > -inf)
-    scores = None if choice.logprobs is None else TokenLogprobs(token, score, possible)
-    return Chosen(token, removed, by_budget, scores, logprob, None if preferred < 0 else preferred)
+def _to_answer(row: Any, choice: Choice) -> ChosenToken | GuidedError:
+    refusal_code, token, highest, removed, by_budget, score, top, logprob, preferred = row
+    if refusal_code:
+        return all_banned(choice.position) if refusal_code == _ALL_BANNED else refusal(highest)
+    allowed_top = tuple(pair for pair in top if pair[1] > -inf)
+    scores = None if choice.logprobs is None else TokenLogprobs(token, score, allowed_top)
+    return ChosenToken(token, removed, by_budget, scores, logprob, None if preferred < 0 else preferred)

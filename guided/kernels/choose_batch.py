@@ -1,8 +1,8 @@
 """Chooses the next tokens of a batch in torch, on any device, without reading a value back.
 
-In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a tensor with a row of `Column`s for each choice, and
-the most likely tokens if requested. Every operation processes all rows, so the number of operations depends on the
-needs, not on the number of rows, and the host reads the result once.
+In: logits, the `ChoiceTable` of a batch, and its `NeededOperations`. Out: a tensor with a row of `Column`s for each
+choice, and the most likely tokens if requested. Every operation processes all rows, so the number of operations depends
+on the needs, not on the number of rows, and the host reads the result once.
 
 The order is the same as in `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums
 are computed in float64 if the device supports it. A choice with top-k or top-p is drawn from its `first_look` most
@@ -26,7 +26,7 @@ from torch import Tensor
 from guided.kernels.choice_table import ChoiceTable, Pairs
 from guided.sampling.choice import Choice
 
-__all__ = ["FIRST_LOOK", "Column", "Needs", "choose_batch"]
+__all__ = ["FIRST_LOOK", "Column", "NeededOperations", "choose_batch"]
 
 FIRST_LOOK: Final = 256  # the most likely tokens, of which top-p rarely needs more
 _STEP: Final = 16  # Triton recompiles a kernel for numbers that are not multiples of 16
@@ -60,7 +60,7 @@ class Column(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class NeededOperations:
     """The operations that the choices of a batch need, known on the host.
 
     Attributes:
@@ -80,12 +80,12 @@ class Needs:
     masked_scores: bool
 
     @classmethod
-    def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> Needs:
+    def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> NeededOperations:
         """The needs of these choices. `everything`: sort all tokens."""
         size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
-        most = max((choice.top_k for choice in drawn if choice.sorts), default=None)
-        first_look = 0 if most is None else max(FIRST_LOOK, -(-most // _STEP) * _STEP)
+        max_top_k = max((choice.top_k for choice in drawn if choice.sorts), default=None)
+        first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _STEP) * _STEP)
         return cls(
             changes=any(choice.changes is not None for choice in choices),
             first_look=size if everything else min(size, first_look),
@@ -96,7 +96,7 @@ class Needs:
         )
 
 
-def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
+def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -> Tensor:
     """Choose a token for each choice of a table.
 
     Args:
@@ -112,7 +112,7 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
     before = work.amax(1)
     emptied = torch.zeros_like(before)
     if needs.changes:
-        work, emptied = _changed(work, before, table)
+        work, emptied = _change_logits(work, before, table)
     best = work.argmax(1)
     highest = work.gather(1, best[:, None])[:, 0]
     scored, mass = model[:, : table.size], all_mass
@@ -136,14 +136,14 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
     logit, by_model = (x.gather(1, token[:, None])[:, 0] for x in (scored, model))
     preferred = model[:, : table.size].argmax(1)
     columns = [token, highest, all_mass, specified, after, logit, mass, emptied, unresolved, by_model, preferred]
-    found = torch.stack([column.to(exact) for column in columns], 1)
+    values_by_row = torch.stack([column.to(exact) for column in columns], 1)
     if not needs.top:
-        return found
-    values, ids = _greatest(scored, needs.top)
-    return torch.cat([found, ids.to(exact), values.to(exact)], 1)
+        return values_by_row
+    values, ids = _greatest_numbers(scored, needs.top)
+    return torch.cat([values_by_row, ids.to(exact), values.to(exact)], 1)
 
 
-def _bits(table: ChoiceTable, rows: Tensor) -> Tensor:
+def _unpack_bits(table: ChoiceTable, rows: Tensor) -> Tensor:
     """The bits of some bitmasks: bool (choices, size)."""
     shifts = torch.arange(32, dtype=torch.int32, device=rows.device)
     words = table.masks.index_select(0, rows)
@@ -153,28 +153,28 @@ def _bits(table: ChoiceTable, rows: Tensor) -> Tensor:
 def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
     """The logits of the vocabulary after mask and ramp, and the log masses `SPECIFIED` and `AFTER`."""
     model = model[:, : table.size]
-    specified = torch.where(_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
-    work = torch.where(_bits(table, table.allowed), model, _FORBIDDEN)
-    work = work - table.ramp[:, None] * _bits(table, table.ramped)
+    specified = torch.where(_unpack_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
+    work = torch.where(_unpack_bits(table, table.allowed), model, _FORBIDDEN)
+    work = work - table.ramp[:, None] * _unpack_bits(table, table.ramped)
     return work, specified, work.logsumexp(1)
 
 
-def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
+def _change_logits(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
     """The logits after bans, bias and penalties, and which rows the bans have emptied."""
-    kept = before > _FORBIDDEN
-    kept |= before.isnan()
-    work = torch.where(_bits(table, table.permitted), work, _FORBIDDEN)
+    is_allowed = before > _FORBIDDEN
+    is_allowed |= before.isnan()
+    work = torch.where(_unpack_bits(table, table.permitted), work, _FORBIDDEN)
     nothing = work.new_full((), _FORBIDDEN)  # a tensor: storing a Python number by index waits for its copy to CUDA
-    work[_at(table.banned)] = nothing
-    emptied = kept & (work.amax(1) == _FORBIDDEN)
-    ends = _at(table.ends)
+    work[_indices_of(table.banned)] = nothing
+    emptied = is_allowed & (work.amax(1) == _FORBIDDEN)
+    ends = _indices_of(table.ends)
     values = work[ends]
     work[ends] = nothing
     only_ends = work.amax(1) == _FORBIDDEN
     work[ends] = torch.where(only_ends[ends[0]], values, _FORBIDDEN)
-    biased = _at(table.biased)
+    biased = _indices_of(table.biased)
     work[biased] = work[biased] + table.biased.number
-    rows, ids = _at(table.seen)
+    rows, ids = _indices_of(table.seen)
     values, counts = work[rows, ids], table.seen.number
     repetition, frequency, presence = (x[rows] for x in (table.repetition, table.frequency, table.presence))
     values = torch.where(values > 0, values / repetition, values * repetition)
@@ -182,11 +182,11 @@ def _changed(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, 
     return work, emptied.float()
 
 
-def _at(pairs: Pairs) -> tuple[Tensor, Tensor]:
+def _indices_of(pairs: Pairs) -> tuple[Tensor, Tensor]:
     return pairs.choice.long(), pairs.id.long()
 
 
-def _greatest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def _greatest_numbers(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The `count` greatest numbers of each row of float32, in order, and their ids; among equals, the lower id first.
 
     torch.topk does not define the order of equals, and may change it with the number of rows. So the ids are part of
@@ -215,16 +215,16 @@ def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
 
 def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: torch.dtype) -> tuple[Tensor, Tensor]:
     """A token by top-k and top-p, and whether the `count` most likely tokens were too few."""
-    greatest, ids = _greatest(exponents, count)
+    greatest, ids = _greatest_numbers(exponents, count)
     weights = greatest.exp().to(exact)
     place = torch.arange(count, device=weights.device)
     weights = weights * ((table.top_k == 0)[:, None] | (place < table.top_k[:, None]))
     cumulative = weights.cumsum(1)
     everything = exponents.exp().sum(1, dtype=exact)[:, None]
     of = torch.where((table.top_k > 0)[:, None], cumulative[:, -1:], everything)
-    needed = table.top_p.to(exact)[:, None] * of
+    target_mass = table.top_p.to(exact)[:, None] * of
     cut = (table.top_p < 1)[:, None]
-    unresolved = cut & (cumulative[:, -1:] < needed) & (count < exponents.shape[1])
-    last = torch.where(cut, torch.searchsorted(cumulative, needed), count)
+    unresolved = cut & (cumulative[:, -1:] < target_mass) & (count < exponents.shape[1])
+    last = torch.where(cut, torch.searchsorted(cumulative, target_mass), count)
     drawn = _draw(weights * (place <= last), table.uniform.to(exact))
     return ids.gather(1, drawn[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()

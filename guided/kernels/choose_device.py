@@ -1,8 +1,8 @@
 """Chooses the next tokens of a batch on the device of their logits, and waits once.
 
-In: the requests of some sequences (`Choose`). Out: a `Chosen` or an error for each row. Choices use Triton kernels if
-Triton is installed (choose_triton.py). Choices that return a list of the most likely tokens, or have a large top-k, use
-torch (choose_batch.py). Both results are joined into one tensor, which is copied to the host.
+In: the requests of some sequences (`Choose`). Out: a `ChosenToken` or an error for each row. Choices use Triton kernels
+if Triton is installed (choose_triton.py). Choices that return a list of the most likely tokens, or have a large top-k,
+use torch (choose_batch.py). Both results are joined into one tensor, which is copied to the host.
 
 Cost: one copy to the device for each of the two kinds, a number of launches that does not depend on the number of
 choices, and one synchronisation. A second one follows only if the nucleus of a top-p has more than 256 tokens.
@@ -19,30 +19,30 @@ from torch import Tensor
 
 from guided.errors import GuidedError
 from guided.kernels.choice_table import ChoiceTable, choice_table
-from guided.kernels.choose_batch import Column, Needs, choose_batch
+from guided.kernels.choose_batch import Column, NeededOperations, choose_batch
 from guided.kernels.transfer import Fetch, send
 from guided.matching.bitmask import is_allowed
 from guided.packages import triton_function
-from guided.sampling.choice import Choice, Choose, Chosen, all_banned
+from guided.sampling.choice import Choice, Choose, ChosenToken, all_banned
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal
 
 __all__ = ["DeviceChoices", "Kernel", "kernels_for"]
 
-Kernel: TypeAlias = Callable[[Tensor, ChoiceTable, Needs], Tensor]
+Kernel: TypeAlias = Callable[[Tensor, ChoiceTable, NeededOperations], Tensor]
 _MAX_TOP_K: Final = 1024  # the greatest top-k of the Triton kernels
 
 
-class _Launched(NamedTuple):
+class _LaunchedBatch(NamedTuple):
     """Choices that the same kernels make.
 
     Attributes:
         indices: their indices among all choices.
-        found: a row for each, see `Column`.
+        rows: a row for each, see `Column`.
     """
 
     indices: list[int]
-    found: Tensor
+    rows: Tensor
 
 
 class _Group(NamedTuple):
@@ -68,7 +68,7 @@ class DeviceChoices:
     def __init__(self, requests: Sequence[Choose]) -> None:
         self.repeated = set[int]()
         self._choices = [choice for _, choices, _ in requests for choice in choices]
-        self._launched = list[tuple[_Group, _Launched]]()
+        self._launched = list[tuple[_Group, _LaunchedBatch]]()
         for group in _groups(requests):
             indices = dict[Kernel, list[int]]()
             kernels = kernels_for([self._choices[at] for at in group.rows], group.logits.device)
@@ -81,36 +81,36 @@ class DeviceChoices:
     @torch.inference_mode()
     def tokens(self) -> Tensor:
         """The token of each choice, int64 (choices,), on the device. Arbitrary for `repeated` choices."""
-        found = torch.cat([launched.found[:, Column.TOKEN] for _, launched in self._launched]).long()
+        tokens = torch.cat([launched.rows[:, Column.TOKEN] for _, launched in self._launched]).long()
         indices = [at for _, launched in self._launched for at in launched.indices]
         if indices == sorted(indices):
-            return found
+            return tokens
         order = sorted(range(len(indices)), key=indices.__getitem__)
-        return found[send(order, torch.int64, found.device)]
+        return tokens[send(order, torch.int64, tokens.device)]
 
-    def wait(self) -> list[Chosen | GuidedError]:
+    def wait(self) -> list[ChosenToken | GuidedError]:
         """Wait for the results."""
         if self._fetch is None:
             return []
-        found, again = dict[int, Chosen | GuidedError](), list[_Launched]()
+        choices, again = dict[int, ChosenToken | GuidedError](), list[_LaunchedBatch]()
         fetched = _fetched(self._fetch, [launched for _, launched in self._launched])
         for (group, launched), rows in zip(self._launched, fetched, strict=True):
-            if unresolved := self._read(launched, rows, found):
+            if unresolved := self._read(launched, rows, choices):
                 self.repeated.update(unresolved)
                 again.append(self._launch(group, unresolved, choose_batch, everything=True))
         if again:
             for launched, rows in zip(again, _fetched(_fetch(again), again), strict=True):
-                self._read(launched, rows, found)
-        return [found[at] for at in range(len(self._choices))]
+                self._read(launched, rows, choices)
+        return [choices[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
-    def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, everything: bool = False) -> _Launched:
+    def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, everything: bool = False) -> _LaunchedBatch:
         choices = [self._choices[at] for at in indices]
         table = choice_table(choices, [group.rows[at] for at in indices], group.logits.device)
-        return _Launched(indices, kernel(group.logits, table, Needs.of(choices, everything=everything)))
+        return _LaunchedBatch(indices, kernel(group.logits, table, NeededOperations.of(choices, everything=everything)))
 
     def _read(
-        self, launched: _Launched, rows: Sequence[Sequence[float]], into: dict[int, Chosen | GuidedError]
+        self, launched: _LaunchedBatch, rows: Sequence[Sequence[float]], into: dict[int, ChosenToken | GuidedError]
     ) -> list[int]:
         """Read the results of some choices. Return the indices of the choices that need all tokens."""
         again = list[int]()
@@ -122,14 +122,14 @@ class DeviceChoices:
         return again
 
 
-def _fetch(launched: Iterable[_Launched]) -> Fetch:
-    return Fetch(torch.cat([found.flatten() for _, found in launched]))
+def _fetch(launched: Iterable[_LaunchedBatch]) -> Fetch:
+    return Fetch(torch.cat([rows.flatten() for _, rows in launched]))
 
 
-def _fetched(fetch: Fetch, launched: Sequence[_Launched]) -> list[list[list[float]]]:
-    """The rows of each `found`, on the host."""
-    parts = torch.split(fetch.wait(), [found.numel() for _, found in launched])
-    return [part.view(found.shape).tolist() for part, (_, found) in zip(parts, launched, strict=True)]
+def _fetched(fetch: Fetch, launched: Sequence[_LaunchedBatch]) -> list[list[list[float]]]:
+    """The values of all `rows`, on the host."""
+    parts = torch.split(fetch.wait(), [rows.numel() for _, rows in launched])
+    return [part.view(tensor.shape).tolist() for part, (_, tensor) in zip(parts, launched, strict=True)]
 
 
 def _kernel(device: torch.device) -> Kernel | None:
@@ -170,7 +170,7 @@ def _join_rows(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
     return torch.cat(parts), list(range(sum(map(len, parts))))
 
 
-def _read_row(row: Sequence[float], choice: Choice) -> Chosen | GuidedError:
+def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError:
     """The token or error in a row of the result."""
     highest = row[Column.HIGHEST]
     if row[Column.EMPTIED]:
@@ -192,6 +192,6 @@ def _read_row(row: Sequence[float], choice: Choice) -> Chosen | GuidedError:
         mass, top = row[Column.MASS], row[len(Column) :]
         pairs = zip(top[: len(top) // 2], top[len(top) // 2 :], strict=True)
         best = sorted(((int(id), value - mass) for id, value in pairs), key=lambda pair: (-pair[1], pair[0]))
-        possible = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
-        scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(possible))
-    return Chosen(token, removed, by_budget, scores, logprob, preferred)
+        allowed_top = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
+        scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(allowed_top))
+    return ChosenToken(token, removed, by_budget, scores, logprob, preferred)

@@ -1,6 +1,6 @@
 """Chooses tokens on CUDA, in a few Triton kernels.
 
-In: logits, the `ChoiceTable` of a batch, and its `Needs`. Out: a row of `Column`s for each choice, as from
+In: logits, the `ChoiceTable` of a batch, and its `NeededOperations`. Out: a row of `Column`s for each choice, as from
 choose_batch.py. Logits are only read. choose_batch.py handles lists of the most likely tokens (`logprobs` above 0) and
 large top-k.
 
@@ -30,7 +30,7 @@ from torch import Tensor
 
 from guided.kernels.change_triton import change_kernel, rescan_kernel
 from guided.kernels.choice_table import ChoiceTable
-from guided.kernels.choose_batch import Column, Needs
+from guided.kernels.choose_batch import Column, NeededOperations
 from guided.kernels.few_triton import few_kernel, thin_kernel
 from guided.kernels.row_triton import allowed_by, changed_logits, masked_logits, sum_of_exponentials, weights_of
 
@@ -153,7 +153,7 @@ def pick_kernel(
     of_specified = tl.load(part + 6, mask=there, other=-float("inf"))
     specified = _merged(of_specified, tl.load(part + 7, mask=there, other=0.0))
     is_raw = tl.load(raw + choice) > 0
-    left = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
+    changed_logit = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
     wrong = tl.max(tl.load(part + 3, mask=there, other=0.0), 0) > 0
     to = out + choice * columns
     tl.store(to + 0, token.to(tl.float64))
@@ -161,7 +161,7 @@ def pick_kernel(
     tl.store(to + 2, all_mass.to(tl.float64))
     tl.store(to + 3, specified.to(tl.float64))
     tl.store(to + 4, after.to(tl.float64))
-    tl.store(to + 5, tl.where(is_raw, logit, left).to(tl.float64))
+    tl.store(to + 5, tl.where(is_raw, logit, changed_logit).to(tl.float64))
     tl.store(to + 6, tl.where(is_raw, all_mass, tl.maximum(mass, highest)).to(tl.float64))
     if slot < 0:
         tl.store(to + 7, 0.0)
@@ -172,7 +172,7 @@ def pick_kernel(
     tl.store(to + 10, tl.load(preferences + choice * blocks + first).to(tl.float64))
 
 
-def choose_triton(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
+def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -> Tensor:
     """Choose a token for each choice of a table.
 
     Args:
@@ -221,11 +221,12 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: Needs) -> Tensor:
             padded, len(Column),
         )  # fmt: skip
         if sorts:
-            look, room = needs.first_look, needs.first_look * (chunk + 1)
-            most = max(_SORTED, triton.next_power_of_2(look))
+            look, capacity = needs.first_look, needs.first_look * (chunk + 1)
+            sort_size = max(_SORTED, triton.next_power_of_2(look))
             few_kernel[(sorts,)](
                 *row, *changes, t.top_k, t.top_p, t.uniform, t.raw, t.sorts, parts, tops,
-                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, room + most, dtype=torch.int64), out, t.size,
-                words, blocks, chunks, look, room, _PARTS, padded, len(Column), chunk, _CHUNKS, most, num_warps=8,
+                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, capacity + sort_size, dtype=torch.int64),
+                out, t.size, words, blocks, chunks, look, capacity, _PARTS, padded, len(Column), chunk, _CHUNKS,
+                sort_size, num_warps=8,
             )  # fmt: skip
     return out

@@ -74,7 +74,7 @@ def _keys(exponents: tl.tensor, floor: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def _list_chunks(keys: tl.tensor, listed: tl.tensor, look: tl.tensor) -> tl.tensor:
+def _list_chunks(keys: tl.tensor, chunk_list: tl.tensor, look: tl.tensor) -> tl.tensor:
     """Find a key that at least `look` chunks reach, and list these. If fewer chunks have a token, list those with one.
 
     Returns:
@@ -88,15 +88,15 @@ def _list_chunks(keys: tl.tensor, listed: tl.tensor, look: tl.tensor) -> tl.tens
         enough = reached >= look
         low, high = tl.where(enough, middle, low), tl.where(enough, high, middle)
         count = tl.where(enough, reached, count)
-    taken = keys >= low
-    place = tl.cumsum(taken.to(tl.int32), 0) - 1
-    tl.store(listed + place, tl.arange(0, keys.shape[0]), mask=taken)
+    is_kept = keys >= low
+    place = tl.cumsum(is_kept.to(tl.int32), 0) - 1
+    tl.store(chunk_list + place, tl.arange(0, keys.shape[0]), mask=is_kept)
     return low, count
 
 
 @triton.jit
 def _store_some(
-    to: tl.tensor, room: tl.tensor, packed: tl.tensor, keys: tl.tensor, inside: tl.tensor, low: tl.tensor,
+    to: tl.tensor, capacity: tl.tensor, packed: tl.tensor, keys: tl.tensor, inside: tl.tensor, low: tl.tensor,
     most_equal: tl.tensor, stored: tl.tensor, equal: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
     """Append the keys above `low`, and the first `most_equal` keys equal to it, to the stored keys.
@@ -105,31 +105,31 @@ def _store_some(
         The number of stored keys, and the number of keys equal to `low` so far.
     """
     same = (inside & (keys == low)).to(tl.int32)
-    taken = inside & ((keys > low) | ((same > 0) & (equal + tl.cumsum(same, 0) <= most_equal)))
-    place = stored + tl.cumsum(taken.to(tl.int32), 0) - 1
-    tl.store(to + place, packed, mask=taken & (place < room))
-    return stored + tl.sum(taken.to(tl.int32), 0), equal + tl.sum(same, 0)
+    is_kept = inside & ((keys > low) | ((same > 0) & (equal + tl.cumsum(same, 0) <= most_equal)))
+    place = stored + tl.cumsum(is_kept.to(tl.int32), 0) - 1
+    tl.store(to + place, packed, mask=is_kept & (place < capacity))
+    return stored + tl.sum(is_kept.to(tl.int32), 0), equal + tl.sum(same, 0)
 
 
 @triton.jit
-def _raise(found: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, most: tl.tensor) -> tl.tensor:
-    """A key that between `look` and `most` of the stored keys reach; equal keys may make it impossible.
+def _raise(buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, sort_size: tl.tensor) -> tl.tensor:
+    """A key that between `look` and `sort_size` of the stored keys reach; equal keys may make it impossible.
 
     Returns:
         The key, and how many of the keys equal to it are needed.
     """
     high, count, above = tl.full((), _ABOVE, tl.int32), number, tl.full((), 0, tl.int32)
-    while (count > most) & (high - low > 1):
+    while (count > sort_size) & (high - low > 1):
         middle = low + ((high - low) >> 1)
         reached = tl.full((), 0, tl.int32)
         for begin in range(0, number, _BLOCK):
             at = begin + tl.arange(0, _BLOCK)
-            keys = (tl.load(found + at, mask=at < number, other=0) >> 32).to(tl.int32)
+            keys = (tl.load(buffer + at, mask=at < number, other=0) >> 32).to(tl.int32)
             reached += tl.sum(((keys >= middle) & (at < number)).to(tl.int32), 0)
         enough = reached >= look
         low, high = tl.where(enough, middle, low), tl.where(enough, high, middle)
         count, above = tl.where(enough, reached, count), tl.where(enough, above, reached)
-    return low, tl.where(count > most, look - above, most)
+    return low, tl.where(count > sort_size, look - above, sort_size)
 
 
 @triton.jit
@@ -164,14 +164,14 @@ def few_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
     ramps: tl.tensor, scales: tl.tensor, work: tl.tensor, work_stride: tl.tensor, slots: tl.tensor, min_ps: tl.tensor,
     top_ks: tl.tensor, top_ps: tl.tensor, uniform: tl.tensor, raw: tl.tensor, sorts: tl.tensor, parts: tl.tensor,
-    tops: tl.tensor, listed: tl.tensor, found: tl.tensor, out: tl.tensor, size: tl.tensor, words: tl.tensor,
-    blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, room: tl.tensor, count: tl.constexpr, padded: tl.constexpr,
-    columns: tl.constexpr, chunk: tl.constexpr, most_chunks: tl.constexpr, most: tl.constexpr,
+    tops: tl.tensor, chunk_list: tl.tensor, buffer: tl.tensor, out: tl.tensor, size: tl.tensor, words: tl.tensor,
+    blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, capacity: tl.tensor, count: tl.constexpr,
+    padded: tl.constexpr, columns: tl.constexpr, chunk: tl.constexpr, max_chunks: tl.constexpr, sort_size: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Choose by top-k and top-p. Grid: (rows,). `found` has `room` keys for each, and `most` to sort."""
+    """Choose by top-k and top-p. Grid: (rows,). `buffer` has `capacity` keys for each, and `sort_size` to sort."""
     choice = tl.load(sorts + tl.program_id(0))
-    listed += tl.program_id(0) * most_chunks
-    found += tl.program_id(0).to(tl.int64) * (room + most)
+    chunk_list += tl.program_id(0) * max_chunks
+    buffer += tl.program_id(0).to(tl.int64) * (capacity + sort_size)
     number = tl.arange(0, padded)
     part = parts + (choice * blocks + number) * count
     greatest = tl.load(part + 0, mask=number < blocks, other=-float("inf"))
@@ -181,9 +181,9 @@ def few_kernel(
     alive = greatest > -float("inf")
     sums = tl.where(alive, sums * tl.exp(tl.where(alive, greatest - highest, 0.0) * scale).to(tl.float64), 0.0)
 
-    index = tl.arange(0, most_chunks)
+    index = tl.arange(0, max_chunks)
     most_of = tl.load(tops + choice * chunks + index, mask=index < chunks, other=-float("inf"))
-    low, number_listed = _list_chunks(_keys((most_of - highest) * scale, floor), listed, look)
+    low, number_listed = _list_chunks(_keys((most_of - highest) * scale, floor), chunk_list, look)
     is_least = low == _LEAST
     tl.debug_barrier()
 
@@ -194,27 +194,28 @@ def few_kernel(
     for begin in range(0, number_listed * chunk, _BLOCK):
         place = begin + tl.arange(0, _BLOCK)
         there = place < number_listed * chunk
-        at = tl.load(listed + place // chunk, mask=there, other=0) * chunk + place % chunk
+        at = tl.load(chunk_list + place // chunk, mask=there, other=0) * chunk + place % chunk
         inside = there & (at < size)
         y = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, at, inside)
         keys = _keys((y - highest) * scale, floor)
         packed = (keys.to(tl.int64) << 32) | (at ^ _LAST_ID).to(tl.int64)
-        stored, equal = _store_some(found, room, packed, keys, inside, low, look, stored, equal)
-    stored = tl.minimum(stored, room)
+        stored, equal = _store_some(buffer, capacity, packed, keys, inside, low, look, stored, equal)
+    stored = tl.minimum(stored, capacity)
     tl.debug_barrier()
 
     first = tl.full((), 0, tl.int32)
-    if stored > most:
-        low, needed = _raise(found, stored, low, look, most)
-        all_stored, first, stored, equal = stored, room, tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
+    if stored > sort_size:
+        low, needed = _raise(buffer, stored, low, look, sort_size)
+        all_stored, first, stored, equal = stored, capacity, tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
         for begin in range(0, all_stored, _BLOCK):
             at = begin + tl.arange(0, _BLOCK)
-            packed = tl.load(found + at, mask=at < all_stored, other=0)
+            packed = tl.load(buffer + at, mask=at < all_stored, other=0)
             keys = (packed >> 32).to(tl.int32)
-            stored, equal = _store_some(found + room, most, packed, keys, at < all_stored, low, needed, stored, equal)
+            target, is_stored = buffer + capacity, at < all_stored
+            stored, equal = _store_some(target, sort_size, packed, keys, is_stored, low, needed, stored, equal)
         tl.debug_barrier()
-    place = tl.arange(0, most)
-    packed = tl.load(found + first + place, mask=place < stored, other=-(2**63))
+    place = tl.arange(0, sort_size)
+    packed = tl.load(buffer + first + place, mask=place < stored, other=-(2**63))
     packed = tl.sort(packed, descending=True)
     complete = is_least & (stored <= look) & (first == 0)
     token, short = _draw(
@@ -223,9 +224,9 @@ def few_kernel(
     )  # fmt: skip
     token = tl.minimum(tl.maximum(token, 0), size - 1)  # if no token can be chosen
     logit = tl.load(row + token).to(tl.float32)
-    left = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
+    changed_logit = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
     to = out + choice * columns
     tl.store(to + 0, token.to(tl.float64))
-    tl.store(to + 5, tl.where(tl.load(raw + choice) > 0, logit, left).to(tl.float64))
+    tl.store(to + 5, tl.where(tl.load(raw + choice) > 0, logit, changed_logit).to(tl.float64))
     tl.store(to + 8, (short & (look < size)).to(tl.float64))
     tl.store(to + 9, logit.to(tl.float64))

@@ -38,8 +38,8 @@ def store_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tens
 def store_kv_torch(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:
     """See `store_kv`. A skipped row repeats the write of the first kept row. If all rows are skipped, they rewrite the
     last slot (-1) with its own contents."""
-    kept = slots >= 0
-    row = torch.where(kept, torch.arange(len(slots), device=slots.device), kept.int().argmax())
-    target, some = slots[row], kept.any()
+    is_stored = slots >= 0
+    row = torch.where(is_stored, torch.arange(len(slots), device=slots.device), is_stored.int().argmax())
+    target, some = slots[row], is_stored.any()
     for new, stored in ((k, k_cache), (v, v_cache)):
         stored[target] = torch.where(some, new[row], stored[target])

@@ -38,7 +38,7 @@ def send_arrays(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.dev
     Args:
         arrays: arrays of float64, int64, float32 or int32.
     """
-    host, spans = _packed(arrays, device)
+    host, spans = _pack(arrays, device)
     return _views(host.to(device, non_blocking=True), spans)
 
 
@@ -47,7 +47,7 @@ class FixedTensors:
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> None:
         """The first values; see `send_arrays`."""
-        host, spans = _packed(arrays, device)
+        host, spans = _pack(arrays, device)
         self._memory = host.to(device, non_blocking=True)
         self._tensors = _views(self._memory, spans)
 
@@ -56,7 +56,7 @@ class FixedTensors:
 
     def send(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Replace the values. Names, shapes and types must be the same."""
-        host, _ = _packed(arrays, self._memory.device)
+        host, _ = _pack(arrays, self._memory.device)
         self._memory.copy_(host, non_blocking=True)
 
 
@@ -68,7 +68,7 @@ class _Span(NamedTuple):
     shape: tuple[int, ...]
 
 
-def _packed(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> tuple[Tensor, dict[str, _Span]]:
+def _pack(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> tuple[Tensor, dict[str, _Span]]:
     """The bytes of some arrays in memory that can be copied to the device, and the location of each array."""
     spans, begin = dict[str, _Span](), 0
     for name, array in arrays.items():

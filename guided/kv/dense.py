@@ -57,18 +57,18 @@ class DenseCache:
     def reserve(self, lease: Lease, new: int) -> bool:
         """Grow if necessary: to twice the size, or as far as possible."""
         assert isinstance(lease, _Region)
-        needed = lease.length + new
-        if needed <= lease.size:
+        min_size = lease.length + new
+        if min_size <= lease.size:
             return True
-        size = min(-(-max(needed, 2 * lease.size) // _STEP) * _STEP, lease.size + self.available)
-        if size < needed:
+        size = min(-(-max(min_size, 2 * lease.size) // _STEP) * _STEP, lease.size + self.available)
+        if size < min_size:
             return False
         self._used_positions += size - lease.size
         for name in ("k", "v"):
             old: Tensor = getattr(lease, name)
-            grown = self._empty(size)
-            grown[:, : lease.length] = old[:, : lease.length]
-            setattr(lease, name, grown)
+            larger = self._empty(size)
+            larger[:, : lease.length] = old[:, : lease.length]
+            setattr(lease, name, larger)
         return True
 
     def fork(self, lease: Lease) -> Lease:

@@ -167,7 +167,7 @@ class PagedCache:
         if max(missing, 0) + shared > len(self._unused):
             return False
         if shared:
-            self._own(lease, at)
+            self._copy_shared_block(lease, at)
         elif at < len(lease.blocks):
             self._forget(lease.blocks[at])
         lease.blocks += (self._take() for _ in range(missing))
@@ -235,7 +235,7 @@ class PagedCache:
             if block.page is None:  # not indexed: reuse it before all indexed blocks
                 self._unused.move_to_end(block.number, last=False)
 
-    def _own(self, lease: _Table, at: int) -> None:
+    def _copy_shared_block(self, lease: _Table, at: int) -> None:
         """Replace a shared block with a copy of its first positions."""
         old, new = lease.blocks[at], self._take()
         size, length = self.block_size, lease.length % self.block_size

@@ -67,8 +67,8 @@ class RadixCache:
         """A new sequence, with its longest prefix that is in the tree."""
         node = self._root(salt)
         path = _Path(salt=salt)
-        known = tokens[: max(0, len(tokens) - keep)]
-        while (step := self._step(node, known, path.length)) is not None:
+        reusable = tokens[: max(0, len(tokens) - keep)]
+        while (step := self._step(node, reusable, path.length)) is not None:
             node = step
             path.tokens += node.tokens
             path.slots += node.slots

@@ -89,13 +89,13 @@ class GuidedFSM:
             return set()
         edges = self.transitions.get(self.current_state, {})
         if max_tokens is not None:
-            least = self._distances()
-            needed = least.get(self.current_state)
+            distances = self._distances()
+            needed = distances.get(self.current_state)
             if needed is None:
                 raise GuidedError(f"no accepting state can be reached from state {self.current_state}")
             if needed > max_tokens:
                 raise BudgetError(needed, max_tokens, is_exact=True)
-            edges = {token: state for token, state in edges.items() if least.get(state, max_tokens) < max_tokens}
+            edges = {token: state for token, state in edges.items() if distances.get(state, max_tokens) < max_tokens}
         return {*edges, *(self.end_tokens if self.is_complete() else ())}
 
     def advance(self, token: int) -> bool:
@@ -116,10 +116,10 @@ class GuidedFSM:
 
     def _distances(self) -> dict[int, int]:
         """The least number of tokens from each state to an accepting one: a backward breadth-first search."""
-        least = dict.fromkeys(self.accept_states, 0)
+        distances = dict.fromkeys(self.accept_states, 0)
         front, steps = self.accept_states, 0
         while front:
             steps += 1
-            front = {s for s, edges in self.transitions.items() if s not in least and front & set(edges.values())}
-            least |= dict.fromkeys(front, steps)
-        return least
+            front = {s for s, edges in self.transitions.items() if s not in distances and front & set(edges.values())}
+            distances |= dict.fromkeys(front, steps)
+        return distances

@@ -65,11 +65,11 @@ def generate_guided(
     if idx.ndim != 2 or idx.shape[0] != 1:
         raise ValueError(f"idx must have the shape (1, T), not {tuple(idx.shape)}: a machine follows one sequence")
     fsm.reset()
-    for left in range(max_new_tokens, -1, -1):
-        allowed = fsm.allowed_tokens(left if within_budget else None)  # query
+    for tokens_left in range(max_new_tokens, -1, -1):
+        allowed = fsm.allowed_tokens(tokens_left if within_budget else None)  # query
         if fsm.is_complete() and allowed <= set(fsm.end_tokens):
             return Generated(idx, True, "budget" if fsm.allowed_tokens() > allowed else "format")
-        if left == 0:
+        if tokens_left == 0:
             break
         logits = apply_token_mask(model(idx), allowed)  # mask
         token = choose(logits)  # sample

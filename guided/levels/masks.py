@@ -67,8 +67,8 @@ def apply_token_mask(logits: Tensor, allowed: Collection[int]) -> Tensor:
     if not allowed:
         raise ValueError("no token is allowed: the constraint cannot continue from here")
     size = logits.shape[-1]
-    if wrong := [token for token in allowed if not 0 <= token < size]:
-        raise ValueError(f"the id {wrong[0]} is allowed, but there are {size} logits")
+    if invalid_ids := [token for token in allowed if not 0 <= token < size]:
+        raise ValueError(f"the id {invalid_ids[0]} is allowed, but there are {size} logits")
     mask = torch.zeros(size, dtype=torch.bool, device=logits.device)
     mask[list(allowed)] = True
     return logits.masked_fill(~mask, -torch.inf)

@@ -47,11 +47,11 @@ class Reader:
             self.cache.close(self._leases.pop())
         while len(self._leases) < len(rows):
             self._leases.append(self.cache.open([]))
-        known = min(self._count_reusable(lease, row) for lease, row in zip(self._leases, rows, strict=True))
+        reused = min(self._count_reusable(lease, row) for lease, row in zip(self._leases, rows, strict=True))
         for lease in self._leases:
-            self.cache.truncate(lease, known)
+            self.cache.truncate(lease, reused)
         hidden = idx.new_empty(0)
-        for start in range(known, idx.shape[1], self.chunk):
+        for start in range(reused, idx.shape[1], self.chunk):
             hidden = self._step([row[start : start + self.chunk] for row in rows])
         return self.model.logits(hidden)
 

@@ -62,10 +62,10 @@ def apply_token_bitmask_inplace(
     _check_arguments(rows, mask_rows, indices)
     kernel = _kernel(logits)
     if kernel is not None and rows.stride(1) == 1:
-        masks, named = _copy_to_device(mask_rows, rows.device), None
+        masks, row_indices = _copy_to_device(mask_rows, rows.device), None
         if indices is not None:
-            named = _copy_to_device(np.array(indices, np.int32), rows.device)
-        kernel(rows, masks if masks.stride(1) == 1 else masks.contiguous(), named)
+            row_indices = _copy_to_device(np.array(indices, np.int32), rows.device)
+        kernel(rows, masks if masks.stride(1) == 1 else masks.contiguous(), row_indices)
     elif indices is None:
         _mask(rows, mask_rows)
     else:
@@ -125,7 +125,7 @@ def _mask(logits: Any, bitmask: Any) -> None:
         logits[..., covered:] = -np.inf
         logits = logits[..., :covered]
     if _is_torch(logits) and logits.device.type != "cpu":
-        logits.masked_fill_(_banned(bitmask, covered, logits.device), -np.inf)
+        logits.masked_fill_(_forbidden_ids(bitmask, covered, logits.device), -np.inf)
     else:
         words = bitmask if isinstance(bitmask, np.ndarray) else bitmask.cpu().numpy()
         bits, minus_infinity = _bit_patterns(logits)
@@ -170,7 +170,7 @@ def _octet_masks(size: int) -> Array:
     return bits.astype(f"i{size}") - 1
 
 
-def _banned(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
+def _forbidden_ids(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
     """For each of the first `covered` ids, whether it is forbidden: bool (..., covered)."""
     import torch
 

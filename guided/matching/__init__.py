@@ -3,13 +3,13 @@
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens, fill_batch
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.explain.explanation import Expected, Explanation
+from guided.matching.explain.explanation import ExpectedText, Explanation
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.output_masks import Masks, masks_of
 
 __all__ = [
     "CompiledGrammar",
-    "Expected",
+    "ExpectedText",
     "Explanation",
     "GrammarCompiler",
     "GrammarMatcher",

@@ -83,9 +83,9 @@ class CachedCompiler:
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
-        native, found = self._to_native(grammar), (grammar.regions, self.limits)
+        native, regions_and_limits = self._to_native(grammar), (grammar.regions, self.limits)
         return CompiledGrammar(
-            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar, (), *found
+            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar, (), *regions_and_limits
         )
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
@@ -178,8 +178,8 @@ class CachedCompiler:
                 data = self._stored(kind, source, findings, grammar, whole)
         except SpecError as error:  # the grammar generates nothing
             why_empty()
-            shown = source if isinstance(source, str) else ""
-            raise SpecError(error.message, text=shown, span=(0, len(shown)), hint=_WHY_EMPTY[kind]) from None
+            text = source if isinstance(source, str) else ""
+            raise SpecError(error.message, text=text, span=(0, len(text)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
             if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
                 error.located(source, at)
@@ -198,11 +198,17 @@ class CachedCompiler:
         self, tables: Tables, key: tuple[object, ...], source: object, read: Callable[[list[Finding]], Grammar]
     ) -> CompiledGrammar | None:
         """Compile a grammar that comes with guided; None: the core does not read its table."""
-        found = self._native.compile_stored(tables, 0, self.limits)
-        if found is None:
+        compiled = self._native.compile_stored(tables, 0, self.limits)
+        if compiled is None:
             return None
         return CompiledGrammar(
-            found.native, self.vocabulary, found.origins, str(key[0]), source, lambda: read([]), limits=self.limits
+            compiled.native,
+            self.vocabulary,
+            compiled.origins,
+            str(key[0]),
+            source,
+            lambda: read([]),
+            limits=self.limits,
         )
 
     def _file_name(self, key: tuple[object, ...], parts: Sequence[object]) -> str | None:

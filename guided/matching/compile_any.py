@@ -113,26 +113,26 @@ class CompileAny:
             check_options(specification, options)
         fields: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
         make = JsonSchemaOptions.for_generation if style == "generation" else JsonSchemaOptions
-        chosen = make(**fields)
+        own = make(**fields)
         documents = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
-                return self.compile_expr(specification, **chosen.given())
+                return self.compile_expr(specification, **own.given())
             case Grammar():
                 return self.compile_grammar(specification)
             case str() | re.Pattern():
                 regex = {name: options[name] for name in ("dialect", "search") if name in options}
                 pattern = _pattern(specification, options.get("dialect", "python"))
-                return self.compile_regex(pattern, classes=chosen.classes, **regex)
+                return self.compile_regex(pattern, classes=own.classes, **regex)
             case list() | tuple():
                 if not all(isinstance(choice, str) for choice in specification):
                     raise SpecError("a list is a choice of strings, but this one contains other values")
                 return self.compile_choice(specification)
             case bool() | Mapping():
                 _check_is_schema(specification)
-                return self.compile_json_schema(specification, **documents, **chosen.given())
+                return self.compile_json_schema(specification, **documents, **own.given())
             case _:
-                return self.compile_type(specification, **documents, **chosen.given())
+                return self.compile_type(specification, **documents, **own.given())
 
 
 def _pattern(pattern: str | re.Pattern[Any], dialect: str) -> str:
@@ -152,32 +152,32 @@ def _pattern(pattern: str | re.Pattern[Any], dialect: str) -> str:
 
 def check_options(specification: Specification, options: Mapping[str, Any]) -> None:
     """Raise if an option is unknown, or would have no effect."""
-    known, why = frozenset[str](), "the strings of a choice are written literally"
+    effective, why = frozenset[str](), "the strings of a choice are written literally"
     match specification:
         case list() | tuple():
             pass
         case Grammar():
             why = "the specification is a grammar"
         case str() | re.Pattern():
-            known, why = _REGEX_OPTIONS, "the constraint is a regular expression"
+            effective, why = _REGEX_OPTIONS, "the constraint is a regular expression"
         case Expr():
             kinds = kinds_of(specification)
             has_schemas = kinds & {"json_schema", "type", "structural_tag"}
-            known = _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else known
+            effective = _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else effective
             why = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"
         case _:
-            known, why = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
-    check_effects(options, known, why)
+            effective, why = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
+    check_effects(options, effective, why)
 
 
-def check_effects(options: Mapping[str, Any], known: frozenset[str], why: str) -> None:
+def check_effects(options: Mapping[str, Any], effective: frozenset[str], why: str) -> None:
     """Raise for an option that is not among the known ones. `why`: why others have no effect."""
     for name in options:
         if name not in _ALL_OPTIONS:
             meant = close_name(name, _ALL_OPTIONS)
             hint = f": did you mean {meant!r}?" if meant else ""
             raise OptionError(f"{brief(name)} is not an option of a constraint{hint}")
-        if name not in known:
+        if name not in effective:
             raise GuidedError(f"the option {name} has no effect here: {why}")
 
 

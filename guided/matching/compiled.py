@@ -157,13 +157,13 @@ def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> Comp
     vocabulary = compiler.vocabulary
     with gc_paused(), compiling(limits, work=False):
         stored = read_specification(data, vocabulary_digest(vocabulary), limits)
-        found = compiler.compile_stored(stored.tables, stored.first, limits)
-        if found is None:
+        compiled = compiler.compile_stored(stored.tables, stored.first, limits)
+        if compiled is None:
             return _compile_read(stored, compiler, limits)
-        source = stored.source(found.start, found.schemas)
+        source = stored.source(compiled.start, compiled.schemas)
     return CompiledGrammar(
-        found.native, vocabulary, found.origins, stored.kind, source, stored.read, stored.findings, NO_REGIONS, limits,
-        stored.read_first)  # fmt: skip
+        compiled.native, vocabulary, compiled.origins, stored.kind, source, stored.read, stored.findings, NO_REGIONS,
+        limits, stored.read_first)  # fmt: skip
 
 
 def _compile_read(stored: StoredSpecification, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:

@@ -74,18 +74,18 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, documents=documents, **options)
-        known, texts = checked_registry(registry), check_documents(documents)
+        resources, texts = checked_registry(registry), check_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding], ask: bool = False) -> Grammar:
+            def read(findings: list[Finding], ask: bool = False) -> Grammar:
                 return json_schema_to_grammar(
-                    schema, own, registry=known, documents=texts, limits=self.limits, findings=found,
+                    schema, own, registry=resources, documents=texts, limits=self.limits, findings=findings,
                     require_values=ask,
                 )  # fmt: skip
 
-            key = ("json_schema", text, isinstance(schema, str), own, content_of(known), tuple(texts.items()))
-            return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, known))
+            key = ("json_schema", text, isinstance(schema, str), own, content_of(resources), tuple(texts.items()))
+            return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, resources))
 
         return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
@@ -122,7 +122,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             return self._compile(
                 ("regex", pattern, dialect, search, own.classes),
                 pattern,
-                lambda _: _single(
+                lambda _: _single_rule(
                     parse_regex(pattern, dialect=dialect, search=search, classes=own.classes, limits=self.limits)
                 ),
             )
@@ -149,9 +149,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
 
-        def read(found: list[Finding], ask: bool = False) -> Grammar:
+        def read(findings: list[Finding], ask: bool = False) -> Grammar:
             return gbnf_to_grammar(
-                text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, found=found,
+                text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, findings=findings,
                 ask_why_empty=ask,
             )  # fmt: skip
 
@@ -192,12 +192,14 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         folders, named_grammars = check_folders(import_paths), check_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, named_grammars, allow_special_tokens)
-        known = tuple((name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items())
-        own = (start, semantics, lexer, folders, postlex, known, allow_special_tokens)
+        grammar_contents = tuple(
+            (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items()
+        )
+        own = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
         def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding]) -> Grammar:
-                return read_lark(text, read_options, self.limits, schemas, found)
+            def read(findings: list[Finding]) -> Grammar:
+                return read_lark(text, read_options, self.limits, schemas, findings)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
             parts = None if folders else [it for it in named_grammars.values() if isinstance(it, Mapping)]
@@ -229,10 +231,10 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         content = spec if isinstance(spec, str) else content_of(spec)
 
         def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(found: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
+            def read(findings: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._native.special_ids,
-                    limits=self.limits, found=found, require_values=ask, later=later,
+                    limits=self.limits, findings=findings, require_values=ask, later=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
@@ -301,5 +303,5 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
 
 
-def _single(node: Any) -> Grammar:
+def _single_rule(node: Any) -> Grammar:
     return node if isinstance(node, Grammar) else Grammar({"start": node})

@@ -23,8 +23,8 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = [
     "JSON_VALUE",
-    "CompiledBy",
     "Constraint",
+    "ConstraintCompiler",
     "ConstraintOptions",
     "ValueParser",
     "compile_constraint",
@@ -33,7 +33,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledBy:
+class ConstraintCompiler:
     """A constraint that compiles itself.
 
     Attributes:
@@ -51,7 +51,7 @@ class CompiledBy:
     follows_message: bool = False
 
 
-Constraint: TypeAlias = CompiledGrammar | CompiledBy | Specification | None
+Constraint: TypeAlias = CompiledGrammar | ConstraintCompiler | Specification | None
 _NO_OPTIONS: Final = ConstraintOptions()
 
 
@@ -67,9 +67,9 @@ def compile_constraint(
     if constraint is None:
         check_effects(options, frozenset(), "there is no constraint")
         return None
-    if isinstance(constraint, CompiledGrammar | CompiledBy):
+    if isinstance(constraint, CompiledGrammar | ConstraintCompiler):
         check_effects(options, frozenset(), "the constraint is already compiled, or compiles itself")
-    if isinstance(constraint, CompiledBy):
+    if isinstance(constraint, ConstraintCompiler):
         return constraint.compile(compiler)
     if not isinstance(constraint, CompiledGrammar):
         check_options(constraint, options)

@@ -60,16 +60,16 @@ class GrammarCache:
         """The grammar that is stored under a key."""
         with self._lock:
             try:
-                found = self._entries.get(key)
+                entry = self._entries.get(key)
             except TypeError:  # not hashable
                 return None
-            if found is None:
+            if entry is None:
                 return None
             self._entries.move_to_end(key)
-            self._weigh(found)
+            self._weigh(entry)
             self._shrink()
             self.hits += 1
-            return found.compiled
+            return entry.compiled
 
     def store(self, key: object, compiled: CompiledGrammar) -> None:
         """Store a grammar, and evict others if the total is then too large. A grammar that alone is too large, such as
@@ -95,17 +95,17 @@ class GrammarCache:
     def _shrink(self) -> None:
         """Evict the least recently used entries until the total fits. Matchers can still use evicted grammars."""
         while self._entries and self._weight > self.bytes:
-            _, dropped = self._entries.popitem(last=False)
-            self._weight -= dropped.weight
-            dropped.is_dropped = True
+            _, entry = self._entries.popitem(last=False)
+            self._weight -= entry.weight
+            entry.is_dropped = True
 
     def _weigh_others(self) -> None:
         """Measure the entries whose turn it is."""
-        found = list(islice(self._turn, _WEIGHED))
-        if len(found) < _WEIGHED:
+        entries = list(islice(self._turn, _WEIGHED))
+        if len(entries) < _WEIGHED:
             self._turn = iter(tuple(self._entries.values()))
-            found += islice(self._turn, _WEIGHED - len(found))
-        for entry in found:
+            entries += islice(self._turn, _WEIGHED - len(entries))
+        for entry in entries:
             if not entry.is_dropped:
                 self._weigh(entry)
 

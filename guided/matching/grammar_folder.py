@@ -57,7 +57,7 @@ class GrammarFolder:
         OptionError: `path` is not a path.
     """
 
-    def __init__(self, path: str | PathLike[str], most_bytes: int = _MAX_BYTES) -> None:
+    def __init__(self, path: str | PathLike[str], max_bytes: int = _MAX_BYTES) -> None:
         check_path("cache_dir", path)
         try:
             is_usable = isinstance(os.fspath(path), str) and b"\0" not in os.fsencode(path)
@@ -65,7 +65,7 @@ class GrammarFolder:
             is_usable = False
         if not is_usable:
             raise OptionError(f"cache_dir is {brief(path)}, which cannot be the path of a folder", option="cache_dir")
-        self.path, self.most_bytes = Path(path), most_bytes
+        self.path, self.max_bytes = Path(path), max_bytes
         self._bytes, self._writes = 0, 0
         self._has_warned = False
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class GrammarFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Store bytes under a name, and remove the least recently used files if all of them take too much space."""
-        if len(data) > min(_MAX_FILE_BYTES, self.most_bytes):
+        if len(data) > min(_MAX_FILE_BYTES, self.max_bytes):
             return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ class GrammarFolder:
         with self._lock:
             self._bytes += len(data)
             self._writes += 1
-            if self._writes % _WRITES_PER_SCAN == 1 or self._bytes > self.most_bytes:
+            if self._writes % _WRITES_PER_SCAN == 1 or self._bytes > self.max_bytes:
                 self._bytes = self._remove_oldest()
 
     def _write_file(self, name: str, data: bytes) -> None:
@@ -136,7 +136,7 @@ class GrammarFolder:
         now, total = time(), 0
         for path, modified, size in sorted(self._files(), key=lambda file: -file[1]):
             is_temporary = path.suffix == ".tmp"
-            if now - modified > _MAX_TEMPORARY_SECONDS if is_temporary else total + size > self.most_bytes:
+            if now - modified > _MAX_TEMPORARY_SECONDS if is_temporary else total + size > self.max_bytes:
                 with suppress(OSError):  # another process reads it, or another user owns it
                     path.unlink(missing_ok=True)
             else:

@@ -51,15 +51,15 @@ def count_unstable_tokens(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
 
     At least one token stays. Control tokens, and all tokens before them, stay.
     """
-    native, data, found = native_vocabulary(vocabulary), b"", 0
+    native, data, unstable_tokens = native_vocabulary(vocabulary), b"", 0
     for count in range(1, min(MAX_TOKENS, len(prompt) - 1) + 1):
         token = vocabulary.token_bytes(prompt[-count])
         if not token:
             break
         data = token + data
         if native.extends(data):
-            found = count
-    return found
+            unstable_tokens = count
+    return unstable_tokens
 
 
 class _Step(NamedTuple):
@@ -88,7 +88,7 @@ class HealingMatcher:
         self._budget_bound = False
 
     @property
-    def written(self) -> int:
+    def written_bytes(self) -> int:
         """How many bytes of the prefix are written."""
         return self._at
 
@@ -129,7 +129,7 @@ class HealingMatcher:
         if not self.inner.fill_next_token_bitmask(mask, max_tokens=max_tokens):
             mask[:] = -1
         out: list[int] = []
-        for data, id in self._tokens.longer(begin):
+        for data, id in self._tokens.longer_tokens(begin):
             rest = data[len(begin) :]
             exact = self._tokens.tokens_of(rest)
             if exact:
@@ -165,9 +165,9 @@ class HealingMatcher:
         """Take back the last n tokens."""
         if not 0 <= n <= len(self._steps):
             raise ValueError(f"cannot take back {n} of {len(self._steps)} tokens")
-        removed = self._steps[len(self._steps) - n :]
-        self.inner.rollback(sum(step.inner for step in removed))
-        self._at -= sum(step.prompt for step in removed)
+        removed_steps = self._steps[len(self._steps) - n :]
+        self.inner.rollback(sum(step.inner for step in removed_steps))
+        self._at -= sum(step.prompt for step in removed_steps)
         del self._steps[len(self._steps) - n :]
 
     def fork(self) -> HealingMatcher:
@@ -207,7 +207,7 @@ class _SortedTokens:
             at += 1
         return out
 
-    def longer(self, begin: bytes) -> list[tuple[bytes, int]]:
+    def longer_tokens(self, begin: bytes) -> list[tuple[bytes, int]]:
         """The tokens that begin with these bytes and are longer."""
         low = bisect_left(self._pairs, (begin + b"\x00", -1))
         high = bisect_left(self._pairs, (begin + b"\xff" * 4096, -1), lo=low)

@@ -19,13 +19,13 @@ from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.meter import spend
 
-__all__ = ["MAX_STEPS", "LeastTokens", "least_tokens"]
+__all__ = ["MAX_STEPS", "MinTokens", "least_tokens"]
 
 MAX_STEPS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class LeastTokens:
+class MinTokens:
     """The number of tokens that complete an output, including the end token; `is_exact`: it is the minimum."""
 
     count: int
@@ -36,7 +36,7 @@ class LeastTokens:
         return counted if self.is_exact else f"at most {counted}"
 
 
-def least_tokens(matcher: GrammarMatcher, most_steps: int = MAX_STEPS) -> LeastTokens:
+def least_tokens(matcher: GrammarMatcher, most_steps: int = MAX_STEPS) -> MinTokens:
     """See the module docstring. The state of the matcher does not change."""
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
@@ -44,7 +44,7 @@ def least_tokens(matcher: GrammarMatcher, most_steps: int = MAX_STEPS) -> LeastT
     level, seen, steps = [matcher.fork()], {matcher.state}, 0
     for count in range(1, bound):
         if any(each.is_accepting() for each in level):
-            return LeastTokens(bound, False)
+            return MinTokens(bound, False)
         if count == bound - 1:
             break
         next_level: list[GrammarMatcher] = []
@@ -54,11 +54,11 @@ def least_tokens(matcher: GrammarMatcher, most_steps: int = MAX_STEPS) -> LeastT
             steps += len(tokens)
             spend(len(tokens))
             if steps > most_steps or grammar.native.rebuilds != rebuilds:
-                return LeastTokens(bound, False)
+                return MinTokens(bound, False)
             for token in tokens:
                 after = each.fork()
                 if after.accept_token(token) and after.state not in seen:
                     seen.add(after.state)
                     next_level.append(after)
         level = next_level
-    return LeastTokens(bound, True)
+    return MinTokens(bound, True)

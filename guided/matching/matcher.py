@@ -108,13 +108,13 @@ class GrammarMatcher(_core.Matcher):
         if closed:
             return ids, True
         # A token is stable if no token that starts at its beginning, or earlier, extends beyond the forced bytes.
-        at, kept = 0, 0
+        at, stable_count = 0, 0
         for number in ids:
             if native.extends(data[at:]):
                 break
             at += len(vocabulary.token_bytes(number) or b"")
-            kept += 1
-        return ids[:kept], False
+            stable_count += 1
+        return ids[:stable_count], False
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
         """The captures so far: name -> its texts, in the order in which they begin. Control tokens have no text.
@@ -205,9 +205,9 @@ class _CapturingMatcher(GrammarMatcher):
         return names
 
     def captures_by_end(self) -> list[tuple[str, bytes]]:
-        found = [capture for capture in reversed(self._current_captures()) if capture.complete]
-        found.sort(key=lambda capture: (capture.end, -capture.start))
-        return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in found]
+        captures = [capture for capture in reversed(self._current_captures()) if capture.complete]
+        captures.sort(key=lambda capture: (capture.end, -capture.start))
+        return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in captures]
 
     def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
         return [capture for capture in self._current_captures() if capture.complete], bytes(self._text)

@@ -134,12 +134,12 @@ class Masks:
         if not explanation.accepted or self.max_tokens is None:
             return explanation
         matcher.accept_token(token)
-        left, needed = self.max_tokens - self.refused - 1, matcher.min_tokens_to_finish() - 1
-        if left < 0:
+        tokens_left, needed = self.max_tokens - self.refused - 1, matcher.min_tokens_to_finish() - 1
+        if tokens_left < 0:
             reason = f"the budget of {self.max_tokens} tokens is used up: only the end token may follow"
             return replace(explanation, accepted=False, reason=reason)
-        reason = f"the specification allows the token, but the budget does not: it leaves {left} more, and the shortest"
-        return replace(explanation, accepted=False, reason=f"{reason} known completion has {needed}")
+        reason = f"the specification allows the token, but the budget does not: it leaves {tokens_left} more"
+        return replace(explanation, accepted=False, reason=f"{reason}, and the shortest known completion has {needed}")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -188,15 +188,15 @@ def masks_of(
     """
     if not isinstance(grammar, CompiledGrammar):
         raise TypeError(f"grammar is a CompiledGrammar, not {brief(grammar)}")
-    check_integer("max_tokens", max_tokens, least=0, optional=True)
+    check_integer("max_tokens", max_tokens, minimum=0, optional=True)
     max_tokens = None if max_tokens is None else min(int(max_tokens), _MAX_TOKENS)  # also from numpy's integers
     output = _read_ids(ids)
     matcher = _core.Matcher(grammar.native)
     if max_tokens is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:
         raise BudgetError(needed, max_tokens)
     accepted = matcher._accept_output(output, _first_budget(max_tokens))
-    refused = accepted if accepted < len(output) else None
-    return Masks(grammar, output, max_tokens, refused, refused is None and matcher.is_accepting())
+    refused_at = accepted if accepted < len(output) else None
+    return Masks(grammar, output, max_tokens, refused_at, refused_at is None and matcher.is_accepting())
 
 
 def _first_budget(max_tokens: int | None) -> int | None:

@@ -61,5 +61,5 @@ def _draw(allowed: list[int], generator: random.Random, any_character: bool) -> 
             remaining -= kind
     if remaining and (any_character or not kinds):
         kinds.append((_OTHERS, sorted(remaining)))
-    _, chosen = generator.choices(kinds, [weight for weight, _ in kinds])[0]
-    return generator.choice(chosen)
+    _, moves = generator.choices(kinds, [weight for weight, _ in kinds])[0]
+    return generator.choice(moves)

@@ -30,7 +30,7 @@ from guided.frontends.combinators import Expr, ReadPart
 from guided.frontends.composition import only_part
 from guided.frontends.stored import Tables, malformed, read_container, write_container
 from guided.ir import Grammar
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.limits import Limits
 
 __all__ = ["LATER", "StoredSpecification", "read_specification", "write_specification"]
@@ -61,7 +61,7 @@ class StoredSpecification:
     read_first: Callable[[], Grammar] | None
     _source: Any
 
-    def source(self, start: str, schemas: Mapping[str, Embedded]) -> Any:
+    def source(self, start: str, schemas: Mapping[str, EmbeddedSchema]) -> Any:
         """The source, as in `CompiledGrammar`; `LATER` if it is the grammar that `read` returns.
 
         Args:
@@ -140,7 +140,9 @@ def _is_finding(value: object) -> bool:
     return isinstance(value, list) and len(value) == 4 and all(isinstance(part, str) for part in value)
 
 
-def _source(kind: str, stored: Any, start: str, schemas: Mapping[str, Embedded], read: Callable[[], Grammar]) -> Any:
+def _source(
+    kind: str, stored: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
+) -> Any:
     """The source of a specification."""
     is_texts = isinstance(stored, list) and all(isinstance(part, str) for part in stored)
     match kind:
@@ -165,7 +167,7 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
-def _expr(schemas: Mapping[str, Embedded], read: Callable[[], Grammar], is_schema: bool) -> Expr:
+def _expr(schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar], is_schema: bool) -> Expr:
     """A composed specification with the same texts. `is_schema`: its only part is a JSON Schema."""
     embedded = list(schemas.values())
     if not is_schema or len(embedded) != 1:

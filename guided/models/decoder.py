@@ -18,7 +18,7 @@ from torch import Tensor
 
 from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
 from guided.models.block_matrix import BlockMatrix
-from guided.models.embedded import Embedded
+from guided.models.embedded import TokenEmbedding
 from guided.models.linear import Embedding, Matrix, base_of, linear
 from guided.models.model import PLAIN, Attend, AttentionKind, ModelConfig
 from guided.models.parallel import WHOLE, Parallel
@@ -127,7 +127,7 @@ def layer_shapes(c: DecoderConfig) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, (is_present, shape) in shapes.items() if is_present}
 
 
-class Decoder(Embedded):
+class Decoder(TokenEmbedding):
     """A decoder with its weights; see `guided.models.model.Model`."""
 
     def __init__(
@@ -168,8 +168,8 @@ class Decoder(Embedded):
             )
 
         def layer() -> Layer:
-            found: dict[str, Any] = {name: weight(name, shape) for name, shape in layer_shapes(c).items()}
-            return Layer(**{"attention_norm": None, "ffn_norm": None} | found)
+            weights: dict[str, Any] = {name: weight(name, shape) for name, shape in layer_shapes(c).items()}
+            return Layer(**{"attention_norm": None, "ffn_norm": None} | weights)
 
         layers = [layer() for _ in range(c.layers)]
         embedding = w.matrix(c.vocab_size, c.dim)
@@ -181,7 +181,7 @@ class Decoder(Embedded):
         tables = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, rotary_dim)
         x, stored = parallel.enter(self._embed(tokens)), self.kv_dtype
         for index, (layer, (kind, rope)) in enumerate(zip(self.layers, self._kinds, strict=True)):
-            q, k, v = self._before(layer, x, *((None, None) if rope is None else tables[rope]))
+            q, k, v = self._project_qkv(layer, x, *((None, None) if rope is None else tables[rope]))
             x = self._after(layer, x, attend(index, q, k.to(stored), v.to(stored), kind))
         return self._norm(parallel.leave(x), self.norm)
 
@@ -192,7 +192,7 @@ class Decoder(Embedded):
         return torch.bfloat16 if isinstance(first, BlockMatrix) and first.is_quantised else self.dtype
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `Embedded`. Only the first stage of a pipeline computes logits; other stages return arbitrary values."""
+        """See `TokenEmbedding`. Only the first stage of a pipeline computes logits; others return arbitrary values."""
         c = self.config
         if not self.parallel.is_first:
             return hidden.new_empty((len(hidden), c.vocab_size), dtype=torch.float32)
@@ -204,7 +204,7 @@ class Decoder(Embedded):
     def compiled(self, **options: Any) -> Decoder:
         """The same model, with the operations between attentions compiled by `torch.compile(**options)`."""
         other = copy.copy(self)
-        other._before = torch.compile(self._before, **options)  # type: ignore[method-assign]
+        other._project_qkv = torch.compile(self._project_qkv, **options)  # type: ignore[method-assign]
         other._after = torch.compile(self._after, **options)  # type: ignore[method-assign]
         return other
 
@@ -215,7 +215,9 @@ class Decoder(Embedded):
         x = self.embedding[tokens]
         return x if self._embedding_scale == 1 else x * self._embedding_scale
 
-    def _before(self, layer: Layer, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _project_qkv(
+        self, layer: Layer, x: Tensor, cos: Tensor | None, sin: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (n, heads, head_dim), keys and values (n, kv_heads, head_dim); queries and keys are rotated."""
         c = self.config
         rotated_heads = c.heads + c.kv_heads

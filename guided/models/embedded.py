@@ -7,10 +7,10 @@ from torch import Tensor
 
 from guided.models.linear import Embedding, Matrix, linear
 
-__all__ = ["Embedded"]
+__all__ = ["TokenEmbedding"]
 
 
-class Embedded:
+class TokenEmbedding:
     """The part of `guided.models.model.Model` that all architectures share."""
 
     embedding: Embedding

@@ -122,9 +122,11 @@ class _Adapter:
         """lora_A (rank, columns), and lora_B (rows, rank) times the scale."""
         down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
         rank = self._config.rank(module)
-        if (found := self._weights.rows(down)) != rank:
+        if (actual_rank := self._weights.rows(down)) != rank:
             where = self._weights.where
-            raise ModelFileError(f"{where}: {down!r} has rank {found}, but {CONFIG} (r, rank_pattern) says {rank}")
+            raise ModelFileError(
+                f"{where}: {down!r} has rank {actual_rank}, but {CONFIG} (r, rank_pattern) says {rank}"
+            )
         scale = self._config.scale(module)
         return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float() * scale
 

@@ -52,7 +52,7 @@ class Group(Protocol):
         """Receive a tensor from another rank into `out`."""
 
 
-class _Alone:
+class _SingleProcess:
     """A group of one."""
 
     rank, size = 0, 1
@@ -67,7 +67,7 @@ class _Alone:
         raise AssertionError("there is no other rank")
 
 
-ALONE: Final[Group] = _Alone()
+ALONE: Final[Group] = _SingleProcess()
 
 
 @dataclass(frozen=True, slots=True)

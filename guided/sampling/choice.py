@@ -1,7 +1,7 @@
 """The input and the result of choosing one token.
 
-`Choose` is the request of a sequence: rows of logits, and a `Choice` for each. The answer has a `Chosen` for each row,
-or an error if no token can be chosen. guided/kernels/choose.py answers the requests of a whole batch in one call.
+`Choose` is the request of a sequence: rows of logits, and a `Choice` for each. The answer has a `ChosenToken` for each
+row, or an error if no token can be chosen. guided/kernels/choose.py answers the requests of a whole batch in one call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from guided.errors import GuidedError
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.params import SamplingParams
 
-__all__ = ["Answer", "Bits", "Changes", "Choice", "Choose", "Chosen", "Ramp", "all_banned"]
+__all__ = ["Answer", "Bits", "Changes", "Choice", "Choose", "ChosenToken", "Ramp", "all_banned"]
 
 Bits: TypeAlias = npt.NDArray[np.int32]
 """A bitmask row, int32 (ceil(size / 32),), see guided/matching/bitmask.py."""
@@ -102,7 +102,7 @@ class Choice:
 
 
 @dataclass(slots=True)  # not frozen, as above
-class Chosen:
+class ChosenToken:
     """A chosen token.
 
     Attributes:
@@ -145,7 +145,7 @@ class Answer(NamedTuple):
         seconds: the request's share of the time.
     """
 
-    rows: Sequence[Chosen | GuidedError]
+    rows: Sequence[ChosenToken | GuidedError]
     seconds: float
 
 

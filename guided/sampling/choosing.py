@@ -1,8 +1,8 @@
 """Chooses a token from a row of logits, in torch, on any device.
 
-In: a row of logits, and a `Choice`. Out: a `Chosen`. The order is the same as in `SamplingParams`: first the mask on
-the raw logits, then bans, bias and penalties, and then the sampler. The CPU kernel (guided/kernels/choose.py) is tested
-against this module.
+In: a row of logits, and a `Choice`. Out: a `ChosenToken`. The order is the same as in `SamplingParams`: first the mask
+on the raw logits, then bans, bias and penalties, and then the sampler. The CPU kernel (guided/kernels/choose.py) is
+tested against this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from guided.logits.apply import apply_token_bitmask_inplace
 from guided.matching.bitmask import bits_of, is_allowed
-from guided.sampling.choice import Bits, Choice, Chosen
+from guided.sampling.choice import Bits, Choice, ChosenToken
 from guided.sampling.logprobs import token_logprobs
 from guided.sampling.penalties import apply_changes
 from guided.sampling.sampler import choose, log_mass
@@ -23,7 +23,7 @@ __all__ = ["apply_mask", "choose_row"]
 
 
 @torch.inference_mode()
-def choose_row(logits: Tensor, choice: Choice) -> Chosen:
+def choose_row(logits: Tensor, choice: Choice) -> ChosenToken:
     """Choose from `logits` (width,), which do not change.
 
     Raises:
@@ -37,14 +37,14 @@ def choose_row(logits: Tensor, choice: Choice) -> Chosen:
     scored = model if choice.raw else logits
     scores = None if choice.logprobs is None else token_logprobs(scored, token, choice.logprobs, choice.size)
     if choice.allowed is None:
-        return Chosen(token, removed, by_budget, scores)
+        return ChosenToken(token, removed, by_budget, scores)
     best = int(model[: choice.size].argmax())
     preferred = None if is_allowed(choice.allowed, best) else best
-    return Chosen(token, removed, by_budget, scores, float(model[token]) - log_mass(model), preferred)
+    return ChosenToken(token, removed, by_budget, scores, float(model[token]) - log_mass(model), preferred)
 
 
 def apply_mask(logits: Tensor, choice: Choice) -> tuple[float, float | None]:
-    """Apply the mask and the ramp to logits (width,), in place. Return `Chosen.removed` and `Chosen.by_budget`."""
+    """Apply the mask and the ramp to logits (width,), in place. Return `removed` and `by_budget` of `ChosenToken`."""
     if choice.allowed is None:
         logits[choice.size :] = -float("inf")
         return 0.0, None

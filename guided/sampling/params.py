@@ -120,7 +120,7 @@ class SamplingParams:
         for name in ("presence_penalty", "frequency_penalty"):
             if not is_number(value := getattr(self, name)) or not -2 <= value <= 2:
                 raise OptionError(f"{name} is {brief(value)}, but must lie in [-2, 2]", option=name)
-        check_integer("min_tokens", self.min_tokens, least=0)
+        check_integer("min_tokens", self.min_tokens, minimum=0)
 
     def _check_ids(self) -> None:
         """Copy and check the ids, so that later changes by the caller have no effect."""
@@ -131,8 +131,8 @@ class SamplingParams:
         object.__setattr__(self, "logit_bias", dict(self.logit_bias))
         words = _items("bad_words", self.bad_words, "sequences of ids")
         object.__setattr__(self, "bad_words", tuple(_items("bad_words", word, "ids") for word in words))
-        given = self.allowed_token_ids
-        allowed = None if given is None else _items("allowed_token_ids", given, "ids")
+        given_ids = self.allowed_token_ids
+        allowed = None if given_ids is None else _items("allowed_token_ids", given_ids, "ids")
         if allowed == ():
             raise OptionError(
                 "allowed_token_ids is empty; give at least one id, or None to allow all", option="allowed_token_ids"

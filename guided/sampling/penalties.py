@@ -44,8 +44,8 @@ class Penalties:
 
     def __init__(self, params: SamplingParams, prompt: Iterable[int], ends: Collection[int], size: int) -> None:
         for name, ids in params.ids().items():
-            if wrong := [id for id in ids if id >= size]:
-                raise OptionError(f"{name} contains token {min(wrong)}, but there are {size} tokens", option=name)
+            if invalid_ids := [id for id in ids if id >= size]:
+                raise OptionError(f"{name} contains token {min(invalid_ids)}, but there are {size} tokens", option=name)
         self.params, self.ends = params, list(dict.fromkeys(ends))
         self.allowed = None if params.allowed_token_ids is None else frozenset(params.allowed_token_ids)
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)
@@ -68,14 +68,18 @@ class Penalties:
 
     def changes(self, output: Sequence[int], drafts: Sequence[int] = ()) -> Changes:
         """The changes for the token after `output` and `drafts`. `output` must have only grown since the last call."""
-        written, params = [*output, *drafts] if drafts else output, self.params
+        output_and_drafts, params = [*output, *drafts] if drafts else output, self.params
         if self._has_penalties:
             self._token_counts.extend(output)
         seen, counts = self._token_counts.ids_and_counts(drafts if self._has_penalties else ())
         return Changes(
             permitted=self._permitted,
-            banned=[id for id in self.bad_words if any(_ends_with(written, before) for before in self.bad_words[id])],
-            ends=self.ends if len(written) < params.min_tokens else [],
+            banned=[
+                id
+                for id in self.bad_words
+                if any(_ends_with(output_and_drafts, before) for before in self.bad_words[id])
+            ],
+            ends=self.ends if len(output_and_drafts) < params.min_tokens else [],
             biased=self._biased,
             bias=self._bias,
             seen=seen,

@@ -103,13 +103,13 @@ class Stream:
         Raises:
             Exception: why a sample failed (see `Engine.generate`), or the error passed to `fail`. EngineStopped.
         """
-        while self.left:
+        while self.unread_samples:
             await self._wait()
             for item in self.take_events():
                 yield item
 
     @property
-    def left(self) -> int:
+    def unread_samples(self) -> int:
         """The number of samples not yet read to the end."""
         return len(self._unfinished_tasks)
 
@@ -132,9 +132,9 @@ class Stream:
 
     def cancel(self) -> None:
         """Stop the unfinished samples within one step. Does nothing if all have ended."""
-        left, self._unfinished_tasks = list(self._unfinished_tasks), {}
+        tasks, self._unfinished_tasks = list(self._unfinished_tasks), {}
         self._outcomes.clear()
-        self._thread.cancel(left)
+        self._thread.cancel(tasks)
 
     def fail(self, error: Exception) -> None:
         """Stop the unfinished samples within one step. The reader gets the error."""
@@ -297,9 +297,9 @@ class EngineThread:
 
     def cancel(self, tasks: list[Task]) -> None:
         """Stop tasks. Tasks that have ended are ignored. Call it on the event loop."""
-        if left := [task for task in tasks if task in self._streams]:
-            self._enqueue(lambda: self.engine.driver.cancel(left))
-            for task in left:
+        if running := [task for task in tasks if task in self._streams]:
+            self._enqueue(lambda: self.engine.driver.cancel(running))
+            for task in running:
                 self._close(task)
 
     def _end_preparing(self, stream: Stream, future: Future[list[Stepper]]) -> None:

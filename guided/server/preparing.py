@@ -42,7 +42,7 @@ from guided.errors import GuidedError, LimitExceeded
 from guided.limits import Limits
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.gc_pause import gc_paused
-from guided.server.http.lanes import Lanes
+from guided.server.http.lanes import BodyThreads
 
 __all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "RequestPreparer", "report_timeout", "with_time_limit"]
 
@@ -75,7 +75,7 @@ class RequestPreparer:
         self._engine = engine
         self.seconds = Limits().seconds if seconds is None else seconds
         self.on_compiled: CompiledCallback | None = None
-        self.lanes = Lanes()
+        self.lanes = BodyThreads()
         self._quick = PolitePool(2, "guided compiler")
         self._slow = PolitePool(1, "guided slow compiler")
         self._lock, self._waiting = threading.Lock(), Counter[str]()

@@ -28,7 +28,7 @@ from guided.server.anthropic.errors import anthropic_error, is_messages_route
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.access_log import write_line
 from guided.server.http.admission import Admission
-from guided.server.http.body_limits import Bodies
+from guided.server.http.body_limits import BodyReader
 from guided.server.http.errors import RequestError, body_of, status_of
 from guided.server.http.metrics import Metrics
 from guided.server.http.request_context import RequestContext, request_context_of, request_id
@@ -73,7 +73,7 @@ class Server:
         self.metrics = Metrics(self.thread, self.admission, settings.model_name)
         self.tracer = tracer
         self.open_requests = set[RequestContext]()
-        self.bodies, self._lanes = Bodies(settings, preparer.lanes), preparer.lanes
+        self.bodies, self._lanes = BodyReader(settings, preparer.lanes), preparer.lanes
         self.started = int(time.time())
         engine.scheduler.max_running = settings.max_running
         engine.compiler.limits = replace(engine.compiler.limits, memory=settings.grammar_memory)
@@ -81,7 +81,7 @@ class Server:
             engine.compiler.folder = GrammarFolder(settings.grammar_cache)
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
-        """Call `make` with the JSON of a request and return its result; see `Bodies.read`."""
+        """Call `make` with the JSON of a request and return its result; see `BodyReader.read`."""
         return await self.bodies.read(request, make)
 
     async def encode(self, request: Request, prompt: Prompt, *, raw: bool = False) -> list[int]:
@@ -174,10 +174,10 @@ class Server:
     def finish(self, context: RequestContext) -> None:
         """Log and trace a finished request."""
         self.open_requests.discard(context)
-        left = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
-        if left:
+        unfinished = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
+        if unfinished:
             if context.status != 400:  # a refused request never began
-                self.metrics.aborted(left)
+                self.metrics.aborted(unfinished)
             error = next((stream.error for stream in context.streams if stream.error is not None), None)
             context.error_code = context.error_code or (
                 "client_gone" if error is None else body_of(error)["error"]["code"]

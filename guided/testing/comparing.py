@@ -71,7 +71,7 @@ def subset(a: Constraint, b: Constraint, *, max_pairs: int = 100_000, **options:
 def _search(
     a: Constraint, b: Constraint, max_pairs: int, *, only_first: bool, options: dict[str, Any]
 ) -> Difference | None:
-    check_integer("max_pairs", max_pairs, least=1)
+    check_integer("max_pairs", max_pairs, minimum=1)
     first, second = Language(over_bytes(a, **options)), Language(over_bytes(b, **options))
     start: _Pair = (first.start, second.start)
     predecessors: dict[_Pair, tuple[_Pair, int] | None] = {start: None}

@@ -97,8 +97,8 @@ def check_masks(
     """
     if not callable(start):
         raise TypeError(f"start is {brief(start)}, but must be a function that returns a follower")
-    check_integer("walks", walks, least=1)
-    check_integer("length", length, least=0)
+    check_integer("walks", walks, minimum=1)
+    check_integer("length", length, minimum=0)
     grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)
     if grammar is None:
         raise GuidedError("there is no constraint, so there are no masks to check")
@@ -112,9 +112,9 @@ def check_masks(
             )
         try:
             _walk(follower, expected, vocabulary, length if worst is None else len(worst.tokens), rng)
-        except MaskMismatch as found:
-            if worst is None or len(found.tokens) < len(worst.tokens):
-                worst = found
+        except MaskMismatch as mismatch:
+            if worst is None or len(mismatch.tokens) < len(worst.tokens):
+                worst = mismatch
     if worst is not None:
         raise worst
 
@@ -152,18 +152,18 @@ def _walk(
         tokens.append(token)
 
 
-def _ids(found: object, vocabulary: Vocabulary) -> set[int]:
+def _ids(mask: object, vocabulary: Vocabulary) -> set[int]:
     """The result of `allowed` as a set. An array is read as ids, unless it has the type and shape of a bitmask."""
-    shape = tuple(getattr(found, "shape", ()))
-    is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(found, "dtype", "")).endswith("int32")
-    values = found.tolist() if hasattr(found, "tolist") else found
+    shape = tuple(getattr(mask, "shape", ()))
+    is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(mask, "dtype", "")).endswith("int32")
+    values = mask.tolist() if hasattr(mask, "tolist") else mask
     if isinstance(values, Iterable) and not isinstance(values, str | bytes) and not is_row:
         ids = list(values)
         if all(isinstance(id, Integral) and not isinstance(id, bool) and int(id) >= 0 for id in ids):
             return set(map(int, ids))
-    given = f"an array of shape {shape}" if shape else brief(found)
+    actual = f"an array of shape {shape}" if shape else brief(mask)
     raise TypeError(
-        f"allowed() returned {given}: a follower must return the ids that may come next, as a set or a list; "
+        f"allowed() returned {actual}: a follower must return the ids that may come next, as a set or a list; "
         "guided.allowed_tokens(bitmask) converts a bitmask"
     )
 
@@ -240,5 +240,5 @@ class _Reference:
 
 
 def _format_ids(ids: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ids[:8]))
-    return f"token{'s' * (len(ids) > 1)} {shown}" + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")
+    listed_ids = ", ".join(map(str, ids[:8]))
+    return f"token{'s' * (len(ids) > 1)} {listed_ids}" + (f" and {len(ids) - 8} more" if len(ids) > 8 else "")

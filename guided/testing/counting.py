@@ -30,20 +30,20 @@ def count(constraint: Constraint, length: int, *, max_states: int = 100_000, **o
 
 def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **options: Any) -> list[int]:
     """The numbers of texts of 0, 1, ... `length` bytes. Arguments and errors: see `count`."""
-    check_integer("length", length, least=0)
-    check_integer("max_states", max_states, least=0)
+    check_integer("length", length, minimum=0)
+    check_integer("max_states", max_states, minimum=0)
     language = Language(over_bytes(constraint, **options))
     current: Counter[State] = Counter({language.start: 1})
-    found = list[int]()
-    for left in range(length, -1, -1):
-        found.append(sum(number for state, number in current.items() if language.accepts(state)))
+    counts_by_length = list[int]()
+    for bytes_left in range(length, -1, -1):
+        counts_by_length.append(sum(number for state, number in current.items() if language.accepts(state)))
         following: Counter[State] = Counter()
         for state, number in current.items():
-            if language.shortest_completion(state) > left:
+            if language.shortest_completion(state) > bytes_left:
                 continue  # no completion from here is short enough
-            for next_state in language.moves(state).values() if left else ():
+            for next_state in language.moves(state).values() if bytes_left else ():
                 following[next_state] += number
             if len(language) > max_states:
                 raise LimitExceeded("max_states", len(language), max_states, hint="set a larger max_states=...")
         current = following
-    return found
+    return counts_by_length

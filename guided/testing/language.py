@@ -78,26 +78,26 @@ class Language:
 
     def moves(self, state: State) -> Mapping[int, State]:
         """Byte -> the state after it, for each byte with which some text continues, in ascending order."""
-        known = self._moves.get(state)
-        if known is None:
+        moves = self._moves.get(state)
+        if moves is None:
             matcher = self._matchers[state]
             matcher.fill_next_token_bitmask(self._bitmask)
-            known = self._moves[state] = {
+            moves = self._moves[state] = {
                 byte: self._after(matcher, byte) for byte in allowed_tokens(self._bitmask) if byte != END
             }
-        return known
+        return moves
 
     def sorted_moves(self, state: State) -> Sequence[tuple[int, int]]:
         """The bytes of `moves`, each with the number of bytes of the shortest completion after it.
 
         Sorted by this number, then by readability.
         """
-        known = self._sorted_moves.get(state)
-        if known is None:
+        moves = self._sorted_moves.get(state)
+        if moves is None:
             each = [(byte, self.shortest_completion(after)) for byte, after in self.moves(state).items()]
             each.sort(key=lambda way: (way[1], _RANK.get(way[0], len(_RANK)), way[0]))
-            known = self._sorted_moves[state] = each
-        return known
+            moves = self._sorted_moves[state] = each
+        return moves
 
     def _after(self, matcher: GrammarMatcher, byte: int) -> State:
         matcher.accept_token(byte)

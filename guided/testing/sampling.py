@@ -44,8 +44,8 @@ def sample(
         SpecError, UnsupportedError: the specification is invalid. BudgetError: no text is short enough.
         OptionError: an argument is out of range. GuidedError: there is no constraint.
     """
-    check_integer("n", n, least=1)
-    check_integer("max_length", max_length, least=0)
+    check_integer("n", n, minimum=1)
+    check_integer("max_length", max_length, minimum=0)
     grammar = over_bytes(constraint, **options)
     if (shortest := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_length:
         raise BudgetError(shortest, max_length)

@@ -47,7 +47,7 @@ def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) 
         SpecError, UnsupportedError: the specification is invalid. BudgetError: no text is short enough.
         OptionError: `max_length` is out of range.
     """
-    check_integer("max_length", max_length, least=0)
+    check_integer("max_length", max_length, minimum=0)
     language = Language(over_bytes(constraint, **options))
     if (shortest := language.shortest_completion(language.start)) > max_length:
         raise BudgetError(shortest, max_length)
@@ -65,7 +65,7 @@ def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any
             language that is not regular, this may remain unknown; hypothesis then reports that it found no example.
     """
     grammar = over_bytes(constraint, **options)
-    check_integer("max_length", max_length, least=0)
+    check_integer("max_length", max_length, minimum=0)
     _check_refuses(grammar, max_length)
     return _change(sentences(grammar, max_length=max_length)).filter(lambda text: not _is_allowed(grammar, text))
 
@@ -73,15 +73,15 @@ def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any
 def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
     """Raise a GuidedError if no short enough text is refused."""
     try:
-        found = subset("(?s:.*)", grammar, max_pairs=_MAX_PAIRS)
+        example = subset("(?s:.*)", grammar, max_pairs=_MAX_PAIRS)
     except LimitExceeded:  # unknown: let hypothesis search
         return
-    if found is None:
+    if example is None:
         raise GuidedError("every text is allowed: there is no near miss")
-    if len(found.data) > max_length + _MAX_CHARACTER_BYTES:
+    if len(example.data) > max_length + _MAX_CHARACTER_BYTES:
         raise GuidedError(
-            f"the shortest text that is refused has {len(found.data)} bytes: texts of at most {max_length} bytes have "
-            "no near miss; set a larger max_length"
+            f"the shortest text that is refused has {len(example.data)} bytes: texts of at most {max_length} bytes "
+            "have no near miss; set a larger max_length"
         )
 
 
@@ -90,7 +90,7 @@ def _sentences(draw: DrawFn, language: Language, max_length: int) -> str:
     state, out = language.start, bytearray()
     while True:
         bytes_left = max_length - len(out)
-        choices = [byte for byte, least in language.sorted_moves(state) if least < bytes_left]
+        choices = [byte for byte, min_bytes in language.sorted_moves(state) if min_bytes < bytes_left]
         ends = [None] if language.accepts(state) else []
         byte = draw(st.sampled_from(ends + choices)) if len(ends) + len(choices) > 1 else (ends + choices)[0]
         if byte is None:

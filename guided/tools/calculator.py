@@ -42,8 +42,8 @@ def calculate(text: str) -> int | float:
     Raises:
         ToolError: the text has no value; the message gives the reason.
     """
-    if found := _COUNT.fullmatch(text):
-        return found[1][1:-1].count(found[2][1:-1])
+    if match := _COUNT.fullmatch(text):
+        return match[1][1:-1].count(match[2][1:-1])
     text = text.replace(",", "")
     if not _ARITHMETIC.fullmatch(text):
         raise ToolError('only arithmetic with + - * / // ( ) and "...".count("...") is supported')
@@ -66,10 +66,10 @@ class _Sum:
 
     def next(self) -> str:
         """Move to the next lexeme ("" at the end) and return the one before it."""
-        before, found = self.lexeme, _LEXEME.match(self.text, self.at)
-        if found is None:
+        before, match = self.lexeme, _LEXEME.match(self.text, self.at)
+        if match is None:
             raise ToolError(f"not understood: {self.text[self.at :].strip()[:20]}")
-        self.lexeme, self.at = found[1], found.end()
+        self.lexeme, self.at = match[1], match.end()
         return before
 
     def value(self) -> int | float:

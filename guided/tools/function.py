@@ -109,13 +109,13 @@ def result_text(value: Any) -> str:
     """
     if not isinstance(value, str):
         try:
-            value = json.dumps(value, ensure_ascii=False, default=_plain)
+            value = json.dumps(value, ensure_ascii=False, default=_plain_value)
         except (TypeError, ValueError, RecursionError):
             value = str(value)
     return str(value).encode("utf-8", "replace").decode()
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if callable(dump := getattr(value, "model_dump", None)):  # a pydantic model
@@ -141,8 +141,12 @@ def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     with importing("a docstring of a tool"):
         from docstring_parser import parse
     try:
-        found = parse(text)
+        docstring = parse(text)
     except Exception:  # the package raises errors of several kinds for text that only looks like its formats
         return text, {}
-    about = {one.arg_name: " ".join(one.description.split()) for one in found.params if one.description}
-    return (found.description or "").strip(), about
+    about = {
+        parameter.arg_name: " ".join(parameter.description.split())
+        for parameter in docstring.params
+        if parameter.description
+    }
+    return (docstring.description or "").strip(), about

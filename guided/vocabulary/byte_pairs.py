@@ -87,12 +87,12 @@ class BytePairs:
         if missing:
             raise _refusal(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
         beginnings = {data[:n]: data for data in self.added for n in range(1, len(data) + 1)}
-        for one in self.added:
-            parts = ((one[at:end], at, end) for at in range(len(one)) for end in range(at + 1, len(one) + 1))
+        for token in self.added:
+            parts = ((token[at:end], at, end) for at in range(len(token)) for end in range(at + 1, len(token) + 1))
             for part, at, end in parts:
-                whole = part in self.added if end < len(one) else at > 0 and part in beginnings
+                whole = part in self.added if end < len(token) else at > 0 and part in beginnings
                 if whole:
-                    raise _refusal(f"the added tokens {one!r} and {beginnings[part]!r} overlap")
+                    raise _refusal(f"the added tokens {token!r} and {beginnings[part]!r} overlap")
 
 
 BytePairsFactory = Callable[[], BytePairs]
@@ -199,7 +199,7 @@ def _splits(step: Mapping[str, Any] | None) -> list[Split]:
     steps = _flatten(step)
     if not steps or steps[-1]["type"] != "ByteLevel":
         raise _refusal("its pre-tokenizer does not end with ByteLevel")
-    out = [split for one in steps[:-1] for split in _split(one)]
+    out = [split for step in steps[:-1] for split in _split(step)]
     if steps[-1].get("use_regex", True):
         out += [Split(pattern, "oniguruma") for pattern in PATTERNS["gpt2"]]
     return out

@@ -76,8 +76,8 @@ class _PackageEncoder:
         """The ids, or None if they include an unknown token."""
         with _package_errors("this text cannot be encoded"):
             ids = list(encode(text))
-        known = all(number in self._ids for number in set(ids)) and self._unknown not in ids
-        return ids if known else None
+        is_encodable = all(number in self._ids for number in set(ids)) and self._unknown not in ids
+        return ids if is_encodable else None
 
     def _first_unspelled(self, encode: Encode, text: str) -> str:
         """The first character that cannot be encoded, with its word, for the error message."""
@@ -168,11 +168,11 @@ def _json_tokenizer(data: Mapping[str, Any], special: bool) -> Encode:
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(data))
         tokenizer.encode_special_tokens = not special
         for entry in data.get("added_tokens") or []:
-            found = tokenizer.token_to_id(entry["content"])
-            if found != entry["id"]:
+            actual_id = tokenizer.token_to_id(entry["content"])
+            if actual_id != entry["id"]:
                 raise VocabularyError(
                     f"the added token {brief(entry['content'], 60)} has the id {entry['id']}, but tokenizers gives "
-                    f"it {found}"
+                    f"it {actual_id}"
                 )
     return _ids_of(tokenizer)
 

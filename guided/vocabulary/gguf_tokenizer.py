@@ -101,19 +101,19 @@ def _unknown_model(model: object) -> VocabularyError:
 
 def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
     """A boolean of the metadata; `default` if it is missing."""
-    found = metadata.get(key, default)
-    if not isinstance(found, bool):
-        raise VocabularyError(f"{key} is {brief(found)}, not a boolean")
-    return found
+    value = metadata.get(key, default)
+    if not isinstance(value, bool):
+        raise VocabularyError(f"{key} is {brief(value)}, not a boolean")
+    return value
 
 
 def _numbers(metadata: Mapping[str, Any], key: str, count: int, default: float) -> list[Any]:
-    found = metadata.get(key)
-    if found is None:
+    numbers = metadata.get(key)
+    if numbers is None:
         return [default] * count
-    if not isinstance(found, np.ndarray) or len(found) != count or not np.isfinite(found).all():
+    if not isinstance(numbers, np.ndarray) or len(numbers) != count or not np.isfinite(numbers).all():
         raise VocabularyError(f"{key} is not a list of {count} numbers, one for each token")
-    return list(found.tolist())
+    return list(numbers.tolist())
 
 
 def _ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -> set[int]:
@@ -176,8 +176,8 @@ def _byte_level_rules(
     if not isinstance(merges, list):
         return _unknown("the file contains no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
-        known = ", ".join(sorted(_PRE_TOKENIZERS))
-        return _unknown(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known}")
+        known_names = ", ".join(sorted(_PRE_TOKENIZERS))
+        return _unknown(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
 
     whole_first = pre in _WHOLE_FIRST
 

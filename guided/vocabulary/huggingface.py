@@ -76,10 +76,10 @@ def _declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
     if config.is_file():
         name = read_json_object(config).get("eos_token")
         name = name.get("content") if isinstance(name, dict) else name
-        ends |= {number for number, found in special.items() if found == name}
+        ends |= {number for number, text in special.items() if text == name}
     if generation.is_file():
-        found = read_json_object(generation).get("eos_token_id")
-        declared = found if isinstance(found, list) else [] if found is None else [found]
+        end_ids = read_json_object(generation).get("eos_token_id")
+        declared = end_ids if isinstance(end_ids, list) else [] if end_ids is None else [end_ids]
         ends.update(check_ids(declared, f"eos_token_id of {generation}"))
     return ends
 
@@ -110,8 +110,8 @@ def _source(data: dict[str, Any]) -> Source:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
     markers = [entry["content"] for entry in added if not entry.get("special")]
-    plain, named = _factory(data, False), _factory(data, True)
-    return Source(tokens, (), special, plain, special_encoder=named, byte_pairs=_pairs(data), markers=markers)
+    plain, special_encoder = _factory(data, False), _factory(data, True)
+    return Source(tokens, (), special, plain, special_encoder=special_encoder, byte_pairs=_pairs(data), markers=markers)
 
 
 def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:
@@ -161,8 +161,8 @@ def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
             spaces = True
     others = set(kinds) - {"Metaspace", "Replace", "ByteFallback", "Fuse", "Strip"}
     if others or not spaces:
-        found = ", ".join(sorted(others)) or "none that shows how spaces are represented"
-        raise VocabularyError(f"the bytes of a token cannot be determined from its decoders ({found})")
+        names = ", ".join(sorted(others)) or "none that shows how spaces are represented"
+        raise VocabularyError(f"the bytes of a token cannot be determined from its decoders ({names})")
     return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
 
 
@@ -179,7 +179,7 @@ def _flatten(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 def _token(piece: str, byte_level: bool, byte_fallback: bool) -> bytes:
     if byte_level:
-        found = from_byte_alphabet(piece)
-        return piece.encode("utf-8") if found is None else found
+        data = from_byte_alphabet(piece)
+        return piece.encode("utf-8") if data is None else data
     byte = byte_piece(piece) if byte_fallback else None
     return piece.replace(SPACE, " ").encode("utf-8") if byte is None else bytes((byte,))

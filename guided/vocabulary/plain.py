@@ -1,9 +1,9 @@
 """Encoders for vocabularies that come without a tokenizer.
 
-`FewestTokens` works for any list of byte strings and uses the fewest tokens that spell the text. Among these encodings,
-it chooses the one with the longest last token, then with the longest token before that, and so on. Among ids with the
-same bytes, it chooses the lowest. How: dynamic programming over the positions of the text. Cost: O(bytes x distinct
-token lengths with the same first byte). `Characters` has one token for each character.
+`ShortestEncoder` works for any list of byte strings and uses the fewest tokens that spell the text. Among these
+encodings, it chooses the one with the longest last token, then with the longest token before that, and so on. Among ids
+with the same bytes, it chooses the lowest. How: dynamic programming over the positions of the text. Cost: O(bytes x
+distinct token lengths with the same first byte). `Characters` has one token for each character.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from guided.errors import VocabularyError
 from guided.vocabulary.spelling import hex_bytes
 
-__all__ = ["Characters", "FewestTokens"]
+__all__ = ["Characters", "ShortestEncoder"]
 
 
-class FewestTokens:
+class ShortestEncoder:
     """Spells text with as few tokens as possible."""
 
     def __init__(self, tokens: Sequence[bytes | None]) -> None:
@@ -26,7 +26,7 @@ class FewestTokens:
             if token:
                 self._ids.setdefault(token, number)
                 lengths.setdefault(token[0], set()).add(len(token))
-        self._lengths = {first: sorted(found) for first, found in lengths.items()}
+        self._lengths = {first: sorted(lengths_of_first) for first, lengths_of_first in lengths.items()}
 
     def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
@@ -41,9 +41,9 @@ class FewestTokens:
                 end = position + length
                 if end > len(data):
                     break
-                known = fewest[end]
+                fewest_here = fewest[end]
                 # Positions are visited in order, so an equal count found earlier has the longer last token: keep it.
-                if (known is None or known > steps + 1) and data[position:end] in self._ids:
+                if (fewest_here is None or fewest_here > steps + 1) and data[position:end] in self._ids:
                     fewest[end], last[end] = steps + 1, length
         if fewest[-1] is None:
             reached = max(position for position, steps in enumerate(fewest) if steps is not None)

@@ -115,10 +115,10 @@ def check_ids(ids: Collection[int], what: str) -> list[int]:
     if isinstance(ids, (str, bytes)):
         raise VocabularyError(f"{what} are integers, not {ids!r}")
     try:
-        known = read_items(what, ids, most=MAX_SIZE, error=VocabularyError)
-        if not {bool}.isdisjoint(map(type, known)):
+        numbers = read_items(what, ids, max_items=MAX_SIZE, error=VocabularyError)
+        if not {bool}.isdisjoint(map(type, numbers)):
             raise TypeError
-        out = [index(number) for number in known]
+        out = [index(number) for number in numbers]
     except TypeError:
         raise VocabularyError(f"{what} are a collection of integers, not {brief(ids, 80)}") from None
     for number in out:

@@ -79,12 +79,12 @@ def _source(data: dict[str, Any]) -> Source:
 def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:
     """The special tokens: the listed names, and `<SPECIAL_n>` for all others."""
     names = {number: f"<SPECIAL_{number}>" for number in range(count)}
-    listed = data.get("special_tokens")
-    if listed is None:
+    entries = data.get("special_tokens")
+    if entries is None:
         if config.get("version") not in _VERSIONS_WITHOUT_NAMES:
             raise ValueError(f"version {config.get('version')!r} must list its special tokens")
-        listed = [{"rank": number, "token_str": name} for number, name in enumerate(_KNOWN_NAMES)]
-    for entry in listed:
+        entries = [{"rank": number, "token_str": name} for number, name in enumerate(_KNOWN_NAMES)]
+    for entry in entries:
         number, name = entry["rank"], entry["token_str"]
         if number not in names or not isinstance(name, str):
             raise ValueError(f"the special token {brief(name)} has the rank {brief(number, 20)}, of {count}")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.keywords import check_path, read_items
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
-from guided.vocabulary.plain import Characters, FewestTokens
+from guided.vocabulary.plain import Characters, ShortestEncoder
 from guided.vocabulary.source import (
     LONGEST_TOKEN,
     MAX_BYTES,
@@ -129,15 +129,15 @@ class Vocabulary:
         names = _check_names(special_tokens)
         self.special_tokens = MappingProxyType(names)
         self.tokens = _check_tokens(tokens, self.eos_token_ids.union(names))
-        least = max(len(self.tokens), max(self.eos_token_ids, default=-1) + 1, max(names, default=-1) + 1)
-        self.size = least if size is None else _check_size(size)
-        if not least <= self.size <= MAX_SIZE:
-            raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {least} to {MAX_SIZE}")
+        min_size = max(len(self.tokens), max(self.eos_token_ids, default=-1) + 1, max(names, default=-1) + 1)
+        self.size = min_size if size is None else _check_size(size)
+        if not min_size <= self.size <= MAX_SIZE:
+            raise VocabularyError(f"size {self.size} does not cover the ids: it must be from {min_size} to {MAX_SIZE}")
         if self.size == 0:
             raise VocabularyError("the vocabulary has no tokens: give the bytes of each id")
         self.text_markers = ()
         # A closure, not a method: `changed` passes it to vocabularies with other end tokens.
-        self._factory: EncoderFactory = lambda: FewestTokens(self.tokens)
+        self._factory: EncoderFactory = lambda: ShortestEncoder(self.tokens)
         self._encoder: Encoder | None = None
         self._pairs_factory: BytePairsFactory = no_byte_pairs("the vocabulary is a list of tokens")
         self._special_factory: EncoderFactory | None = None
@@ -207,8 +207,8 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """The concatenated bytes of the tokens; ids without text add nothing."""
-        known = read_items("ids", ids, most=MAX_SIZE, error=VocabularyError)
-        return b"".join(self.token_bytes(number) or b"" for number in known)
+        numbers = read_items("ids", ids, max_items=MAX_SIZE, error=VocabularyError)
+        return b"".join(self.token_bytes(number) or b"" for number in numbers)
 
     @classmethod
     def from_gguf(
@@ -357,10 +357,10 @@ def _check_tokens(tokens: Sequence[bytes | None], without_text: Iterable[int]) -
         raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")
     if not isinstance(tokens, Iterable) or isinstance(tokens, Mapping):
         raise VocabularyError(f"tokens is a sequence of bytes, one for each id, not a {type(tokens).__name__}")
-    out = read_items("tokens", tokens, most=MAX_SIZE, error=VocabularyError)
-    wrong = set(map(type, out)) - {bytes, type(None)}
-    if wrong:
-        number = next(k for k, token in enumerate(out) if type(token) in wrong)
+    out = read_items("tokens", tokens, max_items=MAX_SIZE, error=VocabularyError)
+    invalid_types = set(map(type, out)) - {bytes, type(None)}
+    if invalid_types:
+        number = next(k for k, token in enumerate(out) if type(token) in invalid_types)
         raise VocabularyError(f"token {number} is {brief(out[number])}: tokens are bytes (or None), not text")
     for number in without_text:
         if number < len(out):

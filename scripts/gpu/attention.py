@@ -1,8 +1,9 @@
-"""Attention over paged caches in torch's own operations, on any device: a stand-in for the kernels of flash attention.
+"""Attention over paged caches with torch operations, on any device. It replaces the kernels of flash attention.
 
-One call for a layer, whatever the number of sequences; static shapes, nothing is read back. So graphs hold it, and
-stores, graphs and the engine can be tried if neither flash-attn nor a torch that reads blocks is installed. It copies
-all keys and values of all sequences in each layer: its speed says nothing about that of a kernel.
+One call computes a layer for any number of sequences, with static shapes and without reading values back. So CUDA
+graphs can contain it. With it, stores, graphs and the engine can be tested if neither flash-attn nor a torch with block
+attention is installed. It copies all keys and values of all sequences in each layer, so its speed says nothing about a
+real kernel.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ PATHS = ("flash-attn", "varlen_attn", "stand-in", "one by one")
 
 
 def paths_here(setting: Setting) -> list[str]:
-    """The ways to attend that run here, best first."""
+    """The attention implementations that run here, best first."""
     flash = not setting.dry and has_flash_attn(setting.device)
     there = {"flash-attn": flash, "varlen_attn": not setting.dry and has_varlen_attn()}
     return [path for path in PATHS if there.get(path, True)]
 
 
 def best_path(setting: Setting) -> str:
-    """The fastest one."""
+    """The fastest implementation."""
     return paths_here(setting)[0]
 
 
 def capture_of(setting: Setting) -> Capture | None:
-    """What makes graphs: None for those of CUDA; in a dry run there are none."""
+    """The function that captures graphs. None: CUDA graphs. A dry run has no graphs."""
     return (lambda run: run) if setting.dry else None
 
 
 @contextmanager
 def attention_of(path: str) -> Iterator[None]:
-    """Let the engine attend in one of these ways."""
+    """Let the engine use one of these implementations."""
     original = segments.step_attention
 
     def choose(plan: Any, counts: Sequence[int], **options: Any) -> Attend:
@@ -71,7 +72,7 @@ class GatheredAttention(PagedAttention):
         self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
         step, at = self.step, torch.arange(len(q), device=q.device)
-        row, last = at, step.lengths - 1  # of each query: its sequence, and the last position that it reads
+        row, last = at, step.lengths - 1  # for each query: its sequence, and the last position that it reads
         if step.spans is not None:
             starts = step.spans.queries
             row = (torch.searchsorted(starts, at.int(), right=True) - 1).clamp(max=len(step.lengths) - 1)  # padding
@@ -86,11 +87,11 @@ class GatheredAttention(PagedAttention):
     def _attend(self, q: Tensor, keys: Tensor, values: Tensor, seen: Tensor, kind: AttentionKind) -> Tensor:
         """q (n, heads, head_dim), keys and values (n, positions, kv_heads, head_dim), seen (n, positions)."""
         n, heads, size = q.shape
-        grouped = q.view(n, keys.shape[2], -1, size)  # (n, kv_heads, heads that share them, head_dim)
+        grouped = q.view(n, keys.shape[2], -1, size)  # (n, kv_heads, heads that share a KV head, head_dim)
         scores = grouped @ keys.permute(0, 2, 3, 1)
         scores = scores.float() * kind.factor(size)
         if kind.softcap is not None:
             scores = kind.softcap * torch.tanh(scores / kind.softcap)
         weights = scores.masked_fill(~seen[:, None, None], -torch.inf).softmax(-1).to(values.dtype)
-        values = torch.where(seen[:, :, None, None], values, 0)  # memory that was never written may hold NaN
+        values = torch.where(seen[:, :, None, None], values, 0)  # uninitialised memory may contain NaN
         return (weights @ values.transpose(1, 2)).reshape(n, heads, size)

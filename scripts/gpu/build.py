@@ -1,6 +1,6 @@
-"""Part `build`: the C++ core is built with what is there, without a network, and guided is imported.
+"""Part `build`: builds the C++ core with the installed tools, without a network, and imports guided.
 
-pip builds it if the build backend is installed; else CMake does, and the modules are copied to their folders.
+It uses pip if the build backend is installed. Otherwise it uses CMake, and copies the modules to their folders.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(setting: Setting, report: Report) -> None:
 
 
 def build_commands(folder: Path) -> dict[str, list[list[str]]]:
-    """The ways to build the core, best first, and the commands of each."""
+    """The ways to build the core, best first, with their commands."""
     has_backend = all(importlib.util.find_spec(name) is not None for name in ("scikit_build_core", "nanobind", "pip"))
     ways = dict[str, list[list[str]]]()
     if has_backend and shutil.which("cmake"):
@@ -71,7 +71,7 @@ def build_commands(folder: Path) -> dict[str, list[list[str]]]:
 
 
 def copy_modules(folder: Path) -> None:
-    """Put the modules that CMake has built where Python looks for them."""
+    """Copy the modules that CMake built to where Python looks for them."""
     for module, target in MODULES.items():
         for built in folder.glob(f"{module}*.so"):
             shutil.copy(built, ROOT / target)

@@ -16,13 +16,13 @@ __all__ = ["draw_choice", "draw_logits", "draw_mask"]
 
 
 def draw_mask(rng: np.random.Generator, size: int, share: float) -> Bits:
-    """A row that allows about this share of the ids, 0 and 1 being all or nothing."""
+    """A row that allows about this share of the ids; 0 allows none, 1 allows all."""
     flags = rng.random(-(-size // 32) * 32) < share
     return np.packbits(flags, bitorder="little").view(np.int32)
 
 
 def draw_logits(rng: np.random.Generator, rows: int, width: int) -> npt.NDArray[np.float32]:
-    """Normal numbers with a few peaks; sometimes a part of a row is -inf."""
+    """Normally distributed numbers with a few peaks. Sometimes a part of a row is -inf."""
     logits = rng.normal(0, 2, (rows, width)).astype(np.float32)
     for row in logits:
         row[rng.integers(0, width, min(width, 30))] += rng.uniform(2, 12, min(width, 30)).astype(np.float32)
@@ -32,7 +32,7 @@ def draw_logits(rng: np.random.Generator, rows: int, width: int) -> npt.NDArray[
 
 
 def draw_choice(rng: np.random.Generator, size: int) -> Choice:
-    """A choice of any kind: masked or not, at a temperature or not, with filters, penalties and log probabilities."""
+    """A random choice: with or without a mask and a temperature, with filters, penalties and log probabilities."""
     options = _options(rng, size)
     params = SamplingParams(**options, seed=int(rng.integers(1 << 60)))
     output = rng.integers(0, size, rng.integers(0, 30)).tolist()
@@ -52,7 +52,7 @@ def draw_choice(rng: np.random.Generator, size: int) -> Choice:
 
 
 def _options(rng: np.random.Generator, size: int) -> dict[str, Any]:
-    """Numbers of a request."""
+    """Random sampling parameters of a request."""
     options: dict[str, Any] = {"temperature": float(rng.choice([0.0, 0.5, 1.0, 3.0]))}
     if rng.random() < 0.5:
         return options

@@ -1,7 +1,7 @@
-"""How long calls take, on the device and for the host.
+"""Measures how long calls take, on the device and on the host.
 
-Times on the device are between CUDA events, in a queue that is full: the device first sleeps while calls are launched,
-so that launching costs nothing. On the CPU, in a dry run, they are those of the host.
+Times on the device are between CUDA events in a full queue. The device first sleeps while the calls are launched, so
+the launches cost nothing. On the CPU, in a dry run, the host's clock is used.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _CACHE: Final = 200_000_000  # bytes, several times the L2 cache
 
 
 def device_time(setting: Setting, calls: Sequence[Callable[[], Any]], rounds: int = 3) -> float:
-    """The median microseconds of a call; `calls` do the same with different buffers, and take turns."""
+    """The median microseconds of a call. All `calls` do the same with different buffers; they are measured in turn."""
     if setting.dry:
         return host_time(setting, calls[0], 2)
-    for call in calls:  # warm up, and leave none of the first buffers in the cache
+    for call in calls:  # warm up, and evict the first buffers from the cache
         call()
     times = list[float]()
     for number in range(rounds):
@@ -43,7 +43,7 @@ def device_time(setting: Setting, calls: Sequence[Callable[[], Any]], rounds: in
 
 
 def host_time(setting: Setting, call: Callable[[], Any], rounds: int = 10) -> float:
-    """The median microseconds of a call until the device has done it."""
+    """The median microseconds from a call until the device has completed it."""
     call()
     times = list[float]()
     for _ in range(rounds):
@@ -56,5 +56,5 @@ def host_time(setting: Setting, call: Callable[[], Any], rounds: int = 10) -> fl
 
 
 def copies_for(setting: Setting, nbytes: int) -> int:
-    """How many buffers of this size together do not fit into the L2 cache."""
+    """The number of buffers of this size that together exceed the L2 cache."""
     return setting.pick(min(320, max(2, -(-_CACHE // nbytes))), 2)

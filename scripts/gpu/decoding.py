@@ -1,4 +1,4 @@
-"""Runs requests through the scheduler step by step, and counts what a step makes the host wait for."""
+"""Runs requests through the scheduler step by step, and counts how often a step makes the host wait."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ PROMPT = 16  # tokens
 
 @dataclass
 class Run:
-    """What came of some requests that ran together.
+    """The outcome of requests that ran together.
 
     Attributes:
-        seconds: of all steps.
-        tokens: of all outputs.
+        seconds: the time of all steps.
+        tokens: the number of tokens of all outputs.
         steps: the seconds of each step in which nearly all sequences decoded.
-        errors: of requests.
+        errors: the errors of requests.
     """
 
     seconds: float = 0.0
@@ -47,7 +47,7 @@ class Run:
 
     @property
     def step(self) -> float:
-        """Milliseconds of such a step."""
+        """The median milliseconds of such a step."""
         return 1e3 * median(self.steps)
 
 
@@ -56,8 +56,8 @@ class Waits:
     """How often the host waited for the device.
 
     Attributes:
-        warned: what torch warned of: operations that wait.
-        fetched: waits for chosen tokens.
+        warned: torch's warnings about operations that wait.
+        fetched: the number of waits for chosen tokens.
     """
 
     warned: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Waits:
 
 
 def make_engine(setting: Setting, model: Model, vocabulary: Vocabulary, sequences: int) -> Engine:
-    """An engine with room for so many sequences, of at most 512 positions each."""
+    """An engine for this number of sequences, of at most 512 positions each."""
     blocks = sequences * setting.pick(2, 8) + 8
     cache = PagedCache(cache_shape(model), blocks, setting.pick(256, 16))
     runner = ModelRunner(model, cache, capture=capture_of(setting))
@@ -75,7 +75,7 @@ def make_engine(setting: Setting, model: Model, vocabulary: Vocabulary, sequence
 def requests(
     vocabulary: Vocabulary, count: int, constraints: Sequence[Any], max_tokens: int, **options: Any
 ) -> list[Request]:
-    """Requests with random prompts; without constraints the outputs do not end before their budget."""
+    """Requests with random prompts. Without constraints, the outputs do not end before their budget."""
     rng = random.Random(count)
     free: dict[str, Any] = {} if constraints else {"ignore_eos": True}
     return [
@@ -89,7 +89,7 @@ def requests(
 
 
 def decode(setting: Setting, engine: Engine, asked: Sequence[Request]) -> Run:
-    """Run requests to their ends; compiling their grammars is not measured."""
+    """Run requests to their ends. The time to compile their grammars is not included."""
     run, scheduler = Run(), engine.scheduler
     start_all(engine, asked)
     setting.wait()
@@ -114,7 +114,7 @@ def start_all(engine: Engine, asked: Sequence[Request]) -> None:
 
 
 def take(run: Run, outcomes: Sequence[tuple[Any, Any]]) -> None:
-    """Count the tokens of outputs that have ended."""
+    """Count the tokens of finished outputs."""
     for _, outcome in outcomes:
         if isinstance(outcome, Exception):
             run.errors.append(f"{type(outcome).__name__}: {outcome}")
@@ -124,7 +124,7 @@ def take(run: Run, outcomes: Sequence[tuple[Any, Any]]) -> None:
 
 @contextmanager
 def counted_waits(setting: Setting) -> Iterator[Waits]:
-    """Count waits in the block: torch's warnings of operations that wait, and `Fetch.wait`."""
+    """Count the waits in the block: torch's warnings about operations that wait, and calls of `Fetch.wait`."""
     waits, plain = Waits(), Fetch.wait
 
     def counted(fetch: Fetch) -> torch.Tensor:

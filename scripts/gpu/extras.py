@@ -1,7 +1,7 @@
 """Part `extras`: the offload cache with long contexts, CUDA graphs, and LoRA adapters.
 
-An engine has one adapter. Several may share a base on the device, each with an engine of its own: their cost is that of
-one adapter, which is measured here.
+An engine has one adapter. Several engines can share a base model on the device, each with its own adapter. Each of them
+has the cost of one adapter, which is measured here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["run"]
 
 RANK: Final = 16
 SEQUENCES: Final = (1, 8, 64, 256)
-LAYERS: Final = 8  # of the model with long contexts
+LAYERS: Final = 8  # layers of the model with long contexts
 
 
 def run(setting: Setting, report: Report) -> None:
@@ -55,14 +55,14 @@ def run(setting: Setting, report: Report) -> None:
 
 
 def release(setting: Setting) -> None:
-    """Give memory back."""
+    """Free memory."""
     gc.collect()
     if not setting.dry:
         torch.cuda.empty_cache()
 
 
 def walk_through(setting: Setting, name: str) -> int:
-    """Sequences are read, forked, cut and closed in random order; keys are made of all tokens before them."""
+    """Read, fork, cut and close sequences in random order. Each key depends on all earlier tokens."""
     shape, count = replace(SHAPE, device=setting.device), setting.pick(20, 2)
     for seed in range(count):
         walk(KINDS[name](shape), random.Random(seed), look=0.3)
@@ -70,7 +70,7 @@ def walk_through(setting: Setting, name: str) -> int:
 
 
 def offload(setting: Setting, report: Report) -> None:
-    """Long prompts in chunks, then single tokens; both caches read with the same attention."""
+    """Read long prompts in chunks, then single tokens. Both caches use the same attention."""
     context = setting.pick(8192, 90)
     size, length = setting.pick(256, 8), context - 20
     config = replace(setting.pick(QWEN_17B, TINY), layers=setting.pick(LAYERS, 2), context=context, vocab_size=700)
@@ -98,14 +98,14 @@ def offload(setting: Setting, report: Report) -> None:
 
 
 class Decoding:
-    """Sequences that read one token each."""
+    """Let each sequence read one token."""
 
     def __init__(self, runner: ModelRunner, sequences: int) -> None:
         self._runner = runner
         self._leases = [runner.cache.open([0]) for _ in range(sequences)]
 
     def step(self, count: int) -> Tensor:
-        """The logits of the last position of each."""
+        """The logits of each sequence's last position."""
         for lease in self._leases:
             assert self._runner.cache.reserve(lease, count)
         tokens = [[(7 * i + at) % 600 for i in range(count)] for at in range(len(self._leases))]
@@ -113,13 +113,13 @@ class Decoding:
 
 
 def runner_of(setting: Setting, model: Model, sequences: int, capture: Capture | None) -> ModelRunner:
-    """Room for a few hundred tokens of each."""
+    """Caches for a few hundred tokens of each sequence."""
     cache = PagedCache(cache_shape(model), sequences * setting.pick(1, 8), setting.pick(256, 16))
     return ModelRunner(model, cache, capture=capture)
 
 
 def adapters(setting: Setting, report: Report, model: Decoder) -> None:
-    """All matrices of all layers are adapted."""
+    """An adapter of all matrices of all layers."""
     models = {"plain": model} | {f"adapter {number}": adapted(model, number) for number in range(2)}
     for sequences in setting.pick((8, 64), (2,)):
         for name, one in models.items():
@@ -130,7 +130,7 @@ def adapters(setting: Setting, report: Report, model: Decoder) -> None:
 
 
 def adapted(model: Decoder, seed: int) -> Decoder:
-    """The model with random adapters of all matrices but the head; it shares the base."""
+    """The model with random adapters of all matrices except the head. It shares the base weights."""
     generator = torch.Generator(model.device).manual_seed(seed)
 
     def matrix(base: Matrix) -> Matrix:
@@ -148,7 +148,7 @@ def adapted(model: Decoder, seed: int) -> Decoder:
 
 
 def graphs(setting: Setting, report: Report, model: Decoder) -> None:
-    """A pass of single tokens, launched kernel by kernel and as a graph; the logits are the same."""
+    """Compare a pass over single tokens, kernel by kernel and as a graph. The logits must be equal."""
     for sequences in setting.pick(SEQUENCES, (2,)):
         logits = list[Tensor]()
         for name, capture in (("graphs", capture_of(setting)), ("no graphs", lambda run: run)):

@@ -1,7 +1,7 @@
-"""Models, vocabularies and schemas without files.
+"""Models, vocabularies and schemas that need no files.
 
-Models have the shapes of published ones. The vocabulary has all single bytes, and words and pieces of JSON as trained
-ones have.
+The models have the shapes of published ones. The vocabulary contains all single bytes, words, and pieces of JSON, as
+trained vocabularies do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TINY: Final = replace(QWEN_17B, layers=2, dim=16, heads=2, kv_heads=1, head_dim=
 
 
 def copied(model: Model, device: torch.device, dtype: torch.dtype) -> Any:
-    """A model on a device, with its weights in another type."""
+    """A model on a device, with its weights in another dtype."""
 
     def place(x: Tensor) -> Tensor:
         return x.to(device, dtype if x.is_floating_point() else x.dtype, copy=True)
@@ -44,7 +44,7 @@ def copied(model: Model, device: torch.device, dtype: torch.dtype) -> Any:
 
 
 def vocabulary(size: int, *, seed: int = 0) -> Vocabulary:
-    """Random words with and without a space, numbers, and pieces of JSON; the last id is the end."""
+    """Random words with and without a space, numbers, and pieces of JSON. The last id is the end token."""
     rng, marks = random.Random(seed), ['{"', '":', '": "', '", "', '"}', "},", "[", "]", ", ", "null", "true", "false"]
     tokens = dict.fromkeys([*(bytes([byte]) for byte in range(256)), *(mark.encode() for mark in marks)])
     tokens |= dict.fromkeys(str(number).encode() for number in range(min(1000, size // 4)))
@@ -56,7 +56,9 @@ def vocabulary(size: int, *, seed: int = 0) -> Vocabulary:
 
 
 def schemas(count: int, *, seed: int = 0) -> list[dict[str, Any]]:
-    """Objects with a long string and other members: strings, numbers, enumerations, arrays, objects in objects."""
+    """Schemas of objects with a long string and other members: strings, numbers, enumerations, arrays, nested
+    objects.
+    """
     rng, out = random.Random(seed), list[dict[str, Any]]()
     for number in range(count):
         schema = _object(rng, number, depth=1)

@@ -1,6 +1,7 @@
-"""How long masks and choices take, beside `masked_fill`, xgrammar's kernel, and a copy of the same memory.
+"""Measures masks and choices, beside `masked_fill`, xgrammar's kernel, and a copy of the same memory.
 
-Buffers take turns, so that the L2 cache does not serve them. The bandwidth is that of a large copy in the same run.
+Calls alternate between buffers, so the L2 cache does not serve them. The bandwidth is that of a large copy in the same
+run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from guided.kernels.choice_table import choice_table
-from guided.kernels.choose_batch import Needs
+from guided.kernels.choose_batch import NeededOperations
 from guided.kernels.choose_device import DeviceChoices, kernels_for
 from guided.sampling.choice import Choice, Choose
 from guided.sampling.params import SamplingParams
@@ -39,7 +40,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
 
 
 def measure(setting: Setting, report: Report) -> None:
-    """Measure all of it, as far as there is time."""
+    """Measure everything for which there is time."""
     bandwidth = copy_bandwidth(setting)
     report.figure("Device", "a copy on the device", "bandwidth, read and written", bandwidth / 1e9, "GB/s")
     for width in setting.pick(WIDTHS, (300,)):
@@ -52,7 +53,7 @@ def measure(setting: Setting, report: Report) -> None:
                 report.figure("Bitmask of float32 logits, us on the device", row, column, microseconds, "us")
             floor = (
                 rows * width * (8 + 1 / 8) / bandwidth * 1e6
-            )  # memory moves in sectors of 32 bytes: read, and written
+            )  # memory moves in sectors of 32 bytes, which are read and written
             report.figure("Bitmask of float32 logits, us on the device", row, "floor by bandwidth", floor, "us")
             for kind in KINDS:
                 on_device, waited = choice_times(setting, kind, rows, width)
@@ -63,14 +64,14 @@ def measure(setting: Setting, report: Report) -> None:
 
 
 def copy_bandwidth(setting: Setting) -> float:
-    """Bytes per second that a large copy reads and writes."""
+    """The bytes per second that a large copy reads and writes."""
     size = setting.pick(1 << 30, 1 << 16)
     a, b = (torch.empty(size, dtype=torch.uint8, device=setting.device) for _ in range(2))
     return 2 * size / device_time(setting, [lambda: b.copy_(a)]) * 1e6
 
 
 def mask_times(setting: Setting, rows: int, width: int) -> dict[str, float]:
-    """Microseconds of each way to apply bitmasks that allow half of the tokens, and are on the device."""
+    """Microseconds of each way to apply bitmasks that are on the device and allow half of the tokens."""
     rng = np.random.default_rng(1)
     logits = [torch.randn(rows, width, device=setting.device) for _ in range(copies_for(setting, 4 * rows * width))]
     bits = torch.from_numpy(np.stack([draw_mask(rng, width, 0.5) for _ in range(rows)])).to(setting.device)
@@ -87,7 +88,7 @@ def mask_times(setting: Setting, rows: int, width: int) -> dict[str, float]:
 
 @cache
 def xgrammar_kernels() -> dict[str, Callable[[Tensor, Tensor], Any]]:
-    """xgrammar's kernels by their names, as far as it is installed; "cuda" is compiled when it is first used."""
+    """xgrammar's installed kernels by name. "cuda" is compiled on first use."""
 
     def way(backend: str, bits: Tensor, logits: Tensor) -> None:
         import_module("xgrammar").apply_token_bitmask_inplace(logits, bits, backend=backend)
@@ -100,14 +101,14 @@ def xgrammar_kernels() -> dict[str, Callable[[Tensor, Tensor], Any]]:
                 for size, kind in ((32, torch.float32), (1, torch.int32))
             )
             way(backend, bits, logits)
-        except Exception:  # it is not installed, or not for this torch or device
+        except Exception:  # not installed, or not built for this torch or device
             continue
         found[backend] = partial(way, backend)
     return found
 
 
 def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[float, float]:
-    """Microseconds on the device, and until the host has the tokens, the table of choices included."""
+    """Microseconds on the device, and until the host has the tokens, including the table of choices."""
     rng = np.random.default_rng(1)
     choices = list[Choice]()
     for row in range(rows):
@@ -119,7 +120,7 @@ def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[fl
     logits = [peaked_logits(setting, rows, width) for _ in range(count)]
     table = choice_table(choices, range(rows), setting.device)
     (kernel,) = set(kernels_for(choices, setting.device))
-    needs = Needs.of(choices)
+    needs = NeededOperations.of(choices)
     with torch.inference_mode():
         on_device = device_time(setting, [partial(kernel, x, table, needs) for x in logits], rounds=2)
     turn = iter(range(10**9))
@@ -128,7 +129,7 @@ def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[fl
 
 
 def peaked_logits(setting: Setting, rows: int, width: int) -> Tensor:
-    """Logits as models have them: a few tokens have most of the probability, so that a first look is enough."""
+    """Realistic logits: a few tokens have most of the probability, so the first look at a row suffices."""
     logits = torch.randn(rows, width, device=setting.device)
     logits[:, torch.arange(0, width, max(1, width // 40), device=setting.device)] += 12
     return logits

@@ -1,7 +1,7 @@
-"""Part `kernels`: each kernel on the device against the CPU, and how long it takes.
+"""Part `kernels`: compares each kernel on the device with the CPU, and measures it.
 
-The bitmask kernel, the choice of tokens, the store of keys and values, and copies between host and device: each in
-Triton and in torch, against numpy or the native kernels.
+It covers the bitmask kernel, the choice of tokens, the store of keys and values, and copies between host and device.
+Each runs in Triton and in torch, and is compared with numpy or the native kernels.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guided.kernels.choose_device import DeviceChoices
 from guided.kernels.store_kv import store_kv_torch
 from guided.kernels.transfer import Fetch, send, send_arrays
 from guided.logits import apply
-from guided.sampling.choice import Choice, Choose, Chosen
+from guided.sampling.choice import Choice, Choose, ChosenToken
 from scripts.gpu.choices import draw_choice, draw_logits, draw_mask
 from scripts.gpu.kernel_times import measure
 from scripts.gpu.report import Report, Setting
@@ -55,7 +55,7 @@ def run(setting: Setting, report: Report) -> None:
 
 @contextmanager
 def kernels_of(form: str, setting: Setting) -> Iterator[None]:
-    """Let guided use one form of its kernels; in a dry run Triton's interpreter runs those of Triton."""
+    """Let guided use one implementation of its kernels. In a dry run, Triton's interpreter runs the Triton kernels."""
     choose, mask = None, None
     if form == "Triton":
         choose = import_module("guided.kernels.choose_triton").choose_triton
@@ -69,11 +69,11 @@ def kernels_of(form: str, setting: Setting) -> Iterator[None]:
 
 
 def check_bitmasks(setting: Setting, rng: np.random.Generator, dtype: torch.dtype) -> int:
-    """Masked logits have the same bits as on the CPU, and no others were changed."""
+    """Check that masked logits have the same bits as on the CPU, and that no other logits change."""
     widths = [width for width in WIDTHS if width <= setting.pick(10**6, 1000)]
     for width in widths:
         for rows in setting.pick((1, 3, 17), (1, 3)):
-            size = max(1, width - int(rng.integers(0, 70)))  # a padded head
+            size = max(1, width - int(rng.integers(0, 70)))  # a head with padding
             mask = np.stack([draw_mask(rng, size, share) for share in rng.choice([0.0, 0.02, 0.5, 1.0], rows)])
             named = None if rng.random() < 0.5 else rng.choice(rows, rng.integers(0, rows + 1), replace=False).tolist()
             logits = torch.from_numpy(draw_logits(rng, rows, width)).to(dtype)
@@ -89,7 +89,7 @@ def check_bitmasks(setting: Setting, rng: np.random.Generator, dtype: torch.dtyp
 
 
 def check_choices(setting: Setting, rng: np.random.Generator) -> str:
-    """Tokens are those of the native kernel, but where the last bit of a sum or threshold decides."""
+    """Check that tokens are those of the native kernel, unless the last bit of a sum or threshold decides."""
     batches, rows, neighbours, wrong = setting.pick(8, 1), setting.pick(40, 6), 0, list[str]()
     sizes = [size for size in SIZES if size <= setting.pick(10**6, 3000)]
     for size in sizes:
@@ -113,8 +113,12 @@ def check_choices(setting: Setting, rng: np.random.Generator) -> str:
     return f"{count} choices, {neighbours} decided by a last bit"
 
 
-def compare(logits: torch.Tensor, choice: Choice, wanted: Chosen | GuidedError, found: Chosen | GuidedError) -> bool:
-    """Whether another token was chosen, which a last bit explains. Raises AssertionError where nothing does."""
+def compare(
+    logits: torch.Tensor, choice: Choice, wanted: ChosenToken | GuidedError, found: ChosenToken | GuidedError
+) -> bool:
+    """Whether another token was chosen because of a last bit. Raises AssertionError if nothing explains the
+    difference.
+    """
     what = f"{choice.params}, size {choice.size}: wanted {wanted}, found {found}"
     if isinstance(wanted, GuidedError) or isinstance(found, GuidedError):
         assert str(wanted) == str(found), what
@@ -132,13 +136,13 @@ def compare(logits: torch.Tensor, choice: Choice, wanted: Chosen | GuidedError, 
 
 
 def stores(setting: Setting) -> dict[str, Callable[..., None]]:
-    """The forms of `store_kv`."""
+    """The implementations of `store_kv`."""
     kernel: Any = import_module("guided.kernels.store_kv_triton").store_kv_triton
     return {"Triton": kernel, "torch": store_kv_torch}
 
 
 def check_stores(setting: Setting, rng: np.random.Generator, store: Callable[..., None]) -> int:
-    """The rows are in their slots, and all other slots are as they were."""
+    """Check that the rows are in their slots, and that all other slots are unchanged."""
     shapes = setting.pick([(1, 1, 8), (3, 2, 64), (64, 8, 128), (256, 8, 128), (512, 5, 96)], [(1, 1, 8), (5, 2, 8)])
     for rows, heads, head_dim in shapes:
         for dtype in DTYPES:
@@ -157,11 +161,11 @@ def check_stores(setting: Setting, rng: np.random.Generator, store: Callable[...
 
 
 def check_transfers(setting: Setting, rng: np.random.Generator) -> int:
-    """Pinned memory is not written again before the copy from it has ended."""
+    """Check that pinned memory is not overwritten before the copy from it ends."""
     sent, count = list[tuple[list[int], np.ndarray, torch.Tensor, Fetch]](), setting.pick(400, 5)
     busy = torch.randn(setting.pick(4096, 8), setting.pick(4096, 8), device=setting.device)
     for _ in range(count):
-        busy = busy @ busy * 1e-3  # the device lags behind
+        busy = busy @ busy * 1e-3  # makes the device lag behind
         numbers = rng.integers(-(2**31), 2**31, rng.integers(1, 3000)).tolist()
         floats = rng.normal(size=rng.integers(1, 3000))
         ints, there = send(numbers, torch.int64, setting.device), send_arrays({"floats": floats}, setting.device)

@@ -1,7 +1,8 @@
-"""Part `models`: each architecture, cache and way to attend on the device, against the CPU.
+"""Part `models`: compares each architecture, cache and attention implementation on the device with the CPU.
 
-Weights are small and random. Some sequences read prompts, chunks and single tokens, and one is forked. Logits must be
-close to those of the CPU in float32 with the same weights, and the most likely token the same where it is not close.
+Weights are small and random. Sequences read prompts, chunks and single tokens, and one of them is forked. Logits must
+be close to those of the CPU in float32 with the same weights. Unless two tokens are close, the most likely token must
+be the same.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ CACHES: Final[dict[str, Callable[[CacheShape], KVCache]]] = {
     "quantised offload": lambda shape: QuantisedCache(OffloadCache(packed_shape(shape), 64, 3, 8), shape),
 }
 TOLERANCES: Final = {torch.float32: 2e-3, torch.bfloat16: 0.06, torch.float16: 0.02}
-QUANTISED: Final = 0.06  # a number that is rounded to the other side is off by a step
+QUANTISED: Final = 0.06  # a number that is rounded in the other direction differs by one step
 
 
 def run(setting: Setting, report: Report) -> None:
@@ -69,11 +70,11 @@ def run(setting: Setting, report: Report) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """What is compared with the CPU.
+    """A configuration that is compared with the CPU.
 
     Attributes:
         cache: its name.
-        path: the way to attend, see `attention_of`.
+        path: the attention implementation, see `attention_of`.
         graphs: whether steps of single tokens are CUDA graphs.
         invariant: see `ModelRunner`.
     """
@@ -87,7 +88,7 @@ class Case:
 
 
 def check_path(setting: Setting, report: Report, path: str, name: str, model: Model) -> None:
-    """A way to attend over blocks of 256, with graphs and without, in both half types."""
+    """An attention implementation over blocks of 256, with and without graphs, in both half-precision types."""
     if path == "one by one" or (path == "varlen_attn" and caps_scores(model.config)):
         return
     for dtype in (torch.bfloat16, torch.float16):
@@ -100,7 +101,7 @@ def check_path(setting: Setting, report: Report, path: str, name: str, model: Mo
 
 
 def compare(setting: Setting, case: Case) -> str:
-    """How far the logits are from those of the CPU. Raises AssertionError if too far."""
+    """How far the logits are from those of the CPU. Raises AssertionError if they are too far."""
     rounded = copied(case.model, torch.device("cpu"), case.dtype)
     want = passes(ModelRunner(copied(rounded, torch.device("cpu"), torch.float32), reference(case)))
     there = copied(rounded, setting.device, case.dtype)
@@ -122,7 +123,7 @@ def compare(setting: Setting, case: Case) -> str:
 
 @contextmanager
 def captured(setting: Setting, *, graphs: bool) -> Iterator[Capture | None]:
-    """What makes graphs: CUDA; in a dry run a stand-in, which sees torch's operations only."""
+    """The function that captures graphs: CUDA's, or in a dry run a stand-in that sees only torch operations."""
     if not graphs:
         yield lambda run: run
     elif setting.dry:
@@ -136,21 +137,21 @@ def captured(setting: Setting, *, graphs: bool) -> Iterator[Capture | None]:
 
 
 def reference(case: Case) -> KVCache:
-    """A cache of the CPU, quantised if the other one is."""
+    """A cache on the CPU, quantised if the other one is."""
     shape = cache_shape(copied(case.model, torch.device("cpu"), torch.float32))
     dense = DenseCache(packed_shape(shape) if case.cache.startswith("quantised") else shape, 4096)
     return QuantisedCache(dense, shape) if case.cache.startswith("quantised") else dense
 
 
 def distance(got: Tensor, want: Tensor) -> float:
-    """The norm of the difference, as a part of that of what is wanted."""
+    """The norm of the difference, relative to the norm of the expected logits."""
     assert got.shape == want.shape, (got.shape, want.shape)
     assert got.isfinite().all(), f"{int((~got.isfinite()).sum())} logits are not finite"
     return float((got - want).norm() / want.norm())
 
 
 def passes(runner: ModelRunner, attends: list[Any] | None = None) -> Tensor:
-    """Logits of all passes: prompts, mixed chunks, single tokens, a fork, single tokens of fewer sequences."""
+    """The logits of all passes: prompts, mixed chunks, single tokens, a fork, and single tokens of fewer sequences."""
     cache = runner.cache
     leases = [cache.open([0]) for _ in range(3)]
 
@@ -175,7 +176,7 @@ def passes(runner: ModelRunner, attends: list[Any] | None = None) -> Tensor:
 
 
 def check_file(setting: Setting, report: Report) -> None:
-    """SmolLM2, if its file is here: greedy texts on the device and on the CPU."""
+    """Compare greedy texts of SmolLM2 on the device and on the CPU, if its file is available."""
     path = find_weights(SMOLLM2)
     if path is None or setting.dry:
         report.note("SmolLM2 was not compared" if setting.dry else "SmolLM2 was not compared: its file was missing")

@@ -1,4 +1,4 @@
-"""The page docs/inside/gpu.md: its text stays, and what was measured last stands below the heading `Figures`."""
+"""Updates the page docs/inside/gpu.md: keeps its text, and puts the latest figures below the heading `Figures`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_page(out: Path, page: Path) -> Path:
 
 
 def figures_of(summary: dict[str, Any]) -> str:
-    """Where and when it was measured, the checks, and a table for each group of figures."""
+    """The machine and date of the run, the checks, and a table for each group of figures."""
     versions, parts = summary["versions"], summary["parts"]
     lines = [f"Measured on {datetime.now(UTC):%Y-%m-%d} by `make gpu`."]
     if summary["dry"]:
@@ -39,13 +39,13 @@ def figures_of(summary: dict[str, Any]) -> str:
     for part in parts.values():
         for table in dict.fromkeys(figure["table"] for figure in part["figures"]):
             lines += ["", f"### {table}", "", *_table([one for one in part["figures"] if one["table"] == table])]
-        if part.get("notes") and part["part"] != "build":  # whose notes are the versions above
+        if part.get("notes") and part["part"] != "build":  # its notes are the versions above
             lines += ["", *(f"- {note.replace('<', '&lt;')}" for note in part["notes"])]
     return "\n".join(lines) + "\n"
 
 
 def _table(figures: list[dict[str, Any]]) -> list[str]:
-    """Rows and columns in the order in which they came."""
+    """A table whose rows and columns keep the order of arrival."""
     columns = dict.fromkeys(f"{one['column']}, {one['unit']}" if one["unit"] else one["column"] for one in figures)
     rows: dict[str, dict[str, str]] = {}
     for one in figures:
@@ -58,5 +58,5 @@ def _table(figures: list[dict[str, Any]]) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """Three digits."""
+    """The number with three digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

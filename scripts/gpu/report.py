@@ -1,7 +1,7 @@
-"""What a part of the check runs on, and what it reports.
+"""The device of a part, and its report.
 
-`Setting`: the device, or the CPU in a dry run. `Report`: checks and figures, which are printed and saved as they come,
-so that a part that is stopped leaves what it has found.
+`Setting`: the device, or the CPU in a dry run. `Report`: checks and figures. They are printed and saved at once, so a
+part that is stopped leaves its results.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Setting:
     """See the module.
 
     Attributes:
-        dry: the CPU stands for the device, and sizes are small.
-        deadline: by perf_counter: measurements that have not begun then are left out.
+        dry: the CPU replaces the device, and sizes are small.
+        deadline: a time of perf_counter. Measurements that have not begun by then are skipped.
     """
 
     dry: bool
@@ -38,27 +38,27 @@ class Setting:
 
     @classmethod
     def of(cls, *, dry: bool, seconds: float) -> Setting:
-        """A part that may take so many seconds; a tenth of them is kept for its end."""
+        """The setting of a part that may take this many seconds. A tenth of them is reserved for its end."""
         return cls(dry, perf_counter() + 0.9 * seconds)
 
     @property
     def device(self) -> torch.device:
-        """Where tensors are."""
+        """The device of tensors."""
         import torch
 
         return torch.device("cpu") if self.dry else torch.device("cuda", 0)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more should be begun."""
+        """Whether no further measurement should begin."""
         return perf_counter() > self.deadline
 
     def pick(self, real: _T, dry: _T) -> _T:
-        """A size for the device, or the one for a dry run."""
+        """The size for the device, or the size for a dry run."""
         return dry if self.dry else real
 
     def wait(self) -> None:
-        """Wait until the device has done everything."""
+        """Wait until the device has completed everything."""
         import torch
 
         if not self.dry:
@@ -67,7 +67,7 @@ class Setting:
 
 @dataclass
 class Report:
-    """The checks and figures of a part; used as a context, which records an error that ends the part."""
+    """The checks and figures of a part. As a context manager, it records an error that ends the part."""
 
     part: str
     out: Path
@@ -95,17 +95,17 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        """Whether a check has failed, or the part has."""
+        """Whether a check or the part has failed."""
         return bool(self.error) or any(not check["holds"] for check in self.checks)
 
     def check(self, name: str, holds: bool, said: str = "") -> None:
-        """Record whether something holds."""
+        """Record whether a condition holds."""
         self.checks.append({"name": name, "holds": bool(holds), "said": said})
         self._print(f"{'ok    ' if holds else 'FAILED'} {name}{': ' if said else ''}{said}")
 
     @contextmanager
     def checking(self, name: str) -> Iterator[Callable[[str], None]]:
-        """A check that holds unless its block raises. What the block is given takes what is said about it."""
+        """A check that passes unless its block raises an error. The block gets a list for its notes."""
         said = list[str]()
         try:
             yield said.append
@@ -117,7 +117,7 @@ class Report:
             self.check(name, True, "; ".join(said))
 
     def figure(self, table: str, row: str, column: str, value: float, unit: str) -> None:
-        """Record a number, which stands in a table."""
+        """Record a number for a table."""
         self.figures.append({"table": table, "row": row, "column": column, "value": value, "unit": unit})
         self._print(f"       {table}: {row}: {column}: {value:,.4g} {unit}")
 
@@ -127,7 +127,7 @@ class Report:
         self._print(f"       {text}")
 
     def save(self) -> None:
-        """Write all of it."""
+        """Write everything."""
         found = {
             "part": self.part, "seconds": perf_counter() - self._begin, "checks": self.checks, "figures": self.figures,
             "notes": self.notes, "error": self.error,
@@ -135,7 +135,7 @@ class Report:
         path = self.out / f"{self.part}.json"
         part = path.with_suffix(".tmp")
         part.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        part.replace(path)  # whole, even if this process is killed meanwhile
+        part.replace(path)  # the file stays complete if this process is killed meanwhile
 
     def _print(self, line: str) -> None:
         print(f"{perf_counter() - self._begin:7.1f} {line}", flush=True)

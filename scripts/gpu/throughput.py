@@ -1,7 +1,8 @@
-"""Part `throughput`: tokens per second of models in the shapes of Qwen3-1.7B and Llama-3-8B, free and constrained.
+"""Part `throughput`: tokens per second of models in the shapes of Qwen3-1.7B and Llama-3-8B, with and without
+constraints.
 
-Weights are random, drawn on the device. Each sequence has a JSON Schema of its own. A step is also looked at by itself:
-how often the host waits for the device, and what the profiler sees.
+Weights are random, drawn on the device. Each sequence has its own JSON Schema. A single step is also examined: how
+often the host waits for the device, and what the profiler reports.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from scripts.gpu.report import Report, Setting
 __all__ = ["run"]
 
 SEQUENCES: Final = (1, 8, 64, 256)
-TOKENS: Final = 256  # of an output
-SHORT: Final = 96  # of an output whose budget is tight: the members of an object take some 40 at least
+TOKENS: Final = 256  # tokens of an output
+SHORT: Final = 96  # tokens of an output with a tight budget: the members of an object take at least about 40
 DRY_TOKENS: Final = 100
-COUNTED: Final = 8  # steps in which waits are counted
+COUNTED: Final = 8  # number of steps in which waits are counted
 SPEED, STEP = "Tokens per second", "Milliseconds of a step in which all sequences decode"
 
 
@@ -56,7 +57,7 @@ def run(setting: Setting, report: Report) -> None:
 
 @contextmanager
 def chosen_there(setting: Setting) -> Iterator[None]:
-    """In a dry run tokens are chosen as on a device, and not natively."""
+    """In a dry run, choose tokens as on a device, without the native kernel."""
     with ExitStack() as stack:
         if setting.dry:
             stack.enter_context(
@@ -68,7 +69,7 @@ def chosen_there(setting: Setting) -> Iterator[None]:
 def measure(
     setting: Setting, report: Report, name: str, config: DecoderConfig, tokens: Vocabulary, grammars: list[Any]
 ) -> None:
-    """All of one model."""
+    """Measure one model."""
     dtype = setting.pick(torch.bfloat16, torch.float32)
     model = Decoder.random(config, dtype=dtype, device=setting.device)
     sizes = setting.pick(SEQUENCES, (1, 4))
@@ -96,10 +97,10 @@ def measure(
 
 
 def compare_paths(setting: Setting, report: Report, engine: Engine, name: str, tokens: Vocabulary) -> list[str]:
-    """Tokens per second by each way to attend that is here; errors of requests."""
+    """Tokens per second with each attention implementation that is available, and errors of requests."""
     errors, runner = list[str](), engine.scheduler.runner
     for path in paths_here(setting):
-        runner._graphs = None  # they hold the kernel of another path
+        runner._graphs = None  # they contain the kernel of another implementation
         for count in setting.pick((8, 64), (2,)):
             if setting.is_over:
                 return errors
@@ -126,7 +127,7 @@ def warm_up(setting: Setting, engine: Engine, tokens: Vocabulary, grammars: list
 def look_at_steps(
     setting: Setting, report: Report, engine: Engine, name: str, tokens: Vocabulary, grammars: list[Any]
 ) -> None:
-    """Waits and the profile of steps in which all sequences decode."""
+    """Count waits and profile steps in which all sequences decode."""
     count = setting.pick(64, 4)
     options = {"free": [], "constrained": grammars}
     for kind, constraints in options.items():
@@ -155,7 +156,7 @@ def look_at_steps(
 
 
 def profile_step(setting: Setting, report: Report, scheduler: Any, run: Run, row: str) -> None:
-    """The kernels of a step that take longest, and the time of host and device."""
+    """The slowest kernels of a step, and the time of host and device."""
     activities = [ProfilerActivity.CPU] if setting.dry else [ProfilerActivity.CPU, ProfilerActivity.CUDA]
     with profile(activities=activities) as found:
         take(run, scheduler.step())

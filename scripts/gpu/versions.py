@@ -1,4 +1,4 @@
-"""Which machine and which packages something was measured with."""
+"""The machine and the package versions of a measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = ("torch", "triton", "numpy", "nanobind", "scikit-build-core", "flash
 
 
 def versions() -> dict[str, str]:
-    """The processor, the card and its driver, and the packages that are installed."""
+    """The processor, the GPU and its driver, and the installed packages."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for package in _PACKAGES:
         try:
@@ -28,5 +28,5 @@ def versions() -> dict[str, str]:
         if done.returncode == 0 and done.stdout.strip():
             found["card"], found["driver"], found["memory"] = done.stdout.splitlines()[0].split(", ")
     if torch.cuda.is_available():
-        found["card"] = torch.cuda.get_device_name(0)  # the one that is used, if there are several
+        found["card"] = torch.cuda.get_device_name(0)  # the version in use, if there are several
     return found

@@ -1,7 +1,7 @@
-"""Triton's kernels on a CPU, by Triton's own interpreter, in each Python whose PYTHONPATH has this folder.
+"""Runs Triton kernels on a CPU, with Triton's own interpreter, in each Python whose PYTHONPATH has this folder.
 
-vLLM's V2 model runner is made of such kernels. It takes Triton for missing on a CPU, unless Triton has a backend "cpu",
-which only a build of triton-cpu from its sources has. This adds the name, and nothing that compiles.
+vLLM's V2 model runner consists of such kernels. On a CPU, vLLM assumes that Triton is missing unless Triton has a
+backend "cpu", which only builds of triton-cpu have. This module adds a backend of that name, which compiles nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ class _Driver:
 
 
 def _with_bool(call: Any, place: int) -> Any:
-    """A load or store of the interpreter, whose masks are of bool, where the compiler takes integers as well."""
+    """A load or store of the interpreter that accepts integer masks, as the compiler does; the interpreter needs
+    bool.
+    """
 
     def called(self: Any, *given: Any) -> Any:
         mask = TensorHandle(given[place].data.astype(bool), given[place].dtype)

@@ -1,7 +1,6 @@
-"""What an installed guided must do with numpy and pytest alone, wherever it was installed from.
+"""What an installed guided must do with only numpy and pytest, whatever it was installed from.
 
-`make dist` copies this file out of the repository and runs it in empty environments. It imports nothing of the project
-but the public API.
+`make dist` copies this file out of the repository and runs it in empty environments. It imports only the public API.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from guided.automaton.reference.limits import Limited, fewest_tokens
+from guided.automaton.reference.limits import LimitedRun, fewest_tokens
 from guided.automaton.reference.regular import MAX_STATES, Run
 from guided.automaton.reference.terms import Rest, Terms
-from guided.automaton.reference.uniqueness import NO_SCOPES, Mark, Open, Scopes, apply_mark, read_byte
+from guided.automaton.reference.uniqueness import NO_SCOPES, Mark, OpenScope, Scopes, apply_mark, read_byte
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node, Ref, Repeat, Special
 from guided.meter import spend
@@ -120,7 +120,7 @@ class Language:
         """The state after a token ends here. `texts`: the texts of all tokens (see `limits.py`)."""
         items: set[Item] = set()
         for rest, return_, scopes in state.items:
-            head = rest[0].after_token(texts) if isinstance(rest[0], Limited) else rest[0]
+            head = rest[0].after_token(texts) if isinstance(rest[0], LimitedRun) else rest[0]
             if head is not None:
                 items.add(((head, *rest[1:]), return_, scopes))
         return self._if_viable(self._state(frozenset(items), state.accepting)) if items or state.accepting else None
@@ -129,9 +129,9 @@ class Language:
         """Raise `UnsupportedError` if even the shortest text of a `MaxTokens` node takes more tokens than it allows."""
         for node in self.limits:
             run = self._terms.run(node.item)
-            needed = fewest_tokens(run, texts) if run.may_go_on else 0
-            if needed is None or needed > node.max > 0:
-                raise UnsupportedError(f"the shortest text takes {needed} tokens, and max_tokens is {node.max}")
+            min_tokens = fewest_tokens(run, texts) if run.may_go_on else 0
+            if min_tokens is None or min_tokens > node.max > 0:
+                raise UnsupportedError(f"the shortest text takes {min_tokens} tokens, and max_tokens is {node.max}")
 
     def _step(self, state: State, byte: int) -> State | None:
         if byte not in self._live:
@@ -140,7 +140,7 @@ class Language:
             state.steps[byte] = self._close(
                 ((run, *rest[1:]), return_, read_byte(scopes, byte))
                 for rest, return_, scopes in state.items
-                if isinstance(rest[0], Run | Limited)
+                if isinstance(rest[0], Run | LimitedRun)
                 for run in rest[0].after(byte)
             )
         return state.steps[byte]
@@ -176,12 +176,12 @@ class Language:
                     todo.extend((after, return_, scopes) for after, return_ in self.resumed(owner))
                 continue
             head, tail = rest[0], rest[1:]
-            if isinstance(head, Run | Limited):
+            if isinstance(head, Run | LimitedRun):
                 todo.extend([(tail, owner, scopes)] if head.may_stop else [])
                 waiting.extend([item] if head.may_go_on else [])
             elif isinstance(head, Special):
                 waiting.append(item)
-            elif isinstance(head, Mark | Open):
+            elif isinstance(head, Mark | OpenScope):
                 marked = apply_mark(scopes, head)
                 todo.extend([(tail, owner, marked)] if marked is not None else [])
             elif isinstance(head, Ref | Repeat):

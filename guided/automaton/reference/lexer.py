@@ -41,7 +41,7 @@ from guided.ir.encodings import UTF8
 from guided.ir.indentation import Indentation
 from guided.ir.nodes import Grammar, Lexer, Node, Special, Terminal
 
-__all__ = ["LexedLanguage", "LexedState", "Reading"]
+__all__ = ["LexedLanguage", "LexedState", "Tokenization"]
 
 _MAX_READINGS = 100_000  # in all states of one search; one state may have as many readings as the text has bytes
 
@@ -57,7 +57,7 @@ class LexerPosition(NamedTuple):
     brackets: int = 0
 
 
-class Reading(NamedTuple):
+class Tokenization(NamedTuple):
     """One way to split the text (see the module's docstring). `started`: the current lexeme has at least one byte.
 
     `keywords`: (terminal, keyword, run) for each keyword that the lexeme may still spell. `width`: the width of the
@@ -72,7 +72,7 @@ class Reading(NamedTuple):
     width: int | None = None
 
 
-LexedState: TypeAlias = frozenset[Reading]
+LexedState: TypeAlias = frozenset[Tokenization]
 
 
 class LexedLanguage:
@@ -149,14 +149,14 @@ class LexedLanguage:
     def _run(self, item: Node) -> Run:
         return self._spelling.run(regular(item, {}))
 
-    def read_one(self, reading: Reading, byte: int) -> list[Reading]:
+    def read_one(self, reading: Tokenization, byte: int) -> list[Tokenization]:
         """The readings after `byte`: the lexeme ends with it, or continues."""
         competitors = set()
         for competitor in reading.competitors:
             matches = _advance(competitor, byte)
             if _matching_terminal(matches) is not None:
                 return []
-            if matches := _unfinished(matches):
+            if matches := _unfinished_matches(matches):
                 competitors.add(matches)
         matches = _advance(reading.matches, byte)
         keywords = tuple(
@@ -167,11 +167,13 @@ class LexedLanguage:
         winner = _matching_terminal(matches)
         if winner is not None:
             position = self._after_lexeme(reading.position, winner, self._lexeme_name(winner, keywords), width)
-            left = _unfinished(matches)
+            unfinished = _unfinished_matches(matches)
             if position is not None:
-                out.append(self._begin_lexeme(position, frozenset(competitors | {left} if left else competitors)))
-        if matches := _unfinished(matches):
-            out.append(Reading(reading.position, True, matches, keywords, frozenset(competitors), width))
+                out.append(
+                    self._begin_lexeme(position, frozenset(competitors | {unfinished} if unfinished else competitors))
+                )
+        if matches := _unfinished_matches(matches):
+            out.append(Tokenization(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
 
     def _lexeme_name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
@@ -206,7 +208,7 @@ class LexedLanguage:
             return after._replace(brackets=brackets - 1) if brackets else None
         return after
 
-    def _allowed_endings(self, reading: Reading) -> Iterator[bool]:
+    def _allowed_endings(self, reading: Tokenization) -> Iterator[bool]:
         """For each terminal that the current lexeme may still become, whether it is allowed here."""
         keywords = [(terminal, self._lexer.terminals[keyword].name) for terminal, keyword, _ in reading.keywords]
         for number, _ in reading.matches:
@@ -218,12 +220,12 @@ class LexedLanguage:
         parser = self._parser.special(position.parser, {name})
         return None if parser is None else position._replace(parser=parser)
 
-    def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Reading:
+    def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Tokenization:
         """The reading at the start of a new lexeme."""
-        tried = self._candidates(position.parser) | self._lexer.ignored
+        candidates = self._candidates(position.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
-            tried |= {self._lexer.indentation.newline}
-        tried_numbers = {number for name, number in self._numbers.items() if name in tried}
+            candidates |= {self._lexer.indentation.newline}
+        tried_numbers = {number for name, number in self._numbers.items() if name in candidates}
         embedded = {
             self._numbers[name]
             for number in tried_numbers
@@ -233,7 +235,7 @@ class LexedLanguage:
         keywords = [
             entry for number in sorted(tried_numbers) for entry in self._keywords[number] if entry[1] in tried_numbers
         ]
-        return Reading(position, False, tuple(matches), tuple(keywords), competitors)
+        return Tokenization(position, False, tuple(matches), tuple(keywords), competitors)
 
     def _candidates(self, parser: ParserState) -> frozenset[str]:
         """The terminals that the parser can accept, and those that the contexts of Lark's table add."""
@@ -283,10 +285,10 @@ class LexedLanguage:
     def _is_completable(self, start: LexedState) -> bool:
         if start not in self._completable:
             predecessors: dict[LexedState, LexedState | None] = {start: None}
-            todo, found, readings = [start], None, 0
+            todo, completable_state, readings = [start], None, 0
             for state in todo:
                 if self.accepting(state) or self._completable.get(state, False):
-                    found = state
+                    completable_state = state
                     break
                 for byte in self._live:
                     after = self.read(state, byte)
@@ -297,10 +299,10 @@ class LexedLanguage:
                 for visited, limit in ((len(predecessors), MAX_AHEAD), (readings, _MAX_READINGS)):
                     if visited > limit:
                         raise LimitExceeded("states", visited, limit, fixed=True)
-            if found is None:
+            if completable_state is None:
                 self._completable.update(dict.fromkeys(predecessors, False))
-            while found is not None:
-                self._completable[found], found = True, predecessors[found]
+            while completable_state is not None:
+                self._completable[completable_state], completable_state = True, predecessors[completable_state]
         return self._completable[start]
 
 
@@ -320,7 +322,7 @@ def _matching_terminal(matches: tuple[Match, ...]) -> int | None:
     return next((terminal for terminal, run in matches if run.may_stop), None)
 
 
-def _unfinished(matches: tuple[Match, ...]) -> tuple[Match, ...]:
+def _unfinished_matches(matches: tuple[Match, ...]) -> tuple[Match, ...]:
     """The terminals that may still match a longer lexeme."""
     return tuple(match for match in matches if match[1].may_go_on)
 

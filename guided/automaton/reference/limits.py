@@ -1,8 +1,9 @@
 """Token limits in the reference implementation: the rest of a `MaxTokens`, and how it changes when a token ends.
 
-In: the run of the regular item, and the texts of all tokens. Out: a `Limited`, which is a run that also stores how many
-tokens are left and whether a byte has been read. Each token that ends within the item's text uses one of these tokens.
-The run is then dropped unless the remaining tokens can write the rest, such that the last token ends with the rest.
+In: the run of the regular item, and the texts of all tokens. Out: a `LimitedRun`, which is a run that also stores how
+many tokens are left and whether a byte has been read. Each token that ends within the item's text uses one of these
+tokens. The run is then dropped unless the remaining tokens can write the rest, such that the last token ends with the
+rest.
 
 Cost: a breadth-first search over the runs to which tokens lead. The code is deliberately slow.
 """
@@ -14,15 +15,15 @@ from dataclasses import dataclass, replace
 
 from guided.automaton.reference.regular import Run
 
-__all__ = ["Limited", "fewest_tokens"]
+__all__ = ["LimitedRun", "fewest_tokens"]
 
 
 @dataclass(frozen=True)
-class Limited:
-    """The rest of a non-empty text of `run`, with `left` tokens to write it. It has the methods of a run."""
+class LimitedRun:
+    """The rest of a non-empty text of `run`, with `tokens_left` tokens to write it. It has the methods of a run."""
 
     run: Run
-    left: int
+    tokens_left: int
     has_read: bool = False
 
     @property
@@ -40,16 +41,20 @@ class Limited:
         """Whether some text completes it, in any number of tokens."""
         return self.run.may_go_on or self.may_stop
 
-    def after(self, byte: int) -> tuple[Limited, ...]:
+    def after(self, byte: int) -> tuple[LimitedRun, ...]:
         """The rest after a byte."""
-        return tuple(Limited(run, self.left, True) for run in self.run.after(byte))
+        return tuple(LimitedRun(run, self.tokens_left, True) for run in self.run.after(byte))
 
-    def after_token(self, texts: Collection[bytes]) -> Limited | None:
+    def after_token(self, texts: Collection[bytes]) -> LimitedRun | None:
         """The rest after a token ends here."""
         if not self.has_read:
             return self
-        needed = fewest_tokens(self.run, texts)
-        return replace(self, left=self.left - 1) if needed is not None and needed < self.left else None
+        min_tokens = fewest_tokens(self.run, texts)
+        return (
+            replace(self, tokens_left=self.tokens_left - 1)
+            if min_tokens is not None and min_tokens < self.tokens_left
+            else None
+        )
 
 
 def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:

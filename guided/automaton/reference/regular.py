@@ -122,16 +122,16 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
         count += 1
         spend()
         if depth > MAX_DEPTH or count > MAX_NODES:
-            given, name, most = (depth, "depth", MAX_DEPTH) if depth > MAX_DEPTH else (count, "nodes", MAX_NODES)
-            raise LimitExceeded(name, given, most, fixed=True)
+            amount, name, allowed = (depth, "depth", MAX_DEPTH) if depth > MAX_DEPTH else (count, "nodes", MAX_NODES)
+            raise LimitExceeded(name, amount, allowed, fixed=True)
 
         def all_of(items: tuple[Node, ...]) -> list[Node]:
             return [build(item, inside, depth + 1) for item in items]
 
         match node:
             case Chars(ranges):
-                kept = charset(ranges)
-                return Chars(kept) if kept else EMPTY
+                normal_ranges = charset(ranges)
+                return Chars(normal_ranges) if normal_ranges else EMPTY
             case Text(text):
                 return node if text else EPSILON
             case Automaton():
@@ -200,8 +200,8 @@ def derive(node: Node, point: int) -> Node:
         case Text(text):
             return Text(text[1:]) if text and ord(text[0]) == point else EMPTY
         case Automaton(states, start):
-            found = [to for low, high, to in states[start][1] if low <= point <= high]
-            return Automaton(states, found[0]) if found else EMPTY
+            targets = [to for low, high, to in states[start][1] if low <= point <= high]
+            return Automaton(states, targets[0]) if targets else EMPTY
         case Seq(items):
             parts = []
             for i, item in enumerate(items):
@@ -327,18 +327,18 @@ class Spelling:
     def alive(self, term: Node) -> bool:
         """Whether `term` contains a string that can be spelled in live bytes."""
         if term not in self._alive:
-            seen, todo, found, work = {term}, [term], False, 0
-            while todo and not found:
+            seen, todo, is_alive, work = {term}, [term], False, 0
+            while todo and not is_alive:
                 spend()
                 at = todo.pop()
-                found = nullable(at) or self._alive.get(at, False)
+                is_alive = nullable(at) or self._alive.get(at, False)
                 unseen = {rest for _, rest in self._derive(at) if self._alive.get(rest, True)} - seen
                 todo.extend(unseen)
                 seen |= unseen
                 work += sum(map(_operand_count, unseen))
                 if work > MAX_STATES:
                     raise LimitExceeded("states", work, MAX_STATES, fixed=True)
-            self._alive.update({term: True} if found else dict.fromkeys(seen, False))
+            self._alive.update({term: True} if is_alive else dict.fromkeys(seen, False))
         return self._alive[term]
 
     def _derive(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:

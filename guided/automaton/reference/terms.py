@@ -1,8 +1,8 @@
 """The terms of a grammar: which are nullable, which are productive, and how they expand into other terms.
 
 A *term* is a part of a rule for the parser (`language.py`): an IR node, or the rest of a node that has been partly
-read. The rest of a regular node is a `Run`, and the rest of a permutation is a `Members`. `Mark` and `Open` terms say
-where uniqueness scopes and their entries begin and end (`uniqueness.py`).
+read. The rest of a regular node is a `Run`, and the rest of a permutation is a `Members`. `Mark` and `OpenScope` terms
+say where uniqueness scopes and their entries begin and end (`uniqueness.py`).
 
 In: a `Grammar` and the live bytes, which occur in some token. Out, for each term:
 
@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from guided.automaton.reference.limits import Limited
+from guided.automaton.reference.limits import LimitedRun
 from guided.automaton.reference.regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
-from guided.automaton.reference.uniqueness import Mark, Open
+from guided.automaton.reference.uniqueness import Mark, OpenScope
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written
 from guided.ir.encodings import UTF8, Encoding
@@ -106,20 +106,20 @@ class Members:
         return Seq((self.whole.separator, item)) if self.count else item
 
 
-def holds(condition: Condition, seen: frozenset[int]) -> bool:
-    """Whether a condition holds if exactly the members `seen` have been written."""
+def holds(condition: Condition, members_present: frozenset[int]) -> bool:
+    """Whether a condition holds if exactly the members `members_present` have been written."""
     match condition:
         case Written(members):
-            return bool(seen.intersection(members))
+            return bool(members_present.intersection(members))
         case AllOf(items):
-            return all(holds(item, seen) for item in items)
+            return all(holds(item, members_present) for item in items)
         case AnyOf(items):
-            return any(holds(item, seen) for item in items)
+            return any(holds(item, members_present) for item in items)
         case NoneOf(items):
-            return not any(holds(item, seen) for item in items)
+            return not any(holds(item, members_present) for item in items)
 
 
-Term: TypeAlias = Node | Run | Limited | Members | Mark | Open
+Term: TypeAlias = Node | Run | LimitedRun | Members | Mark | OpenScope
 Rest: TypeAlias = tuple[Term, ...]
 
 
@@ -162,13 +162,13 @@ class Terms:
                 if head.may_stop:
                     yield ()
                 yield from ((head.item(at), after) for at, after in head.choices())
-            case MaxTokens(item, most):
+            case MaxTokens(item, max_tokens):
                 if self.nullable(item):
                     yield ()
-                if most:
-                    yield (Limited(self.run(item), most),)
-            case Distinct(item, known):
-                yield (Open(frozenset(known)), item, Mark.CLOSE)
+                if max_tokens:
+                    yield (LimitedRun(self.run(item), max_tokens),)
+            case Distinct(item, names):
+                yield (OpenScope(frozenset(names)), item, Mark.CLOSE)
             case Entry(item):
                 yield (Mark.BEGIN, item, Mark.END)
             case Dispatch(automaton, _, items):
@@ -189,7 +189,7 @@ class Terms:
             if not self.productive(node):
                 continue
             match node:
-                case MaxTokens(_, most) if most:
+                case MaxTokens(_, max_tokens) if max_tokens:
                     yield node
                 case Ref(name):
                     todo.append(self.rules[name])
@@ -206,12 +206,12 @@ class Terms:
 
     def _add_least_fixpoint(self, holds: Callable[[Node], bool], into: set[str]) -> None:
         """Compute a least fixpoint: add rules to `into` until no other rule satisfies `holds`, which reads `into`."""
-        grown = True
-        while grown:
+        has_grown = True
+        while has_grown:
             self._productive_cache.clear()
-            found = {name for name, node in self.rules.items() if name not in into and holds(node)}
-            into |= found
-            grown = bool(found)
+            new_names = {name for name, node in self.rules.items() if name not in into and holds(node)}
+            into |= new_names
+            has_grown = bool(new_names)
 
     def nullable(self, term: Term) -> bool:
         """Whether the language of `term` contains the empty text."""
@@ -236,11 +236,11 @@ class Terms:
                 return term.may_stop
             case Distinct(item) | Entry(item):
                 return self.nullable(item)
-            case Mark() | Open():
+            case Mark() | OpenScope():
                 return True
             case Special():
                 return False
-            case Run() | Limited():
+            case Run() | LimitedRun():
                 return term.may_stop
             case MaxTokens(item):
                 return self.nullable(item)
@@ -274,12 +274,12 @@ class Terms:
                 return self._can_complete(term)
             case Distinct(item) | Entry(item):
                 return self.productive(item)
-            case Special() | Mark() | Open():
+            case Special() | Mark() | OpenScope():
                 return True
-            case Run() | Limited():
+            case Run() | LimitedRun():
                 return term.alive
-            case MaxTokens(item, most):
-                return self.run(item).alive if most else self.nullable(item)
+            case MaxTokens(item, max_tokens):
+                return self.run(item).alive if max_tokens else self.nullable(item)
         return self.run(term).alive
 
     def _can_complete(self, rest: Members) -> bool:
@@ -333,9 +333,9 @@ class Terms:
             case Members(whole, seen, count):
                 missing = sum(member.required and i not in seen for i, member in enumerate(whole.members))
                 return max(missing, whole.min - count)
-            case Mark() | Open():
+            case Mark() | OpenScope():
                 return 0
-            case Run() | Limited():
+            case Run() | LimitedRun():
                 return 0 if term.may_stop else 1
         return 1
 

@@ -84,7 +84,7 @@ class ReferenceGrammar:
 
     def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
         """The control tokens that the grammar names: id -> the names that the grammar uses (or the id itself)."""
-        found: dict[int, set[int | str]] = {}
+        names_by_id: dict[int, set[int | str]] = {}
         for name in self._language.control_tokens:
             if isinstance(name, str):
                 ids = {token for token, its_name in special_tokens.items() if its_name == name}
@@ -95,8 +95,8 @@ class ReferenceGrammar:
             if ends := ids & self._end_tokens:
                 raise VocabularyError(f"token {min(ends)} ends the output, so the grammar cannot name it")
             for token in ids:
-                found.setdefault(token, set()).add(name)
-        return {token: frozenset(names) for token, names in found.items()}
+                names_by_id.setdefault(token, set()).add(name)
+        return {token: frozenset(names) for token, names in names_by_id.items()}
 
     def initial(self) -> State:
         """The state before the first token."""
@@ -143,8 +143,8 @@ class ReferenceGrammar:
         allowed = set()
         for token in self._ids():
             after = self.accept_token(state, token)
-            needed = None if after is None else self.min_tokens(after)
-            if needed is not None and needed <= n - 1:
+            tokens_left = None if after is None else self.min_tokens(after)
+            if tokens_left is not None and tokens_left <= n - 1:
                 allowed.add(token)
         return allowed
 
@@ -194,10 +194,10 @@ def _without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_t
     """The grammar with each `OtherTokens` replaced by a list of the tokens that it allows."""
 
     def ids(token: int | str) -> Collection[int]:
-        found = [token] if isinstance(token, int) else [id for id, name in special_tokens.items() if name == token]
-        if not found:
+        token_ids = [token] if isinstance(token, int) else [id for id, name in special_tokens.items() if name == token]
+        if not token_ids:
             raise VocabularyError(f"the vocabulary has no control token {token!r}")
-        return found
+        return token_ids
 
     def change(node: Any) -> Node | None:
         if not isinstance(node, OtherTokens):

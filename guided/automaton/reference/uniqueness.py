@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
 
-__all__ = ["NO_SCOPES", "Mark", "Open", "Scopes", "apply_mark", "json_value", "read_byte"]
+__all__ = ["NO_SCOPES", "Mark", "OpenScope", "Scopes", "apply_mark", "json_value", "read_byte"]
 
 MAX_OPEN = 50
 """The most scopes and entries that may be open at once."""
@@ -43,11 +43,11 @@ _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 class Scope(NamedTuple):
     """One open uniqueness scope.
 
-    `known`: strings that count as seen from the start. `values`: the values of completed entries. `entries`: the texts
-    of unfinished entries.
+    `known_strings`: strings that count as seen from the start. `values`: the values of completed entries. `entries`:
+    the texts of unfinished entries.
     """
 
-    known: frozenset[str]
+    known_strings: frozenset[str]
     values: frozenset[Hashable] = frozenset()
     entries: tuple[bytes, ...] = ()
 
@@ -57,10 +57,10 @@ NO_SCOPES: Scopes = ()
 
 
 @dataclass(frozen=True)
-class Open:
-    """The mark at which a scope begins. `known`: strings that count as seen from the start."""
+class OpenScope:
+    """The mark at which a scope begins. `known_strings`: strings that count as seen from the start."""
 
-    known: frozenset[str]
+    known_strings: frozenset[str]
 
 
 class Mark(Enum):
@@ -71,10 +71,10 @@ class Mark(Enum):
     END = "end"
 
 
-def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
+def apply_mark(scopes: Scopes, mark: Mark | OpenScope) -> Scopes | None:
     """The open scopes after `mark`, or None if an entry ends whose value has been seen."""
-    if isinstance(mark, Open):
-        return _check_open((*scopes, Scope(mark.known)))
+    if isinstance(mark, OpenScope):
+        return _check_open((*scopes, Scope(mark.known_strings)))
     if not scopes:
         return scopes
     outer, scope = scopes[:-1], scopes[-1]
@@ -83,9 +83,9 @@ def apply_mark(scopes: Scopes, mark: Mark | Open) -> Scopes | None:
     if mark is Mark.BEGIN:
         return _check_open((*outer, scope._replace(entries=(*scope.entries, b""))))
     value = json_value(scope.entries[-1])
-    if value in scope.values or value in scope.known:
+    if value in scope.values or value in scope.known_strings:
         return None
-    return (*outer, Scope(scope.known, scope.values | {value}, scope.entries[:-1]))
+    return (*outer, Scope(scope.known_strings, scope.values | {value}, scope.entries[:-1]))
 
 
 def read_byte(scopes: Scopes, byte: int) -> Scopes:
@@ -154,10 +154,10 @@ def _hashable(value: object) -> Hashable:
 
 def _number(text: str) -> tuple[str, str, str, int]:
     """The numeric value: sign, digits without leading or trailing zeros, and the power of ten of the last digit."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    sign, whole, fraction, exponent = found.group(1), found.group(2), found.group(3) or "", found.group(4) or "0"
+    sign, whole, fraction, exponent = match.group(1), match.group(2), match.group(3) or "", match.group(4) or "0"
     digits = (whole + fraction).lstrip("0")
     if not digits:
         return ("number", "", "", 0)

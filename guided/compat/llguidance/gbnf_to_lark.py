@@ -72,12 +72,12 @@ def gbnf_to_lark(text: str) -> str:
 def _tokens(text: str) -> Iterator[re.Match[str]]:
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise SpecError("unexpected character in GBNF", text=text, span=(at, at + 1))
-        at = found.end()
-        if found.lastgroup != "space":
-            yield found
+        at = match.end()
+        if match.lastgroup != "space":
+            yield match
 
 
 def _name(name: str, names: dict[str, str]) -> str:
@@ -93,9 +93,9 @@ def _name(name: str, names: dict[str, str]) -> str:
 
 def _code_points(text: str) -> Iterator[int]:
     """The code points of a literal or class, with escapes decoded."""
-    for found in _ESCAPE.finditer(text):
-        digits = found[1] or found[2] or found[3]
-        yield int(digits, 16) if digits else ord(found[5] or _SHORT.get(found[4], found[4]))
+    for match in _ESCAPE.finditer(text):
+        digits = match[1] or match[2] or match[3]
+        yield int(digits, 16) if digits else ord(match[5] or _SHORT.get(match[4], match[4]))
 
 
 def _class(text: str) -> str:

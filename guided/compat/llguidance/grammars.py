@@ -114,10 +114,10 @@ def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_ski
         return compiler.compile_gbnf(first.content, allow_special_tokens=True)
     if first.kind == "json_schema":
         schema, options = _schema(first.content)
-        found = compiler.compile_json_schema(schema, **{**options, "unknown_format": "warn"})
+        grammar = compiler.compile_json_schema(schema, **{**options, "unknown_format": "warn"})
         if options["unknown_format"] == "refuse":
-            _refuse_formats(schema, found.findings)
-        return found
+            _refuse_formats(schema, grammar.findings)
+        return grammar
     parts: dict[str, Any] = {each.name: _part(each, tokenizer) for each in others if each.name}
     lark = _LarkRewriter(first.content, tokenizer, parts).text()
     lark += "" if final_skip else _NO_FINAL_SKIP
@@ -160,8 +160,8 @@ def _types(schema: Any, pointer: str) -> Sequence[str]:
             schema = schema[int(name)] if isinstance(schema, list) else schema[name]
         except (KeyError, ValueError, IndexError, TypeError):  # the keyword is in another document
             return ("string",)
-    named = schema.get("type", "string") if isinstance(schema, dict) else "string"
-    return [named] if isinstance(named, str) else named
+    type_names = schema.get("type", "string") if isinstance(schema, dict) else "string"
+    return [type_names] if isinstance(type_names, str) else type_names
 
 
 @lru_cache(maxsize=256)
@@ -220,13 +220,13 @@ class _LarkRewriter:
     def _with_control_tokens(self, source: str) -> str | None:
         """`<[*]>` or `<[^..]>` together with the control tokens, since guided's contain only tokens with text."""
         vocabulary = self._tokenizer.vocabulary
-        listed: set[int] = set()
+        listed_ids: set[int] = set()
         for piece in source[3:-2].split(",") if source[2] == "^" else ():
             low, _, high = piece.partition("-")
             if not low.isdecimal() or (high and not high.isdecimal()):
                 return None
-            listed |= set(range(int(low), min(int(high or low), vocabulary.size) + 1))
-        without = set(range(vocabulary.size)) - vocabulary.eos_token_ids - listed
+            listed_ids |= set(range(int(low), min(int(high or low), vocabulary.size) + 1))
+        without = set(range(vocabulary.size)) - vocabulary.eos_token_ids - listed_ids
         without -= {number for number, token in enumerate(vocabulary.tokens) if token}
         return f"({source} | <[{','.join(map(str, sorted(without)))}]>)" if without else None
 

@@ -31,8 +31,8 @@ def from_tokenizer(
         raise ValueError("Only fast tokenizers are supported")
     ends = hf_tokenizer.eos_token_id if eos_token is None else eos_token
     try:
-        known = None if ends is None else [ends] if isinstance(ends, int) else ends
-        vocabulary = Vocabulary.from_huggingface(hf_tokenizer, eos_token_ids=known)
+        end_ids = None if ends is None else [ends] if isinstance(ends, int) else ends
+        vocabulary = Vocabulary.from_huggingface(hf_tokenizer, eos_token_ids=end_ids)
     except VocabularyError as error:
         raise ValueError(f"error loading tokenizer: {error}") from error
     return LLTokenizer(vocabulary, n_vocab, ends)

@@ -66,7 +66,7 @@ class LLInterpreter:
     def process_prompt(self, prompt: list[int]) -> list[int]:
         """Begin after a prompt. Returns the prompt, followed by the forced tokens at the beginning of the output."""
         self.start_without_prompt()
-        return [*prompt, *self._forced()]
+        return [*prompt, *self._read_forced_tokens()]
 
     def start_without_prompt(self) -> None:
         """Begin without a prompt."""
@@ -117,13 +117,13 @@ class LLInterpreter:
         self._matcher.consume_token(sampled_token)
         self._check()
         self._output_tokens.append(sampled_token)
-        return 0, [sampled_token, *self._forced()]
+        return 0, [sampled_token, *self._read_forced_tokens()]
 
     def has_pending_stop(self) -> bool:
         """Whether the output has stopped."""
         return self._matcher.is_stopped()
 
-    def _forced(self) -> list[int]:
+    def _read_forced_tokens(self) -> list[int]:
         """Read the forced tokens and return them."""
         tokens = self._matcher.compute_ff_tokens() if self._ff else []
         self._matcher.consume_tokens(tokens)

@@ -62,5 +62,5 @@ def limits_of(limits: LLParserLimits | None) -> Limits:
     )
 
 
-def _scale(whole: int, given: int, default: int) -> int:
-    return max(1, whole * given // default)
+def _scale(whole: int, custom: int, default: int) -> int:
+    return max(1, whole * custom // default)

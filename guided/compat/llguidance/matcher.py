@@ -187,7 +187,7 @@ class LLMatcher:
         if self._error or self.live.is_terminated():
             return b""
         symbols = self.live._forced(_FORCED_BYTES)
-        return b"".join(bytes([one]) if one < 256 else b"\xff[%d]" % (one - 256) for one in symbols)
+        return b"".join(bytes([symbol]) if symbol < 256 else b"\xff[%d]" % (symbol - 256) for symbol in symbols)
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
         """Read tokens up to the first forbidden one, and return how many were read."""

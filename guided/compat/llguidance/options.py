@@ -38,25 +38,25 @@ class JsonCompileOptions(TypedDict, total=False):
     json_allow_general_unicode_escapes: bool | None
 
 
-def schema_options(given: Mapping[str, Any]) -> JsonSchemaKeywords:
+def schema_options(fields: Mapping[str, Any]) -> JsonSchemaKeywords:
     """guided's options that correspond to a schema's "x-guidance".
 
     Raises:
         SpecError: an option is unknown to llguidance.
     """
-    for name in given:
+    for name in fields:
         if name not in JsonCompileOptions.__annotations__:
-            known = ", ".join(f"`{each}`" for each in JsonCompileOptions.__annotations__)
-            raise SpecError(f"unknown field `{name}`, expected one of {known}")
+            field_names = ", ".join(f"`{each}`" for each in JsonCompileOptions.__annotations__)
+            raise SpecError(f"unknown field `{name}`, expected one of {field_names}")
     options = JsonSchemaKeywords(
         numbers="plain_integers",
-        escapes=_escapes(given),
-        unknown_format="warn" if given.get("lenient") else "refuse",
+        escapes=_escapes(fields),
+        unknown_format="warn" if fields.get("lenient") else "refuse",
     )
-    pattern, flexible = given.get("whitespace_pattern"), given.get("whitespace_flexible")
+    pattern, flexible = fields.get("whitespace_pattern"), fields.get("whitespace_flexible")
     gap = None if flexible is False else _JSON_SPACE
     gap = gap if pattern is None else f"(?:{pattern})?"
-    item, key = given.get("item_separator"), given.get("key_separator")
+    item, key = fields.get("item_separator"), fields.get("key_separator")
     item, key = "," if item is None else item, ":" if key is None else key
     if (item, key) != (",", ":"):
         options["separators"] = (item, key)
@@ -67,7 +67,7 @@ def schema_options(given: Mapping[str, Any]) -> JsonSchemaKeywords:
     return options
 
 
-def _escapes(given: Mapping[str, Any]) -> str:
-    chosen = given.get("json_allowed_escapes")
-    letters = _ESCAPES if chosen is None else str(chosen)
-    return letters + "U" * bool(given.get("json_allow_general_unicode_escapes") and "u" in letters)
+def _escapes(options: Mapping[str, Any]) -> str:
+    letters_given = options.get("json_allowed_escapes")
+    letters = _ESCAPES if letters_given is None else str(letters_given)
+    return letters + "U" * bool(options.get("json_allow_general_unicode_escapes") and "u" in letters)

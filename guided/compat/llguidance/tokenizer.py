@@ -202,8 +202,8 @@ class LLTokenizer:
 
     def _control_token_at(self, piece: bytes) -> tuple[int | None, int]:
         """The control token whose name or id follows a marker, and the length of that name or id."""
-        if (found := _NUMBERED.match(piece)) and int(found[1]) < self.vocab_size:
-            return int(found[1]), found.end()
+        if (match := _NUMBERED.match(piece)) and int(match[1]) < self.vocab_size:
+            return int(match[1]), match.end()
         for name, number in self._by_name:
             if piece.startswith(name):
                 return number, len(name)
@@ -236,8 +236,8 @@ class LLTokenizer:
     def _tokenize_text(self, data: bytes) -> list[int]:
         text = data.decode(errors="ignore") if _is_incomplete_utf8(data) else None
         try:
-            known = data.decode() if text is None else text
-            return self.vocabulary.encode(known, continued=True) + self._greedy(data[len(known.encode()) :])
+            prefix = data.decode() if text is None else text
+            return self.vocabulary.encode(prefix, continued=True) + self._greedy(data[len(prefix.encode()) :])
         except (UnicodeDecodeError, VocabularyError):
             return self._greedy(data)
 
@@ -286,11 +286,11 @@ def _read(tokenizer: Any, size: int | None, ends: list[int] | None) -> tuple[Voc
     if tokenizer == "byte":
         names = dict(enumerate(_BYTE_SPECIALS, 256))
         tokens: list[bytes | None] = [*(bytes([byte]) for byte in range(_MARKER)), None]
-        chosen = ends or [261]
+        end_ids = ends or [261]
         vocabulary = Vocabulary(
-            tokens, eos_token_ids=chosen, special_tokens=names, size=max(size or 0, 262, *(end + 1 for end in chosen))
+            tokens, eos_token_ids=end_ids, special_tokens=names, size=max(size or 0, 262, *(end + 1 for end in end_ids))
         )
-        return vocabulary, chosen, {_MARKER: "", **names}
+        return vocabulary, end_ids, {_MARKER: "", **names}
     if isinstance(tokenizer, str):
         return _with_ends(_from_text(tokenizer, ends), size, ends)
     if getattr(tokenizer, "is_tokenizer_wrapper", False):
@@ -309,21 +309,21 @@ def _from_text(tokenizer: str, ends: list[int] | None) -> Vocabulary:
 def _with_ends(
     vocabulary: Vocabulary, size: int | None, ends: list[int] | None
 ) -> tuple[Vocabulary, list[int], dict[int, str]]:
-    chosen = sorted(vocabulary.eos_token_ids) if ends is None else ends
+    end_ids = sorted(vocabulary.eos_token_ids) if ends is None else ends
     names = dict(vocabulary.special_tokens)
-    if vocabulary.eos_token_ids != set(chosen) or (size or 0) > vocabulary.size:
+    if vocabulary.eos_token_ids != set(end_ids) or (size or 0) > vocabulary.size:
         vocabulary = vocabulary.changed(
-            eos_token_ids=chosen, size=max(size or 0, vocabulary.size, *(e + 1 for e in chosen))
+            eos_token_ids=end_ids, size=max(size or 0, vocabulary.size, *(e + 1 for e in end_ids))
         )
-    return vocabulary, chosen, {**{end: names.get(end, f"<[{end}]>") for end in chosen}, **names}
+    return vocabulary, end_ids, {**{end: names.get(end, f"<[{end}]>") for end in end_ids}, **names}
 
 
 def _from_wrapper(
     wrapper: Any, size: int | None, ends: list[int] | None
 ) -> tuple[Vocabulary, list[int], dict[int, str]]:
     tokens: list[bytes | None] = [bytes(token) for token in wrapper.tokens]
-    chosen = ends or [int(wrapper.eos_token_id)]
-    special = {*map(int, wrapper.special_token_ids), *chosen}
+    end_ids = ends or [int(wrapper.eos_token_id)]
+    special = {*map(int, wrapper.special_token_ids), *end_ids}
     special |= {number for number, token in enumerate(tokens) if token and token[0] == _MARKER and len(token) > 1}
     names = {
         number: (tokens[number] or b"").removeprefix(bytes([_MARKER])).decode(errors="replace")
@@ -331,7 +331,7 @@ def _from_wrapper(
         if number < len(tokens)
     }
     source = Source(
-        tokens, chosen, {number: name for number, name in names.items() if name}, lambda: _CallEncoder(wrapper),
+        tokens, end_ids, {number: name for number, name in names.items() if name}, lambda: _CallEncoder(wrapper),
         max(size or 0, len(tokens)),
     )  # fmt: skip
-    return Vocabulary.from_source(source), chosen, names
+    return Vocabulary.from_source(source), end_ids, names

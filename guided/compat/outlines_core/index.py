@@ -258,15 +258,15 @@ class Guide:
         Raises:
             ValueError: the address, the number of elements or their size is wrong.
         """
-        needed = (len(self._index._vocabulary) + 31) // 32
+        min_words = (len(self._index._vocabulary) + 31) // 32
         if element_size != 4:
             raise ValueError(f"Invalid element size: got {element_size} bytes per element, expected 4 bytes")
         if data_ptr == 0:
             raise ValueError("Invalid data pointer: received a null pointer.")
         if data_ptr % 4:
             raise ValueError(f"Invalid data pointer alignment: pointer address {data_ptr} is not a multiple of 4.")
-        if numel < needed:
-            raise ValueError(f"Invalid buffer size: got {numel} elements, expected {needed} elements")
+        if numel < min_words:
+            raise ValueError(f"Invalid buffer size: got {numel} elements, expected {min_words} elements")
         bits = np.zeros(32 * numel, np.uint8)
         tokens = np.array(self._index.get_allowed_tokens(self._state) or [], np.int64)
         bits[tokens[tokens < len(bits)]] = 1

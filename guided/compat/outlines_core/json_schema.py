@@ -86,16 +86,16 @@ def marked_schema(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
     """The schema in a `(?json_schema:...)` text, and its options; None if the pattern is not such a text."""
     if not regex.startswith(MARKER):
         return None
-    given = json.loads(regex[len(MARKER) : -1])
-    return given["schema"], schema_options(given["whitespace"])
+    marker = json.loads(regex[len(MARKER) : -1])
+    return marker["schema"], schema_options(marker["whitespace"])
 
 
 @lru_cache(maxsize=256)
 def _pattern(schema: str, gap: str) -> str:
     options = schema_options(gap)
     try:
-        found: list[Finding] = []
-        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), findings=found))
+        findings: list[Finding] = []
+        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), findings=findings))
     except GuidedError as error:
         raise ValueError(str(error)) from error
     return text or f"{MARKER}{json.dumps({'schema': json.loads(schema), 'whitespace': gap})})"

@@ -99,10 +99,10 @@ def _without_intersections(node: Node) -> Node:
         if accepts:
             edges[number][end] = Text("")
     with compiling(Limits()):
-        found = eliminate({end + 1: {automaton.start: Text("")}, **edges}, end + 1, {end}, Budget(Limits()))
-    if end not in found:
+        paths = eliminate({end + 1: {automaton.start: Text("")}, **edges}, end + 1, {end}, Budget(Limits()))
+    if end not in paths:
         raise _NoPattern
-    return found[end]
+    return paths[end]
 
 
 def _times(low: int, high: int | None) -> str:

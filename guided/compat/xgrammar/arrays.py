@@ -11,7 +11,7 @@ __all__ = ["as_array", "as_rows", "copy_visible_bits"]
 
 def as_array(tensor: Any, dtype: type, name: str) -> np.ndarray[Any, Any]:
     """A one-dimensional tensor as an array. RuntimeError: the dtype or shape is wrong, or it is not on the CPU."""
-    array = _shared(tensor, name)
+    array = _share_memory(tensor, name)
     if array.dtype != dtype or array.ndim != 1:
         raise RuntimeError(f"The {name} tensor must be a 1D {np.dtype(dtype)} tensor, not {array.dtype} {array.shape}")
     return array
@@ -23,7 +23,7 @@ def as_rows(bitmask: Any, size: int, *, dimensions: tuple[int, ...] = (1, 2)) ->
     Raises:
         RuntimeError: it is not int32, not on the CPU or not contiguous, or its width does not match the vocabulary.
     """
-    rows = _shared(bitmask, "token_bitmask")
+    rows = _share_memory(bitmask, "token_bitmask")
     if rows.dtype != np.int32 or rows.ndim not in dimensions or not rows.flags.c_contiguous:
         raise RuntimeError(f"The token_bitmask tensor must be contiguous and int32, not {rows.dtype} {rows.shape}")
     rows = rows[None] if rows.ndim == 1 else rows
@@ -40,7 +40,7 @@ def copy_visible_bits(filled: np.ndarray[Any, Any], row: np.ndarray[Any, Any], s
         row[-1] &= np.int32((1 << size % 32) - 1)
 
 
-def _shared(tensor: Any, name: str) -> np.ndarray[Any, Any]:
+def _share_memory(tensor: Any, name: str) -> np.ndarray[Any, Any]:
     if isinstance(tensor, np.ndarray):
         return tensor
     try:  # numpy treats DLPack memory as read-only, so torch's method comes first

@@ -110,8 +110,8 @@ class BatchGrammarMatcher(XGRObject):
         for matcher, index in zip(matchers, row_numbers, strict=True):
             if not 0 <= index < len(values):
                 raise RuntimeError(f"The index {index} is out of bounds for the temperatures tensor")
-            found = matcher.temperature
-            values[index] = -1.0 if found is None else found
+            temperature = matcher.temperature
+            values[index] = -1.0 if temperature is None else temperature
 
     @staticmethod
     def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:

@@ -120,10 +120,11 @@ def normalize_tool_choice(
     if not isinstance(tools, list):
         raise ValueError("The 'tools' argument must be a list.")
     read = [
-        one if isinstance(one, FunctionToolParam | BuiltinToolParam) else _TOOL.validate_python(one) for one in tools
+        tool if isinstance(tool, FunctionToolParam | BuiltinToolParam) else _TOOL.validate_python(tool)
+        for tool in tools
     ]
-    functions = [one for one in read if isinstance(one, FunctionToolParam)]
-    builtin = [one for one in read if isinstance(one, BuiltinToolParam)]
+    functions = [tool for tool in read if isinstance(tool, FunctionToolParam)]
+    builtin = [tool for tool in read if isinstance(tool, BuiltinToolParam)]
     choice: Any = "auto" if tool_choice is None else _CHOICE.validate_python(tool_choice)
     mode: SimplifiedToolChoice = "forced"
     if isinstance(choice, AllowedToolChoiceParam):
@@ -131,11 +132,11 @@ def normalize_tool_choice(
         mode = choice.allowed_tools.mode
     elif isinstance(choice, NamedToolChoiceParam):
         name = choice.function.name
-        functions, builtin = [one for one in functions if one.function.name == name], []
+        functions, builtin = [tool for tool in functions if tool.function.name == name], []
         if not functions:
             raise ValueError(f"The tool with name '{name}' is not found in the tools list.")
     elif isinstance(choice, BuiltinToolChoiceParam):
-        functions, builtin = [], [one for one in builtin if one.type == choice.type]
+        functions, builtin = [], [tool for tool in builtin if tool.type == choice.type]
         if len(builtin) != 1:
             raise ValueError(f"Builtin tool choice must match exactly one builtin tool, got {len(builtin)} matches.")
     elif choice == "none":
@@ -160,13 +161,13 @@ def _filter_allowed(
             raise ValueError("Allowed function tool references must include 'function'.")
         else:
             names.add(reference.function.name)
-    if missing := names - {one.function.name for one in functions}:
+    if missing := names - {tool.function.name for tool in functions}:
         raise ValueError(f"Allowed function tools are not found in the tools list: {missing}.")
-    if missing := types - {one.type for one in builtin}:
+    if missing := types - {tool.type for tool in builtin}:
         raise ValueError(f"Allowed builtin tools are not found in the tools list: {missing}.")
     return (
-        [one for one in functions if one.function.name in names],
-        [one for one in builtin if one.type in types],
+        [tool for tool in functions if tool.function.name in names],
+        [tool for tool in builtin if tool.type in types],
     )
 
 
@@ -194,20 +195,22 @@ def _build_for_style(
 ) -> StructuralTag:
     """The structural tag of one of guided's styles, for the result of `normalize_tool_choice`."""
     functions = [
-        {"type": "function", "function": {"name": one.function.name, "parameters": _parameters(one.function)}}
-        for one in tools or []
+        {"type": "function", "function": {"name": tool.function.name, "parameters": _parameters(tool.function)}}
+        for tool in tools or []
     ]
-    hosted = {f"{_HOSTED}{number}": one for number, one in enumerate(builtin_tools or [])}
-    if hosted and style not in _HOSTED_BEGINS:
+    hosted_tools = {f"{_HOSTED}{number}": tool for number, tool in enumerate(builtin_tools or [])}
+    if hosted_tools and style not in _HOSTED_BEGINS:
         if not functions and tool_choice != "auto":
             raise ValueError(f"the format {style} cannot call hosted tools: describe them as functions")
+        types = ", ".join(tool.type for tool in hosted_tools.values())
         warnings.warn(
-            f"the format {style} cannot call hosted tools, so {', '.join(one.type for one in hosted.values())} are "
-            "left out: describe them as functions", stacklevel=3,
-        )  # fmt: skip
-        hosted = {}
+            f"the format {style} cannot call hosted tools, so {types} are left out: describe them as functions",
+            stacklevel=3,
+        )
+        hosted_tools = {}
     functions += [
-        {"type": "function", "function": {"name": name, "parameters": _parameters(one)}} for name, one in hosted.items()
+        {"type": "function", "function": {"name": name, "parameters": _parameters(tool)}}
+        for name, tool in hosted_tools.items()
     ]
     choice: Any = tool_choice
     if tool_choice == "forced":
@@ -221,8 +224,8 @@ def _build_for_style(
     except GuidedError as error:
         raise ValueError(str(error)) from error
     for form in _nested_formats(document["format"]):
-        if hosted and "tags" in form:
-            form["tags"] = [tag for one in form["tags"] for tag in _as_hosted(one, style, hosted)]
+        if hosted_tools and "tags" in form:
+            form["tags"] = [tag for template in form["tags"] for tag in _as_hosted(template, style, hosted_tools)]
         if form["type"] == "json_schema":
             form |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
         if not exclude_special_tokens and "excludes" in form:
@@ -248,14 +251,14 @@ def get_minimax_m3_structural_tag(
     )  # fmt: skip
 
 
-def _as_hosted(tag: dict[str, Any], style: str, hosted: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
+def _as_hosted(tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
     """A function's tag, unchanged. A hosted tool's first tag becomes its own tags, and its other tags are dropped."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""
-    for name, one in hosted.items():
+    for name, tool in hosted_tools.items():
         first = f"functions.{name}"
         if first in begin:
             begins = _HOSTED_BEGINS[style] if begin.startswith("<|channel|>") else []
-            return [{**tag, "begin": form.replace("{name}", one.name or one.type)} for form in begins]
+            return [{**tag, "begin": form.replace("{name}", tool.name or tool.type)} for form in begins]
     return [tag]
 
 
@@ -269,8 +272,8 @@ def _parameters(function: FunctionDefinition | BuiltinToolParam) -> dict[str, An
 def _nested_formats(form: Any) -> Iterator[dict[str, Any]]:
     """A format and all formats inside it."""
     if isinstance(form, list):
-        for one in form:
-            yield from _nested_formats(one)
+        for item in form:
+            yield from _nested_formats(item)
     elif isinstance(form, dict) and "type" in form:
         yield form
         for name in ("content", "elements", "tags"):

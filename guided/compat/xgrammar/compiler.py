@@ -121,7 +121,7 @@ class _Parts:
     def memory_bytes(self) -> int:
         """The approximate size in bytes."""
         natives = [grammar.native for grammar in self._grammars_by_stops.values()]
-        return sum(_MIN_BYTES + _BYTES_PER_POSITION * one.positions + one.memory_bytes for one in natives)
+        return sum(_MIN_BYTES + _BYTES_PER_POSITION * native.positions + native.memory_bytes for native in natives)
 
 
 class GrammarCompiler(XGRObject):
@@ -209,7 +209,7 @@ class GrammarCompiler(XGRObject):
     def get_cache_size_bytes(self) -> int:
         """The approximate size of the cached grammars in memory."""
         with self._lock:
-            return sum(one.memory_size_bytes for one in self._cached_grammars.values())
+            return sum(grammar.memory_size_bytes for grammar in self._cached_grammars.values())
 
     @property
     def cache_limit_bytes(self) -> int:
@@ -218,10 +218,10 @@ class GrammarCompiler(XGRObject):
 
     def _compile_recipe(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:
         with self._lock:
-            found = self._cached_grammars.get(recipe)
-            if found is not None:
+            cached = self._cached_grammars.get(recipe)
+            if cached is not None:
                 self._cached_grammars.move_to_end(recipe)
-                return found
+                return cached
         parts = _Parts(Grammar._from_recipe(recipe) if grammar is None else grammar, self._tokenizer_info)
         parts.compiled_for()
         compiled = CompiledGrammar._create_from_handle(parts)
@@ -234,7 +234,7 @@ class GrammarCompiler(XGRObject):
             self._cached_grammars[recipe] = compiled
             if self._cache_limit < 0:
                 return
-            sizes = {key: one.memory_size_bytes for key, one in self._cached_grammars.items()}
+            sizes = {key: grammar.memory_size_bytes for key, grammar in self._cached_grammars.items()}
             total = sum(sizes.values())
             while self._cached_grammars and total > self._cache_limit:
                 key, _ = self._cached_grammars.popitem(last=False)
@@ -246,10 +246,10 @@ def _with_token_ids(grammar: IR, ids_of: Callable[[str], Sequence[int]]) -> IR:
     control token. VocabularyError: no token has this name."""
 
     def to_ids(name: int | str) -> Sequence[int]:
-        found = [name] if isinstance(name, int) else ids_of(name)
-        if not found:
+        token_ids = [name] if isinstance(name, int) else ids_of(name)
+        if not token_ids:
             raise VocabularyError(f"no token of the vocabulary is spelled {name!r}", token=name)
-        return found
+        return token_ids
 
     def change(node: Any) -> Node | None:
         match node:

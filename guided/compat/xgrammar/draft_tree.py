@@ -56,9 +56,9 @@ def traverse(
 ) -> bool:
     """See `GrammarMatcher.traverse_draft_tree`."""
     names = ("retrieve_next_token", "retrieve_next_sibling", "draft_tokens")
-    given = (retrieve_next_token, retrieve_next_sibling, draft_tokens)
+    arguments = (retrieve_next_token, retrieve_next_sibling, draft_tokens)
     children, siblings, tokens = (
-        as_array(one, np.int64, name).tolist() for name, one in zip(names, given, strict=True)
+        as_array(array, np.int64, name).tolist() for name, array in zip(names, arguments, strict=True)
     )
     rows = as_rows(token_bitmask, matcher._size, dimensions=(2,))
     filled_temperatures = None if temperatures is None else as_array(temperatures, np.float32, "temperatures")
@@ -153,8 +153,8 @@ class _Walk:
             self.rows[node] = 0
             return False
         self.matcher._fill(self.rows, node)
-        if self.filled_temperatures is not None and (found := self.matcher.temperature) is not None:
-            self.filled_temperatures[node] = found
+        if self.filled_temperatures is not None and (temperature := self.matcher.temperature) is not None:
+            self.filled_temperatures[node] = temperature
         return True
 
     def _allowed(self, node: int, parent: int) -> bool:

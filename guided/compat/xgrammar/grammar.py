@@ -10,7 +10,7 @@ from guided.compat.xgrammar.config import SERIALIZATION_VERSION
 from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
 from guided.compat.xgrammar.lark_text import check_tokens
 from guided.compat.xgrammar.recipe import (
-    Joined,
+    JoinedGrammars,
     JsonSchema,
     Lark,
     Recipe,
@@ -114,12 +114,12 @@ class Grammar(XGRObject):
     @staticmethod
     def concat(*grammars: Grammar) -> Grammar:
         """A sequence of grammars."""
-        return _build_grammar(Joined(" ", tuple(grammar._recipe for grammar in grammars)))
+        return _build_grammar(JoinedGrammars(" ", tuple(grammar._recipe for grammar in grammars)))
 
     @staticmethod
     def union(*grammars: Grammar) -> Grammar:
         """A choice among grammars."""
-        return _build_grammar(Joined(" | ", tuple(grammar._recipe for grammar in grammars)))
+        return _build_grammar(JoinedGrammars(" | ", tuple(grammar._recipe for grammar in grammars)))
 
     def serialize_json(self) -> str:
         """The grammar as JSON: the text of `str(grammar)` and a version."""
@@ -225,17 +225,17 @@ def _tag_json(tag: Any) -> str:
     raise TypeError("Invalid argument type for from_structural_tag")
 
 
-def named_recipes(named: Any) -> tuple[tuple[str, str | Recipe], ...]:
+def named_recipes(parts: Any) -> tuple[tuple[str, str | Recipe], ...]:
     """The grammars for `@name` in a Lark grammar."""
-    if named is None:
+    if parts is None:
         return ()
-    if not isinstance(named, dict):
+    if not isinstance(parts, dict):
         raise TypeError("named_grammars must be a dictionary")
     out: list[tuple[str, str | Recipe]] = []
-    for name, one in named.items():
+    for name, part in parts.items():
         if not isinstance(name, str):
             raise TypeError("named grammar names must be strings")
-        if not isinstance(one, str | Grammar):
+        if not isinstance(part, str | Grammar):
             raise TypeError("named grammar values must be Grammar instances or Lark strings")
-        out.append((name, one._recipe if isinstance(one, Grammar) else one))
+        out.append((name, part._recipe if isinstance(part, Grammar) else part))
     return tuple(out)

@@ -69,8 +69,8 @@ class GrammarMatcher(XGRObject):
         tokens = compiled_grammar.tokenizer_info._tokens
         stops: tuple[int, ...] | None = None
         if override_stop_tokens is not None:
-            given = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
-            stops = tokens.check_stops(given)
+            stop_ids = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
+            stops = tokens.check_stops(stop_ids)
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
         self._row = np.full((1, (tokens.size + tokens.hidden + 31) // 32), -1, np.int32) if tokens.hidden else None
         self._ends_when_complete = terminate_without_stop_token
@@ -236,8 +236,8 @@ class GrammarMatcher(XGRObject):
     def temperature(self) -> float | None:
         """The temperature for the next token: the grammar's, otherwise the default, otherwise None."""
         with as_xgrammar():
-            found = self._matcher.temperature()
-        return self._default_temperature if found is None else found
+            temperature = self._matcher.temperature()
+        return self._default_temperature if temperature is None else temperature
 
     @property
     def stop_token_ids(self) -> list[int]:
@@ -276,32 +276,32 @@ def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
     return False
 
 
-def _check_temperature(given: float | None) -> float | None:
-    if given is None:
+def _check_temperature(temperature: float | None) -> float | None:
+    if temperature is None:
         return None
-    value = float(given)
+    value = float(temperature)
     if not 0 <= value < math.inf:
         raise RuntimeError(f"default_temperature must be a finite non-negative number, not {value}")
     return value
 
 
-def _order_captures(found: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
+def _order_captures(captures: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
     """The captures of a text as (name, text), in xgrammar's order: by the ends of their rules (after any `suffix`),
     inner ones first. The text of a `stop` (`lark_text.py`) belongs only to its own capture.
 
-    `found` is sorted by their beginnings.
+    `captures` is sorted by their beginnings.
     """
-    hidden = [capture for capture in found if capture.name.startswith(HIDDEN)]
-    ordered = [*reversed(found)]
+    hidden = [capture for capture in captures if capture.name.startswith(HIDDEN)]
+    ordered = [*reversed(captures)]
     ordered.sort(key=lambda capture: (capture.closed, -capture.start))
-    named = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
-    return [each for each in named if each[0]]
+    named_texts = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
+    return [each for each in named_texts if each[0]]
 
 
 def _text_without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:
     out, at = bytearray(), capture.start
-    for one in hidden:
-        if one is not capture and at <= one.start and one.end <= capture.end:
-            out += text[at : one.start]
-            at = one.end
+    for inner in hidden:
+        if inner is not capture and at <= inner.start and inner.end <= capture.end:
+            out += text[at : inner.start]
+            at = inner.end
     return bytes(out + text[at : capture.end])

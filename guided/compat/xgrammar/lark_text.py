@@ -66,10 +66,10 @@ class LarkText:
         self._numbers = {token.start: number for number, token in enumerate(self._tokens)}
         at = 0
         for number, token in enumerate(self._tokens):
-            written = self._rewrite_token(number, token)
-            if written is not None:
+            text = self._rewrite_token(number, token)
+            if text is not None:
                 self._append(source[at : token.start], at, token.start, is_copy=True)
-                self._append(written, token.start, token.end)
+                self._append(text, token.start, token.end)
                 at = token.end
         self._append(source[at:], at, len(source), is_copy=True)
         self._append(_OPTIONS, len(source), len(source))
@@ -82,11 +82,11 @@ class LarkText:
             first, last = self._source_span(start), self._source_span(max(start, end - 1))
             error.located(self.source, (first[0], max(last[1], first[0])), error.file)
 
-    def _append(self, written: str, start: int, end: int, *, is_copy: bool = False) -> None:
-        if written:
+    def _append(self, text: str, start: int, end: int, *, is_copy: bool = False) -> None:
+        if text:
             self._pieces.append((self._length, start, end, is_copy))
-            self._out.append(written)
-            self._length += len(written)
+            self._out.append(text)
+            self._length += len(text)
 
     def _source_span(self, at: int) -> tuple[int, int]:
         """The span in the source of a character of the text, or of the token whose replacement contains it."""
@@ -163,12 +163,12 @@ class LarkText:
         out: list[str] = []
         for token in rule.body:
             if token.kind == "name" and not is_terminal(token.text):
-                written = self._body_of(token, (*around, name.text))
-                if written is None:
+                text = self._body_of(token, (*around, name.text))
+                if text is None:
                     return None
             else:
-                written = self._rewrite_token(self._numbers[token.start], token)
-            out.append(self.source[token.start : token.end] if written is None else written)
+                text = self._rewrite_token(self._numbers[token.start], token)
+            out.append(self.source[token.start : token.end] if text is None else text)
         return f"({' '.join(out)})"
 
     # --- patterns
@@ -179,30 +179,30 @@ class LarkText:
         if pattern.startswith("(?i)"):
             pattern, flags = pattern[4:], "i" + flags
         out, depth, in_class, group = list[str](), 0, False, ""
-        for found in _PIECE.finditer(pattern):
-            piece, code = found[0], found[1] or found[2] or found[3]
+        for match in _PIECE.finditer(pattern):
+            piece, code = match[0], match[1] or match[2] or match[3]
             if code is not None and int(code, 16) <= 0x10FFFF:
                 piece = _escape(chr(int(code, 16)))
-            elif found[4] is not None:
-                piece = _escape(chr(ord(found[4]) % 32))
+            elif match[4] is not None:
+                piece = _escape(chr(ord(match[4]) % 32))
             elif in_class:
                 in_class = piece != "]"
                 piece = "\\" + piece if piece[0] in "[&|~" else piece
             elif piece in ("[", "[^"):
                 in_class = True
-                if pattern.startswith("]", found.end()):
+                if pattern.startswith("]", match.end()):
                     hint = r"write \] for a bracket inside it, or . with the flag s for any character"
                     raise SpecError("the character class is empty", text=self.source, span=token.span, hint=hint)
-            elif depth == 0 and _is_redundant_anchor(piece, out, pattern[found.end() :]):
+            elif depth == 0 and _is_redundant_anchor(piece, out, pattern[match.end() :]):
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
                 group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbors
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROLS.get(piece, piece))
-        written = "".join(out)
-        group = "?a:" if "i" in flags or _CLASSES.search(written) else group
-        return f"/({group}{written})/{flags}" if group else f"/{written}/{flags}"
+        pattern_text = "".join(out)
+        group = "?a:" if "i" in flags or _CLASSES.search(pattern_text) else group
+        return f"/({group}{pattern_text})/{flags}" if group else f"/{pattern_text}/{flags}"
 
 
 def _is_redundant_anchor(piece: str, before: Sequence[str], after: str) -> bool:

@@ -32,7 +32,7 @@ from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 
-__all__ = ["Ebnf", "Joined", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "from_text"]
+__all__ = ["Ebnf", "JoinedGrammars", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "from_text"]
 
 TAG_OPTIONS: Final = JsonSchemaOptions(
     additional_properties="minimal", numbers="plain_integers", constants="plain", classes="plain"
@@ -57,8 +57,8 @@ class _Recipe:
     def call(self) -> str:
         """The recipe as a macro."""
         first = getattr(self, fields(self)[0].name)
-        named = "".join(f", {key}={_value(value)}" for key, value in self.options().items())
-        return f"{type(self).__name__}({_value(first)}{named})"
+        options_text = "".join(f", {key}={_value(value)}" for key, value in self.options().items())
+        return f"{type(self).__name__}({_value(first)}{options_text})"
 
     def options(self) -> Mapping[str, object]:
         """The named arguments of the macro."""
@@ -81,10 +81,12 @@ class Ebnf(_Recipe):
         """The start rule, unless it is `root`."""
         return {} if self.root == "root" else {"root": self.root}
 
-    def read(self, found: list[Finding], later: bool = False) -> Grammar:
+    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         with as_xgrammar(what="EBNF parser"):
-            return gbnf_to_grammar(self.source, root=self.root, allow_special_tokens=True, xgrammar=True, found=found)
+            return gbnf_to_grammar(
+                self.source, root=self.root, allow_special_tokens=True, xgrammar=True, findings=findings
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Regex(_Recipe):
 
     pattern: str
 
-    def read(self, found: list[Finding], later: bool = False) -> Grammar:
+    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         from guided.frontends.gbnf.patterns import regex_node
 
@@ -112,11 +114,11 @@ class JsonSchema(_Recipe):
         """The options that differ from their defaults."""
         return self.schema_options.non_defaults()
 
-    def read(self, found: list[Finding], later: bool = False) -> Grammar:
+    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         with as_xgrammar(what="JSON schema"):
             options = self.schema_options
-            return json_schema_to_grammar(options.prepare(self.schema), options.guided(), findings=found)
+            return json_schema_to_grammar(options.prepare(self.schema), options.guided(), findings=findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,28 +131,28 @@ class Lark(_Recipe):
     @property
     def tokens(self) -> frozenset[str]:
         """The names of tokens in the grammar, which do not stand for text."""
-        given = [one.tokens if not isinstance(one, str) else _tokens(one) for _, one in self.named]
-        return _tokens(self.source).union(*given)
+        tokens_of_parts = [part.tokens if not isinstance(part, str) else _tokens(part) for _, part in self.named]
+        return _tokens(self.source).union(*tokens_of_parts)
 
     def options(self) -> Mapping[str, object]:
         """The grammars for `@name`."""
-        return {name: one if isinstance(one, str) else one.text for name, one in self.named}
+        return {name: part if isinstance(part, str) else part.text for name, part in self.named}
 
-    def read(self, found: list[Finding], later: bool = False) -> Grammar:
+    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         with as_xgrammar(what="Lark"):
-            texts = {name: LarkText(one) for name, one in self.named if isinstance(one, str)}
+            texts = {name: LarkText(part) for name, part in self.named if isinstance(part, str)}
             whole = LarkText(self.source)
             grammars: dict[str, Any] = {
-                name: texts[name].text if isinstance(one, str) else sequence(one.read(found))
-                for name, one in self.named
+                name: texts[name].text if isinstance(part, str) else sequence(part.read(findings))
+                for name, part in self.named
             }
             options = LarkOptions(
                 start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
                 grammars=grammars, allow_special_tokens=True,
             )  # fmt: skip
             try:
-                return read_lark(whole.text, options, Limits(), TAG_OPTIONS, found)
+                return read_lark(whole.text, options, Limits(), TAG_OPTIONS, findings)
             except GuidedError as error:
                 for text in (whole, *texts.values()):
                     text.locate(error)
@@ -163,18 +165,20 @@ class StructuralTag(_Recipe):
 
     document: str
 
-    def read(self, found: list[Finding], later: bool = False) -> Grammar:
+    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         try:
             document = json.loads(self.document)
         except (ValueError, RecursionError) as error:
             raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
         with as_xgrammar(InvalidStructuralTagError, "Invalid structural tag"):
-            return structural_tag_to_grammar(document, TAG_OPTIONS, allow_special_tokens=True, found=found, later=later)
+            return structural_tag_to_grammar(
+                document, TAG_OPTIONS, allow_special_tokens=True, findings=findings, later=later
+            )
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(_Recipe):
+class JoinedGrammars(_Recipe):
     """A sequence of grammars (" "), or a choice among them (" | ")."""
 
     between: str
@@ -189,14 +193,14 @@ class Joined(_Recipe):
         """The recipes as macros."""
         return f"({self.between.join(part.call() for part in self.parts)})"
 
-    def read(self, found: list[Finding], later: bool = False) -> Grammar:
+    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
-        parts = [part.read(found) for part in self.parts]
+        parts = [part.read(findings) for part in self.parts]
         with as_xgrammar():
-            return expr_to_grammar(sequence(*parts) if self.between == " " else choice(*parts), found=found)
+            return expr_to_grammar(sequence(*parts) if self.between == " " else choice(*parts), findings=findings)
 
 
-Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | Joined
+Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | JoinedGrammars
 
 
 def _tokens(lark: str) -> frozenset[str]:
@@ -210,11 +214,11 @@ def _value(value: object) -> str:
 _STARTS: Final = re.compile(r"\s*root ::= (?=\(|(?:Ebnf|JsonSchema|Lark|StructuralTag)\()")
 _TOKEN: Final = re.compile(r'\s*(?:([A-Za-z_][\w.-]*)|("(?:[^"\\]|\\.)*")|(-?\d+)|([()|,=\[\]]))\s*')
 _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
-    "Ebnf": lambda text, named: Ebnf(text, **named),
-    "Regex": lambda text, named: Regex(text, **named),
-    "JsonSchema": lambda text, named: JsonSchema(text, SchemaOptions.from_json(named)),
-    "Lark": lambda text, named: Lark(text, tuple(named.items())),
-    "StructuralTag": lambda text, named: StructuralTag(text, **named),
+    "Ebnf": lambda text, options: Ebnf(text, **options),
+    "Regex": lambda text, options: Regex(text, **options),
+    "JsonSchema": lambda text, options: JsonSchema(text, SchemaOptions.from_json(options)),
+    "Lark": lambda text, parts: Lark(text, tuple(parts.items())),
+    "StructuralTag": lambda text, options: StructuralTag(text, **options),
 }
 
 
@@ -235,10 +239,10 @@ def _tokens_from(text: str, at: int) -> list[str]:
     """The tokens of a recipe's macros, in reverse order. ValueError: the text contains anything else."""
     tokens = []
     while at < len(text):
-        if (found := _TOKEN.match(text, at)) is None:
+        if (match := _TOKEN.match(text, at)) is None:
             raise ValueError("this text is not a recipe")
-        tokens.append(found[0].strip())
-        at = found.end()
+        tokens.append(match[0].strip())
+        at = match.end()
     return tokens[::-1]
 
 
@@ -254,19 +258,19 @@ def _recipe(tokens: list[str]) -> Recipe:
             _expect(tokens, "|")
         parts.append(_recipe(tokens))
     _expect(tokens, ")")
-    return Joined(between, tuple(parts))
+    return JoinedGrammars(between, tuple(parts))
 
 
 def _arguments(tokens: list[str]) -> tuple[str, dict[str, Any]]:
     _expect(tokens, "(")
-    first, named = _argument(tokens), dict[str, Any]()
+    first, options = _argument(tokens), dict[str, Any]()
     while tokens[-1] == ",":
         _expect(tokens, ",")
         key = tokens.pop()
         _expect(tokens, "=")
-        named[key] = _argument(tokens)
+        options[key] = _argument(tokens)
     _expect(tokens, ")")
-    return first, named
+    return first, options
 
 
 def _argument(tokens: list[str]) -> Any:
@@ -293,7 +297,7 @@ def read_and_warn(recipe: Recipe, later: bool = False) -> Grammar:
     Raises:
         RuntimeError: the recipe is malformed, or a part of it cannot be enforced.
     """
-    found: list[Finding] = []
-    grammar = recipe.read(found, later)
-    warn_of(found)
+    findings: list[Finding] = []
+    grammar = recipe.read(findings, later)
+    warn_of(findings)
     return grammar

@@ -40,13 +40,15 @@ class SchemaOptions:
     any_order: bool = False
 
     def __post_init__(self) -> None:
-        most = self.max_whitespace_cnt
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-            raise RuntimeError(f"max_whitespace_cnt must be a positive integer, not {most!r}")
+        max_whitespace = self.max_whitespace_cnt
+        if max_whitespace is not None and (
+            isinstance(max_whitespace, bool) or not isinstance(max_whitespace, int) or max_whitespace < 1
+        ):
+            raise RuntimeError(f"max_whitespace_cnt must be a positive integer, not {max_whitespace!r}")
 
     def non_defaults(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
-        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
 
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> Self:
@@ -55,7 +57,7 @@ class SchemaOptions:
 
     def guided(self) -> JsonSchemaOptions:
         """The equivalent options of guided. SpecError: the separators are not valid in JSON."""
-        written = JsonSchemaKeywords(
+        keywords = JsonSchemaKeywords(
             property_order="any" if self.any_order else "declared",
             additional_properties="minimal" if self.strict_mode else None,
             numbers="plain_integers",
@@ -63,11 +65,11 @@ class SchemaOptions:
         )
         if not self.any_whitespace:
             comma = ", " if self.indent is None else ","
-            written["separators"] = self.separators if self.separators is not None else (comma, ": ")
-            written["indent"] = self.indent
+            keywords["separators"] = self.separators if self.separators is not None else (comma, ": ")
+            keywords["indent"] = self.indent
         elif self.max_whitespace_cnt is not None:
-            written["whitespace"] = f"[ \\t\\n\\r]{{0,{self.max_whitespace_cnt}}}"
-        return JsonSchemaOptions(**written)
+            keywords["whitespace"] = f"[ \\t\\n\\r]{{0,{self.max_whitespace_cnt}}}"
+        return JsonSchemaOptions(**keywords)
 
     def prepare(self, schema: str) -> Any:
         """The schema, in which the objects and arrays that guided's option would leave open are closed."""
@@ -102,5 +104,5 @@ def _close(value: Any) -> Any:
 
 
 def _min_items(schema: dict[str, Any]) -> int:
-    least = schema.get("minItems", 0)
-    return least if isinstance(least, int) else 0
+    min_items = schema.get("minItems", 0)
+    return min_items if isinstance(min_items, int) else 0

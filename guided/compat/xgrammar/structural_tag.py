@@ -278,7 +278,7 @@ class StructuralTag(BaseModel):
         raise ValueError("Invalid JSON string or dictionary")
 
 
-def _schema(given: str | type[BaseModel] | dict[str, Any]) -> Any:
-    if isinstance(given, str):
-        return json.loads(given)
-    return given if isinstance(given, dict) else given.model_json_schema()
+def _schema(schema: str | type[BaseModel] | dict[str, Any]) -> Any:
+    if isinstance(schema, str):
+        return json.loads(schema)
+    return schema if isinstance(schema, dict) else schema.model_json_schema()

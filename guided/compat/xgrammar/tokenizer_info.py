@@ -268,17 +268,17 @@ class _Tokens:
         ends = self.stops if stops is None else stops
         with self._lock:
             if (ends, controls) not in self._vocabularies:
-                named = {number: name for name in controls for number in self.ids_of(name) if number not in ends}
-                without_text = dict.fromkeys((*self.stops, *named))
-                known = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
+                names_by_id = {number: name for name in controls for number in self.ids_of(name) if number not in ends}
+                without_text = dict.fromkeys((*self.stops, *names_by_id))
+                texts = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden:
-                    known += [None] * (self.size - len(known)) + list(_BYTES)
+                    texts += [None] * (self.size - len(texts)) + list(_BYTES)
                 with as_xgrammar():
                     size = self.size + self.hidden
                     if ends:
-                        vocabulary = Vocabulary(known, eos_token_ids=ends, special_tokens=named, size=size)
+                        vocabulary = Vocabulary(texts, eos_token_ids=ends, special_tokens=names_by_id, size=size)
                     else:
-                        vocabulary = Vocabulary.without_end(known, special_tokens=named, size=size)
+                        vocabulary = Vocabulary.without_end(texts, special_tokens=names_by_id, size=size)
                 self._vocabularies[ends, controls] = vocabulary
             return self._vocabularies[ends, controls]
 
@@ -288,20 +288,20 @@ class _Tokens:
         return [number for number, token in enumerate(self.tokens) if token == data]
 
 
-def _ids_or_none(given: list[int] | int | None) -> list[int] | None:
-    return [given] if isinstance(given, int) else given if given is None else list(given)
+def _ids_or_none(ids: list[int] | int | None) -> list[int] | None:
+    return [ids] if isinstance(ids, int) else ids if ids is None else list(ids)
 
 
-def _is_same(given: Any, value: Any) -> bool:
+def _is_same(argument: Any, value: Any) -> bool:
     """Whether a stored value equals this one. Tokens with the same text may be in a different order."""
     if (
-        given != value
-        and isinstance(given, list)
+        argument != value
+        and isinstance(argument, list)
         and isinstance(value, list)
-        and all(isinstance(x, list) for x in given)
+        and all(isinstance(x, list) for x in argument)
     ):
-        return sorted(map(repr, given)) == sorted(map(repr, value))
-    return bool(given == value)
+        return sorted(map(repr, argument)) == sorted(map(repr, value))
+    return bool(argument == value)
 
 
 def _ranges(ordered: Sequence[bytes]) -> list[int]:
@@ -336,10 +336,12 @@ def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabTyp
     """The spelling of the tokens, and whether the tokenizer puts a space before a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None and hasattr(backend, "to_str"):  # a fast one
-        found = detect_metadata(backend.to_str())
-        kind, spaced = found["vocab_type"], found["add_prefix_space"]
-        seen = detect_from_vocab(vocab)
-        return (kind, spaced) if seen in (None, kind) else (seen, encodes_with_prefix(tokenizer, seen))
+        metadata = detect_metadata(backend.to_str())
+        kind, spaced = metadata["vocab_type"], metadata["add_prefix_space"]
+        vocab_kind = detect_from_vocab(vocab)
+        return (
+            (kind, spaced) if vocab_kind in (None, kind) else (vocab_kind, encodes_with_prefix(tokenizer, vocab_kind))
+        )
     names = getattr(tokenizer, "vocab_files_names", {})
     inner = type(getattr(tokenizer, "tokenizer", None))
     if (inner.__module__.split(".")[0], inner.__name__) == ("tiktoken", "Encoding") or "tiktoken" in names.get(
@@ -357,4 +359,4 @@ def _sentencepiece_model(tokenizer: Any) -> Any:
     inner = getattr(tokenizer, "tokenizer", None)
     owners = ((tokenizer, "sp_model"), (inner, "sp_model"), (tokenizer, "tok"))
     candidates = [getattr(owner, name, None) for owner, name in owners]
-    return next((one for one in candidates if type(one).__name__ == "SentencePieceProcessor"), None)
+    return next((candidate for candidate in candidates if type(candidate).__name__ == "SentencePieceProcessor"), None)

@@ -51,8 +51,8 @@ def decode_token(token: str | bytes, kind: VocabType) -> bytes:
     except UnicodeDecodeError:  # bytes that are not valid UTF-8 stand for themselves
         return bytes(token)  # type: ignore[arg-type]
     if kind is VocabType.BYTE_LEVEL:
-        found = from_byte_alphabet(text)
-        return text.encode() if found is None else found
+        data = from_byte_alphabet(text)
+        return text.encode() if data is None else data
     byte = byte_piece(text)
     return text.replace(SPACE, " ").encode() if byte is None else bytes((byte,))
 
@@ -81,8 +81,8 @@ def detect_metadata(backend: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise RuntimeError("Failed to parse JSON object: this is not an object")
     kinds = [step.get("type") for step in _steps(data.get("decoder"), "decoders")]
-    found = (kind for kind in kinds if kind in ("ByteLevel", "ByteFallback"))
-    kind = {"ByteLevel": VocabType.BYTE_LEVEL, "ByteFallback": VocabType.BYTE_FALLBACK}.get(next(found, ""))
+    byte_kinds = (kind for kind in kinds if kind in ("ByteLevel", "ByteFallback"))
+    kind = {"ByteLevel": VocabType.BYTE_LEVEL, "ByteFallback": VocabType.BYTE_FALLBACK}.get(next(byte_kinds, ""))
     prepends = any(
         step.get("type") == "Prepend" and step.get("prepend") == SPACE
         for step in _steps(data.get("normalizer"), "normalizers")

@@ -202,8 +202,8 @@ def _events(
 
 def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
     while turn.result is None:
-        prompt, constraint, more = turn.request()
-        with closing(cast(Any, engine.stream(prompt, constraint, **{**options, **more}))) as events:
+        prompt, constraint, turn_options = turn.request()
+        with closing(cast(Any, engine.stream(prompt, constraint, **{**options, **turn_options}))) as events:
             for event in events:
                 yield from turn.read(event)
         for call in list(turn.open_calls):
@@ -222,8 +222,8 @@ async def _async_events(
 ) -> AsyncGenerator[ChatEvent, None]:
     turn, request_options = _begin(engine, messages, tools, constraint, options)
     while turn.result is None:
-        prompt, constraint, more = turn.request()
-        async with aclosing(engine.astream(prompt, constraint, **{**request_options, **more})) as events:
+        prompt, constraint, turn_options = turn.request()
+        async with aclosing(engine.astream(prompt, constraint, **{**request_options, **turn_options})) as events:
             async for event in events:
                 for delta in turn.read(event):
                     yield delta

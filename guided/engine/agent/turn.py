@@ -46,7 +46,7 @@ from guided.frontends.structural_tag.tools import ToolChoice, chosen_tools
 from guided.keywords import check_integer
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import JSON_VALUE, CompiledBy, Constraint, ValueParser
+from guided.matching.constraint import JSON_VALUE, Constraint, ConstraintCompiler, ValueParser
 from guided.tools.function import FunctionTool, result_text
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -99,7 +99,7 @@ class Turn:
         reasoning_end: str,
         options: JsonSchemaKeywords,
     ) -> None:
-        check_integer("max_rounds", max_rounds, least=0)
+        check_integer("max_rounds", max_rounds, minimum=0)
         for name, flag in (("parallel", parallel), ("repeats", repeats)):
             if not isinstance(flag, bool):
                 raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
@@ -109,8 +109,8 @@ class Turn:
         self._style = style if constraint is not None else style.with_bare_calls()
         self.tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema for tool in tools]
-        chosen = chosen_tools(self._schemas, tool_choice)  # refuses duplicate names and unknown choices
-        if chosen.mode != "auto" and not max_rounds:
+        callable_tools = chosen_tools(self._schemas, tool_choice)  # refuses duplicate names and unknown choices
+        if callable_tools.mode != "auto" and not max_rounds:
             raise OptionError("tool_choice requires a call, but max_rounds is 0", option="max_rounds")
         self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
         self._constraint, self._options, self._reasoning_end = constraint, options, reasoning_end
@@ -136,12 +136,12 @@ class Turn:
             return conversation, self._constraint, self._options
         choice = self._choice if self._schemas else "none"
         is_auto = chosen_tools(self._schemas, choice).mode == "auto"
-        mixed = self._text_format is None and (is_auto or self._style.is_always_mixed)
+        is_mixed = self._text_format is None and (is_auto or self._style.is_always_mixed)
         tag = self._style.structural_tag(
             self._schemas,
             tool_choice=choice,
             parallel_tool_calls=self._parallel,
-            mixed=mixed,
+            mixed=is_mixed,
             text=self._text_format,
         )
         json_options = JsonSchemaOptions.for_generation(**self._options).given()
@@ -149,7 +149,7 @@ class Turn:
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
-        return conversation, CompiledBy(compile_tag, free=mixed, has_calls=bool(self._schemas)), {}
+        return conversation, ConstraintCompiler(compile_tag, free=is_mixed, has_calls=bool(self._schemas)), {}
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next
@@ -309,7 +309,7 @@ def _parser_and_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueP
         raise UnsupportedError(style.why_no_format, hint="leave out the constraint or the tools")
     if isinstance(constraint, bool | Mapping):
         return JSON_VALUE, {"type": "json_schema", "json_schema": constraint}
-    if isinstance(constraint, str | list | tuple | re.Pattern | Expr | CompiledGrammar | CompiledBy):
+    if isinstance(constraint, str | list | tuple | re.Pattern | Expr | CompiledGrammar | ConstraintCompiler):
         raise SpecError("with tools, the constraint must be a JSON Schema or a type", hint="pass a class or a dict")
     parser = ValueParser(text_reader(constraint), True, constraint)
     return parser, {"type": "json_schema", "json_schema": type_to_schema(constraint)}

@@ -16,7 +16,7 @@ import torch
 
 from guided.engine.tensor_parallel.group import TorchGroup
 
-__all__ = ["READY", "Command", "Copy", "Open", "Step", "WorkerConfig", "receive_command", "send_command"]
+__all__ = ["READY", "Command", "CopySlots", "OpenCache", "Step", "WorkerConfig", "receive_command", "send_command"]
 
 READY = "ready"  # a worker writes this line once it has started
 _FIRST_LENGTH = 512  # integers in the first message; a second message contains the rest
@@ -46,7 +46,7 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenCache:
     """Allocate a paged cache."""
 
     blocks: int
@@ -54,7 +54,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class CopySlots:
     """Copy `count` slots in all layers."""
 
     source: int
@@ -73,7 +73,7 @@ class Step:
     tables: Sequence[Sequence[int]]
 
 
-Command: TypeAlias = Open | Copy | Step
+Command: TypeAlias = OpenCache | CopySlots | Step
 
 
 def send_command(group: TorchGroup, command: Command) -> None:
@@ -83,7 +83,7 @@ def send_command(group: TorchGroup, command: Command) -> None:
         lists = (c.tokens, c.counts, c.lengths, c.kept_positions, [len(table) for table in c.tables])
         numbers = [*map(len, lists), *chain(*lists, *c.tables)]
     else:
-        kind, numbers = 1 if isinstance(command, Copy) else 2, list(astuple(command))
+        kind, numbers = 1 if isinstance(command, CopySlots) else 2, list(astuple(command))
     whole = [kind, len(numbers), *numbers]
     group.broadcast(torch.tensor([*whole[:_FIRST_LENGTH], *[0] * (_FIRST_LENGTH - len(whole))], dtype=torch.int64))
     if len(whole) > _FIRST_LENGTH:
@@ -97,7 +97,7 @@ def receive_command(group: TorchGroup) -> Command:
         numbers += group.broadcast(torch.zeros(missing, dtype=torch.int64)).tolist()
     del numbers[count:]
     if kind:
-        return Copy(*numbers) if kind == 1 else Open(*numbers)
+        return CopySlots(*numbers) if kind == 1 else OpenCache(*numbers)
     tokens, counts, lengths, kept_positions, widths, rest = _split(numbers[5:], numbers[:5])
     return Step(tokens, counts, lengths, kept_positions, _split(rest, widths)[:-1])
 

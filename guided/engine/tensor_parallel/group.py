@@ -79,7 +79,7 @@ class TorchGroup:
 def connect(file: Path, position: RankPosition, device: torch.device) -> tuple[TorchGroup, Parallel]:
     """Wait for the other ranks; return the group of all ranks, and the groups across which the model is split."""
     store = dist.FileStore(str(file), count := position.tensor_size * position.pipeline_size)
-    everyone = TorchGroup(_gloo(dist.PrefixStore("all", store), position.rank, count, _FOREVER))
+    all_ranks = TorchGroup(_gloo(dist.PrefixStore("all", store), position.rank, count, _FOREVER))
 
     def group(name: str, rank: int, size: int) -> Group:
         if size == 1:
@@ -88,7 +88,7 @@ def connect(file: Path, position: RankPosition, device: torch.device) -> tuple[T
         return TorchGroup(make(dist.PrefixStore(name, store), rank, size, _STEP))
 
     tensor = group(f"stage {position.stage}", position.tensor_rank, position.tensor_size)
-    return everyone, Parallel(tensor, group(f"part {position.tensor_rank}", position.stage, position.pipeline_size))
+    return all_ranks, Parallel(tensor, group(f"part {position.tensor_rank}", position.stage, position.pipeline_size))
 
 
 def check_backend(device: torch.device) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from guided.engine.forward_batch import Batch
 from guided.engine.runner import ModelRunner, cache_shape
-from guided.engine.tensor_parallel.commands import Command, Copy, Open, Step, WorkerConfig, send_command
+from guided.engine.tensor_parallel.commands import Command, CopySlots, OpenCache, Step, WorkerConfig, send_command
 from guided.engine.tensor_parallel.group import RankPosition, check_backend, connect
 from guided.engine.tensor_parallel.processes import Workers
 from guided.errors import GuidedError
@@ -94,7 +94,7 @@ class Ranks:
         self._opened = True
         pool = _Pool(self, cache_shape(model), blocks, block_size)
         with self.collective():
-            self.send_command(Open(blocks, block_size))
+            self.send_command(OpenCache(blocks, block_size))
             self._everyone.gather(torch.zeros(1))  # all ranks have allocated their memory
         return _Runner(self, model, PagedCache(cache_shape(model), blocks, block_size, pool=pool))
 
@@ -125,8 +125,8 @@ class Ranks:
     def abort(self, error: BaseException) -> BaseException:
         """End all ranks, and return the error that explains why."""
         if not self._finalize.alive:
-            ended = "another thread has ended the processes of this model"
-            return GuidedError(ended) if isinstance(error, RuntimeError) else error
+            message = "another thread has ended the processes of this model"
+            return GuidedError(message) if isinstance(error, RuntimeError) else error
         reason = self.workers.exit_reason() if isinstance(error, RuntimeError) else None
         self.close()
         return error if reason is None else GuidedError(f"a process of this model ended: {reason}")
@@ -146,7 +146,7 @@ class _Pool(BlockPool):
     def copy(self, source: slice | Tensor, target: slice | Tensor) -> None:
         """See `SlotPool`."""
         assert isinstance(source, slice) and isinstance(target, slice)
-        self._ranks.send_command(Copy(source.start, target.start, source.stop - source.start))
+        self._ranks.send_command(CopySlots(source.start, target.start, source.stop - source.start))
         super().copy(source, target)
 
 

@@ -69,11 +69,11 @@ class Workers:
     def exit_reason(self) -> str | None:
         """Why workers have ended, as they reported it, or their exit codes; None if no worker has ended."""
         deadline = time.monotonic() + _EXIT_SECONDS
-        while not (ended := [p for p in self.processes if p.poll() is not None]) and time.monotonic() < deadline:
+        while not (stopped := [p for p in self.processes if p.poll() is not None]) and time.monotonic() < deadline:
             time.sleep(0.02)
-        reports = [line for process in ended for line in process.stdout or ()]
-        codes = {process.returncode for process in ended}
-        return "".join(reports).strip() or f"exit code {', '.join(map(str, sorted(codes)))}" if ended else None
+        reports = [line for process in stopped for line in process.stdout or ()]
+        codes = {process.returncode for process in stopped}
+        return "".join(reports).strip() or f"exit code {', '.join(map(str, sorted(codes)))}" if stopped else None
 
     def end(self) -> None:
         """End all workers. A second call does nothing."""

@@ -23,7 +23,7 @@ import torch
 from guided.engine.forward_batch import Batch
 from guided.engine.pretrained import load_model
 from guided.engine.runner import ModelRunner, cache_shape
-from guided.engine.tensor_parallel.commands import READY, Copy, Open, Step, WorkerConfig, receive_command
+from guided.engine.tensor_parallel.commands import READY, CopySlots, OpenCache, Step, WorkerConfig, receive_command
 from guided.engine.tensor_parallel.group import RankPosition, TorchGroup, connect
 from guided.errors import GuidedError
 from guided.kv.paged import BlockPool, PagedCache, PagedPlan
@@ -35,16 +35,16 @@ _POLL_SECONDS = 1.0  # between checks whether rank 0 is still running
 _EXIT_SECONDS = 0.2  # how long a process may take to end after it has closed its connections
 
 
-def serve(everyone: TorchGroup, model: Model) -> None:
+def serve(all_ranks: TorchGroup, model: Model) -> None:
     """Run the commands of rank 0. Raises RuntimeError when the connection is closed."""
-    command = receive_command(everyone)
-    assert isinstance(command, Open), "the first command must be Open"
+    command = receive_command(all_ranks)
+    assert isinstance(command, OpenCache), "the first command must be Open"
     pool = BlockPool(cache_shape(model), command.blocks, command.block_size)
     runner = ModelRunner(model, PagedCache(cache_shape(model), command.blocks, command.block_size, pool=pool))
-    everyone.gather(torch.zeros(1))  # all ranks have allocated their memory
+    all_ranks.gather(torch.zeros(1))  # all ranks have allocated their memory
     while True:
-        command = receive_command(everyone)
-        if isinstance(command, Copy):
+        command = receive_command(all_ranks)
+        if isinstance(command, CopySlots):
             source, target, count = command.source, command.target, command.count
             pool.copy(slice(source, source + count), slice(target, target + count))
         else:
@@ -66,9 +66,9 @@ def main() -> None:
             torch.cuda.set_device(device)
         print(READY, file=reports, flush=True)
         position = RankPosition(config.rank, config.tensor_size, config.pipeline_size)
-        everyone, parallel = connect(Path(config.rendezvous), position, device)
+        all_ranks, parallel = connect(Path(config.rendezvous), position, device)
         dtype = None if config.dtype is None else getattr(torch, config.dtype)
-        serve(everyone, load_model(Path(config.path), dtype=dtype, device=device, parallel=parallel))
+        serve(all_ranks, load_model(Path(config.path), dtype=dtype, device=device, parallel=parallel))
     except Exception as error:
         time.sleep(_EXIT_SECONDS)
         if os.getppid() != config.parent:

@@ -66,13 +66,13 @@ class FreeText:
 
     def until(self, *ends: int) -> Node:
         """The texts that end with one of these ends, and in which no string is complete before it."""
-        found = [state for end in ends if (state := self.complete[end]) is not None]
-        return _with_accepting(self.states, found) if found else EMPTY
+        end_states = [state for end in ends if (state := self.complete[end]) is not None]
+        return _with_accepting(self.states, end_states) if end_states else EMPTY
 
     def dispatch(self, items: Sequence[Node]) -> Node:
         """For each end, the texts of `until` followed by its item."""
-        found = [(state, item) for state, item in zip(self.complete, items, strict=True) if state is not None]
-        return Dispatch(Automaton(self.states), tuple([at for at, _ in found]), tuple([item for _, item in found]))
+        pairs = [(state, item) for state, item in zip(self.complete, items, strict=True) if state is not None]
+        return Dispatch(Automaton(self.states), tuple([at for at, _ in pairs]), tuple([item for _, item in pairs]))
 
 
 def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits | None = None) -> FreeText:
@@ -197,8 +197,8 @@ class _Layout:
                     if low < code:
                         edges.append((low, code - 1, 0))
                     if not trie.forbids(to):
-                        ended = trie.complete[to] >= 0
-                        edges.append((code, code, self._number(trie.complete[to] if ended else to, ended)))
+                        completes = trie.complete[to] >= 0
+                        edges.append((code, code, self._number(trie.complete[to] if completes else to, completes)))
                     low = code + 1
             if low <= high:
                 edges.append((low, high, 0))
@@ -219,7 +219,7 @@ class _Layout:
 
 def _with_accepting(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
     """The automaton in which only these states accept. All other states remain the same objects."""
-    chosen = list(states)
+    new_states = list(states)
     for number in accepting:
-        chosen[number] = (True, states[number][1])
-    return Automaton(tuple(chosen))
+        new_states[number] = (True, states[number][1])
+    return Automaton(tuple(new_states))

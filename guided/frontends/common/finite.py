@@ -63,7 +63,7 @@ class FiniteValues:
             case Alt(items):
                 return _sum(map(self.count, items))
             case And(items):
-                return min((found for item in items if (found := self.count(item)) is not None), default=None)
+                return min((count for item in items if (count := self.count(item)) is not None), default=None)
             case Repeat(item, low, high):
                 return self._count_repetition(item, low, high)
             case Length(item) | Encoded(item) | Entry(item) | Distinct(item):
@@ -76,12 +76,12 @@ class FiniteValues:
         return None
 
     def _count_repetition(self, item: Node, low: int, high: int | None) -> int | None:
-        found = self.count(item)
-        if high == 0 or found == 0:
+        count = self.count(item)
+        if high == 0 or count == 0:
             return 0 if low else 1
-        if found is None or high is None:
+        if count is None or high is None:
             return None
-        return min(_MAX_COUNT, (high - low + 1) * prod([found] * min(high, _MAX_BITS)))
+        return min(_MAX_COUNT, (high - low + 1) * prod([count] * min(high, _MAX_BITS)))
 
     def max_entries(self, node: Any) -> int | None:
         """How often a part can occur in one uniqueness scope if each time adds an entry. None: no bound is known."""
@@ -89,7 +89,7 @@ class FiniteValues:
             case Entry(item):
                 return self.count(item)
             case Seq(items):
-                return min((found for item in items if (found := self.max_entries(item)) is not None), default=None)
+                return min((entries for item in items if (entries := self.max_entries(item)) is not None), default=None)
             case Alt(items):
                 return _sum(map(self.max_entries, items))
             case Repeat(item, low) if low:
@@ -98,14 +98,14 @@ class FiniteValues:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    listed = list(counts)
-    known = [each for each in listed if each is not None]
-    return min(_MAX_COUNT, sum(known)) if len(known) == len(listed) else None
+    all_counts = list(counts)
+    numbers = [each for each in all_counts if each is not None]
+    return min(_MAX_COUNT, sum(numbers)) if len(numbers) == len(all_counts) else None
 
 
 def _product(counts: Iterable[int | None]) -> int | None:
-    listed = list(counts)
-    known = [each for each in listed if each is not None]
-    if 0 in known:
+    all_counts = list(counts)
+    numbers = [each for each in all_counts if each is not None]
+    if 0 in numbers:
         return 0
-    return min(_MAX_COUNT, prod(known)) if len(known) == len(listed) else None
+    return min(_MAX_COUNT, prod(numbers)) if len(numbers) == len(all_counts) else None

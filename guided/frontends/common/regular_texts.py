@@ -3,7 +3,7 @@
 An `Automaton` is walked directly. Any other node is walked by its derivatives (`regex/derivatives.py`), so counts are
 not unrolled: for `(ab){2,50000}`, a text visits as many states as it has characters.
 
-Cost: a few steps for each visited state. It raises `TooLarge` beyond `most` terms.
+Cost: a few steps for each visited state. It raises `TooLarge` beyond `max_terms` terms.
 
 `keeps_counts` says whether counts are too large to unroll. `has_texts` says whether a node certainly generates a text
 from each of its states.
@@ -52,9 +52,9 @@ def has_texts(node: Node) -> bool:
 class Texts:
     """The automaton of a node. States are numbers."""
 
-    def __init__(self, node: Node, most: int = _MAX_TERMS) -> None:
+    def __init__(self, node: Node, max_terms: int = _MAX_TERMS) -> None:
         self._automaton = node if isinstance(node, Automaton) else None
-        self._terms = Terms(most)
+        self._terms = Terms(max_terms)
         self._edges: dict[int, Edges] = {}
         self.start = node.start if isinstance(node, Automaton) else self._terms.read(node)
 
@@ -67,8 +67,8 @@ class Texts:
         if self._automaton is not None:
             return self._automaton.states[state][1]
         if state not in self._edges:
-            found = self._terms.transitions(state)
-            self._edges[state] = tuple(sorted((low, high, to) for ranges, to in found for low, high in ranges))
+            transitions = self._terms.transitions(state)
+            self._edges[state] = tuple(sorted((low, high, to) for ranges, to in transitions for low, high in ranges))
         return self._edges[state]
 
     def is_live(self, state: int) -> bool:

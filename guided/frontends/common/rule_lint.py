@@ -20,17 +20,17 @@ from guided.frontends.common.rule_table import parts_of
 from guided.frontends.json_schema.text.productive import productive_rules
 from guided.ir.nodes import Alt, MaxTokens, Node, Ref, Repeat, Seq
 
-__all__ = ["in_cycles", "lint_rules", "reached", "recursive", "unused"]
+__all__ = ["in_cycles", "lint_rules", "reachable_rules", "recursive", "unused"]
 
 T = TypeVar("T")
 
 
 def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
     """Reached rules that generate nothing, and rules that derive themselves. `place` returns the location of a rule."""
-    names = reached(rules, start)
-    living = productive_rules(names, rules)
+    names = reachable_rules(rules, start)
+    productive = productive_rules(names, rules)
     for name in names:
-        if name not in living:
+        if name not in productive:
             message = "it generates nothing: each of its alternatives needs a rule that never ends"
             yield LintFinding(
                 "empty-rule", place(name), message, "add an alternative that does not need the rule itself"
@@ -48,14 +48,14 @@ def unused(what: str, place: str) -> LintFinding:
     return LintFinding("unused", place, f"no output uses the {what}", "delete it, or use it", matters=False)
 
 
-def reached(rules: Mapping[str, Node], start: str) -> list[str]:
+def reachable_rules(rules: Mapping[str, Node], start: str) -> list[str]:
     """The rules that are reachable from the start rule, in the order of discovery."""
     seen = {start: None}
     todo = [start]
     for name in todo:  # grows during the loop
-        more = [one for one in _referenced_rules(rules[name]) if one not in seen] if name in rules else []
-        seen |= dict.fromkeys(more)
-        todo += more
+        new_rules = [rule for rule in _referenced_rules(rules[name]) if rule not in seen] if name in rules else []
+        seen |= dict.fromkeys(new_rules)
+        todo += new_rules
     return todo
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from guided.close_names import close_name
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.regex.algebra import run
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import (
     Alt,
     And,
@@ -51,7 +51,7 @@ class RuleTable:
         self.origins: dict[str, str] = {}
         self.composed = False  # whether a part has a lexer
         self.regions: dict[str, Region] = {}
-        self.schemas: dict[str, Embedded] = {}
+        self.schemas: dict[str, EmbeddedSchema] = {}
         self._name_counts: Counter[str] = Counter()  # for each name that was taken: how many more rules have it
         self._without_references: ByIdentity[Any, Any] = ByIdentity()
 

@@ -28,7 +28,7 @@ from typing import Final
 from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.common.rule_lint import lint_rules, reached, unused
+from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
 from guided.meter import compiling
@@ -56,7 +56,7 @@ def gbnf_to_grammar(
     allow_special_tokens: bool = False,
     xgrammar: bool = False,
     limits: Limits | None = None,
-    found: list[Finding] | None = None,
+    findings: list[Finding] | None = None,
     ask_why_empty: bool = False,
 ) -> Grammar:
     """The grammar of a GBNF text.
@@ -67,7 +67,7 @@ def gbnf_to_grammar(
             untrusted input. Excluded tokens (`!<name>`) may always be named.
         xgrammar: where the dialects differ, use xgrammar's: `\\x` takes all digits that follow, `[]` is a class without
             characters, and the flag i of `Regex` folds only ASCII letters.
-        found: receives the parts that are read but not enforced. Without it, they cause a warning.
+        findings: receives the parts that are read but not enforced. Without it, they cause a warning.
         ask_why_empty: raise an error if the grammar generates nothing.
 
     Raises:
@@ -75,7 +75,7 @@ def gbnf_to_grammar(
         UnsupportedError: an option or pattern is not supported. LimitExceeded: the text, its nesting or a pattern is
             too large.
     """
-    findings: list[Finding] = []
+    new_findings: list[Finding] = []
     limits = Limits() if limits is None else limits
     if not isinstance(text, str):
         hint = "decode it" if isinstance(text, bytes) else 'write it as text, such as root ::= "yes" | "no"'
@@ -83,17 +83,17 @@ def gbnf_to_grammar(
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     with compiling(limits, work=False):
-        rules = read_rules(text, limits, allow_special_tokens, findings, xgrammar)
+        rules = read_rules(text, limits, allow_special_tokens, new_findings, xgrammar)
     if root not in rules:
         raise _missing_root_error(text, root, rules)
     if ask_why_empty:
         why_empty(text, root, rules)
     nodes = {name: _with_options(text, rule, rules) for name, rule in rules.items()}
     origins = {name: f"{name} (line {line})" for name, line in _lines(text, rules)}
-    if found is None:
-        warn_of(findings)
+    if findings is None:
+        warn_of(new_findings)
     else:
-        found += findings
+        findings += new_findings
     regions = {name: region for name, rule in rules.items() if (region := rule.options.region) is not None}
     return Grammar(nodes, root, origins, regions=regions)
 
@@ -103,9 +103,9 @@ def _missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> Spec
         return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
     close = close_name(root, rules)
     first = next(iter(rules.values()))
-    shown = rules[close] if close else first
+    rule = rules[close] if close else first
     hint = f"did you mean {close!r}?" if close else "root= names the start rule"
-    return SpecError(f"the start rule, {root!r}, is not defined", text=text, span=shown.span, hint=hint)
+    return SpecError(f"the start rule, {root!r}, is not defined", text=text, span=rule.span, hint=hint)
 
 
 def _lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
@@ -159,7 +159,7 @@ def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
 def lint_gbnf(grammar: Grammar) -> Iterator[LintFinding]:
     """Findings on the rules that generate nothing, that derive themselves, or that no output uses."""
     yield from lint_rules(grammar.rules, grammar.start, grammar.origins.__getitem__)
-    used = set(reached(grammar.rules, grammar.start))
+    used_rules = set(reachable_rules(grammar.rules, grammar.start))
     for name in grammar.rules:
-        if name not in used:
+        if name not in used_rules:
             yield unused("rule", grammar.origins[name])

@@ -31,13 +31,13 @@ _CLASSES: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Z
 
 
 class Characters:
-    """Reads the literals and classes of one text, and appends warnings to `found`.
+    """Reads the literals and classes of one text, and appends warnings to `findings`.
 
     `xgrammar`: the text is in xgrammar's dialect, so \\x takes all digits, and [] is not an error.
     """
 
-    def __init__(self, text: str, found: list[Finding], xgrammar: bool = False) -> None:
-        self._text, self._findings, self._xgrammar = text, found, xgrammar
+    def __init__(self, text: str, findings: list[Finding], xgrammar: bool = False) -> None:
+        self._text, self._findings, self._xgrammar = text, findings, xgrammar
 
     def literal(self, token: Token) -> str:
         """The text of a literal."""
@@ -78,8 +78,8 @@ class Characters:
                     "the range ends before it begins", text=text, span=(start, at), hint=r"write a literal dash as \-"
                 )
             pairs.append((low, high))
-        chosen = charset(pairs)
-        return complement(chosen) if negated else chosen
+        ranges_given = charset(pairs)
+        return complement(ranges_given) if negated else ranges_given
 
     def _character(self, at: int, simple: dict[str, int]) -> tuple[int, int]:
         """A code point, escaped or not, and the offset after it."""
@@ -94,23 +94,26 @@ class Characters:
             raise SpecError(
                 f"the escape \\{letter} is unknown", text=text, span=(at, at + 2), hint=_escape_hint(letter, simple)
             )
-        least, most = _DIGITS[letter]
+        min_digits, max_digits = _DIGITS[letter]
         match = _HEX.match(text, at + 2)
         digits = match[0] if match else ""
         if self._xgrammar and letter == "x":
-            most = _MAX_DIGITS
-        used = min(len(digits), most)
-        if used < least:
+            max_digits = _MAX_DIGITS
+        digit_count = min(len(digits), max_digits)
+        if digit_count < min_digits:
             raise SpecError(
-                f"\\{letter} needs {most} hexadecimal digits", text=text, span=(at, at + 2 + used),
-                hint=f"write \\{letter}{digits.zfill(most)}" if digits else "",
+                f"\\{letter} needs {max_digits} hexadecimal digits", text=text, span=(at, at + 2 + digit_count),
+                hint=f"write \\{letter}{digits.zfill(max_digits)}" if digits else "",
             )  # fmt: skip
-        code = int(digits[:used], 16)
+        code = int(digits[:digit_count], 16)
         if code > 0x10FFFF:
             raise SpecError(
-                "there is no such character", text=text, span=(at, at + 2 + used), hint="the last one is \\U0010FFFF"
+                "there is no such character",
+                text=text,
+                span=(at, at + 2 + digit_count),
+                hint="the last one is \\U0010FFFF",
             )
-        if letter == "x" and len(digits) > most:
+        if letter == "x" and len(digits) > max_digits:
             self._findings.append(
                 Finding(
                     f"offset {at}",
@@ -119,7 +122,7 @@ class Characters:
                     "write \\u and four digits, or \\U and eight",
                 )
             )
-        return code, at + 2 + used
+        return code, at + 2 + digit_count
 
 
 def _escape_hint(letter: str, simple: dict[str, int]) -> str:

@@ -73,15 +73,15 @@ class Macros:
 
     # --- the macros
 
-    def _regex(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
-        self._check_names(named, "json_string", "flags")
+    def _regex(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+        self._check_names(options, "json_string", "flags")
         if len(arguments) != 1 or not isinstance(arguments[0].value, str):
             raise self._reader.error("Regex takes one pattern, as a literal", name, 'write Regex("[a-z]+")')
         pattern = arguments[0]
-        json_string = self._flag(named, "json_string", False)
+        json_string = self._flag(options, "json_string", False)
         try:
             node = regex_node(
-                pattern.value, self._reader.limits, self._flags(named), ascii_case=self._reader.is_xgrammar
+                pattern.value, self._reader.limits, self._flags(options), ascii_case=self._reader.is_xgrammar
             )
         except LimitExceeded:
             raise
@@ -91,55 +91,57 @@ class Macros:
             raise self._reader.error(f"in the pattern: {error.message}", pattern.token, error.hint) from None
         return conj(node, _JSON_CHARS) if json_string else node
 
-    def _substring(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
-        self._check_names(named)
+    def _substring(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+        self._check_names(options)
         for piece in arguments:
             if not isinstance(piece.value, str):
                 raise self._reader.error("Substring takes string literals", piece.token, 'write Substring("to ", "be")')
         return substring_automaton([piece.value for piece in arguments], self._reader.limits)
 
-    def _token(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
-        self._check_names(named)
+    def _token(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+        self._check_names(options)
         return self._reader.special(self._ids(name, arguments), name)
 
-    def _exclude_token(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
-        self._check_names(named)
+    def _exclude_token(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+        self._check_names(options)
         return self._reader.other_tokens(self._ids(name, arguments))
 
-    def _tag_dispatch(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
-        self._check_names(named, "loop_after_dispatch", "excludes")
+    def _tag_dispatch(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+        self._check_names(options, "loop_after_dispatch", "excludes")
         pairs = self._pairs(arguments, str, '("<tag>", rule)')
-        excludes = self._excludes(named, str, '("</s>",)')
+        excludes = self._excludes(options, str, '("</s>",)')
         for tag, _ in pairs:
             for exclude in excludes:
                 if tag.value.startswith(exclude.value):
                     raise self._reader.error("a tag begins with an excluded text", exclude.token, "remove one of them")
-        free = free_text([tag.value for tag, _ in pairs], [one.value for one in excludes], limits=self._reader.limits)
+        free = free_text(
+            [tag.value for tag, _ in pairs], [exclude.value for exclude in excludes], limits=self._reader.limits
+        )
         if free.unreachable:
             raise self._reader.error(
                 "the tag is never reached: another tag or an excluded text is complete before it",
                 pairs[free.unreachable[0]][0].token, "remove one of them",
             )  # fmt: skip
-        return self._dispatch(named, [free.dispatch([rule for _, rule in pairs])], free.without)
+        return self._dispatch(options, [free.dispatch([rule for _, rule in pairs])], free.without)
 
-    def _token_tag_dispatch(self, name: Token, arguments: list[_Value], named: dict[str, _Value]) -> Node:
-        self._check_names(named, "loop_after_dispatch", "excludes")
+    def _token_tag_dispatch(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+        self._check_names(options, "loop_after_dispatch", "excludes")
         pairs = self._pairs(arguments, int, "(128000, rule)")
-        excludes = self._excludes(named, int, "(128001,)")
+        excludes = self._excludes(options, int, "(128001,)")
         triggers = {tag.value for tag, _ in pairs}
         for exclude in excludes:
             if exclude.value in triggers:
                 raise self._reader.error(
                     "the token is both a trigger and excluded", exclude.token, "remove one of them"
                 )
-        excluded = tuple(dict.fromkeys([*triggers, *(one.value for one in excludes)]))
+        excluded = tuple(dict.fromkeys([*triggers, *(exclude.value for exclude in excludes)]))
         free = OtherTokens(excluded, 0, None)
         self._reader.rule.has_tokens = True
         bodies = [seq((free, self._reader.special((tag.value,), tag.token), rule)) for tag, rule in pairs]
-        return self._dispatch(named, bodies, free)
+        return self._dispatch(options, bodies, free)
 
-    def _dispatch(self, named: dict[str, _Value], bodies: Sequence[Node], free: Node) -> Node:
-        if self._flag(named, "loop_after_dispatch", True):
+    def _dispatch(self, options: dict[str, _Value], bodies: Sequence[Node], free: Node) -> Node:
+        if self._flag(options, "loop_after_dispatch", True):
             return seq((repeat(alt(bodies), 0, None), free))
         return alt((*bodies, free))
 
@@ -155,46 +157,50 @@ class Macros:
             out.append((self._checked(parts[0], kind, form), self._reader.refer(parts[1].value)))
         return out
 
-    def _excludes(self, named: dict[str, _Value], kind: type, form: str) -> list[_Value]:
-        if "excludes" not in named:
+    def _excludes(self, options: dict[str, _Value], kind: type, form: str) -> list[_Value]:
+        if "excludes" not in options:
             return []
-        excludes = named["excludes"]
+        excludes = options["excludes"]
         if not isinstance(excludes.value, list):
             raise self._reader.error("excludes must be a tuple", excludes.token, f"write excludes={form}")
-        return [self._checked(one, kind, form) for one in excludes.value]
+        return [self._checked(exclude, kind, form) for exclude in excludes.value]
 
     def _ids(self, name: Token, arguments: list[_Value]) -> list[int]:
         if not arguments:
             raise self._reader.error(f"{name.text} takes token ids", name, f"write {name.text}(128000)")
-        return [self._checked(one, int, f"{name.text}(128000)").value for one in arguments]
+        return [self._checked(argument, int, f"{name.text}(128000)").value for argument in arguments]
 
     def _checked(self, argument: _Value, kind: type, form: str) -> _Value:
         if type(argument.value) is not kind or argument.value == "":
-            wanted = "a non-empty literal" if kind is str else "a token id"
-            raise self._reader.error(f"{wanted} is expected here", argument.token, f"write {form}")
+            expected = "a non-empty literal" if kind is str else "a token id"
+            raise self._reader.error(f"{expected} is expected here", argument.token, f"write {form}")
         return argument
 
-    def _flag(self, named: dict[str, _Value], name: str, default: bool) -> bool:
-        if name not in named:
+    def _flag(self, options: dict[str, _Value], name: str, default: bool) -> bool:
+        if name not in options:
             return default
-        value = named[name].value
+        value = options[name].value
         if not isinstance(value, bool):
-            raise self._reader.error(f"{name} must be true or false", named[name].token)
+            raise self._reader.error(f"{name} must be true or false", options[name].token)
         return value
 
-    def _flags(self, named: dict[str, _Value]) -> str:
-        if "flags" not in named:
+    def _flags(self, options: dict[str, _Value]) -> str:
+        if "flags" not in options:
             return "s"
-        flags = named["flags"]
+        flags = options["flags"]
         if not isinstance(flags.value, str) or not set(flags.value) <= set("isu"):
             raise self._reader.error("flags may contain only i, s and u", flags.token, 'write flags="is"')
         return "".join(sorted(set(flags.value) - {"u"}))  # patterns match code points with or without u
 
-    def _check_names(self, named: dict[str, _Value], *known: str) -> None:
-        for name, value in named.items():
-            if name not in known:
-                close = close_name(name, known)
-                hint = f"did you mean {close!r}?" if close else f"its named arguments are: {', '.join(known) or 'none'}"
+    def _check_names(self, options: dict[str, _Value], *known_names: str) -> None:
+        for name, value in options.items():
+            if name not in known_names:
+                close = close_name(name, known_names)
+                hint = (
+                    f"did you mean {close!r}?"
+                    if close
+                    else f"its named arguments are: {', '.join(known_names) or 'none'}"
+                )
                 raise self._reader.error(f"the macro has no argument {name!r}", value.token, hint)
 
     # --- the syntax of arguments
@@ -204,20 +210,20 @@ class Macros:
         reader = self._reader
         opened = reader.next()
         arguments: list[_Value] = []
-        named: dict[str, _Value] = {}
+        options: dict[str, _Value] = {}
         while reader.tokens[reader.at].kind != ")":
             key = reader.tokens[reader.at]
             if key.kind == "name" and reader.tokens[reader.at + 1].kind == "=":
                 reader.at += 2
-                if key.text in named:
+                if key.text in options:
                     raise reader.error(f"the argument {key.text!r} is given twice", key)
-                named[key.text] = self._value(nested=False)
+                options[key.text] = self._value(nested=False)
             else:
                 arguments.append(self._value(nested=False))
             if not self._comma():
                 break
         self._close_arguments(opened)
-        return arguments, named
+        return arguments, options
 
     def _value(self, nested: bool) -> _Value:
         reader = self._reader

@@ -78,8 +78,8 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
         SpecError: an option is unknown, given twice, or has a wrong value. UnsupportedError: an option is not
             supported.
     """
-    at, given = bracket.start + 1, dict[str, re.Match[str]]()
-    refused: UnsupportedError | None = None
+    at, matches = bracket.start + 1, dict[str, re.Match[str]]()
+    first_error: UnsupportedError | None = None
     while at < bracket.end:
         match = _OPTION.match(text, at)
         if match is None:
@@ -91,58 +91,58 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
             close = close_name(option, _OPTION_NAMES)
             hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_OPTION_NAMES[:5])}"
             raise SpecError(f"the option {option!r} is unknown", text=text, span=match.span(1), hint=hint)
-        if option in given:
+        if option in matches:
             raise SpecError(f"the option {option!r} is given twice", text=text, span=match.span(1))
-        given[option] = match
+        matches[option] = match
         if option in _UNSUPPORTED:
             reason, hint = _UNSUPPORTED[option]
-            refused = refused or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
+            first_error = first_error or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
         at = match.end()
     read = RuleOptions(
-        max_chars=_count(text, given.get("max_chars")),
-        max_tokens=_count(text, given.get("max_tokens")),
-        capture=_capture(text, name, given.get("capture")),
-        temperature=_temperature(text, given.get("temperature")),
-        lazy=_lazy(text, given.get("lazy")),
+        max_chars=_count(text, matches.get("max_chars")),
+        max_tokens=_count(text, matches.get("max_tokens")),
+        capture=_capture(text, name, matches.get("capture")),
+        temperature=_temperature(text, matches.get("temperature")),
+        lazy=_lazy(text, matches.get("lazy")),
         span=bracket.span,
     )
-    if refused is not None:
-        raise refused
+    if first_error is not None:
+        raise first_error
     return read
 
 
-def _count(text: str, found: re.Match[str] | None) -> int | None:
-    if found is None:
+def _count(text: str, match: re.Match[str] | None) -> int | None:
+    if match is None:
         return None
-    if found[2] is None or not found[2].isdigit() or len(found[2]) > 15:
-        what = f"{found[1]} must be a number of {_COUNTS[found[1]]}"
-        raise SpecError(what, text=text, span=found.span(), hint=f"write {found[1]}=10")
-    return int(found[2])
+    if match[2] is None or not match[2].isdigit() or len(match[2]) > 15:
+        what = f"{match[1]} must be a number of {_COUNTS[match[1]]}"
+        raise SpecError(what, text=text, span=match.span(), hint=f"write {match[1]}=10")
+    return int(match[2])
 
 
-def _capture(text: str, name: str, found: re.Match[str] | None) -> str:
-    if found is None:
+def _capture(text: str, name: str, match: re.Match[str] | None) -> str:
+    if match is None:
         return ""
-    if found[2] is None:
+    if match[2] is None:
         return name
-    if len(found[2]) < 3 or found[2][0] != '"':
+    if len(match[2]) < 3 or match[2][0] != '"':
         raise SpecError(
-            "the name of a capture must be a string literal", text=text, span=found.span(), hint='write capture="name"'
+            "the name of a capture must be a string literal", text=text, span=match.span(), hint='write capture="name"'
         )
-    return found[2][1:-1]
+    return match[2][1:-1]
 
 
-def _temperature(text: str, found: re.Match[str] | None) -> float | None:
-    if found is None:
+def _temperature(text: str, match: re.Match[str] | None) -> float | None:
+    if match is None:
         return None
-    if found[2] is None or not _NUMBER.fullmatch(found[2]) or float(found[2]) == float("inf"):
+    if match[2] is None or not _NUMBER.fullmatch(match[2]) or float(match[2]) == float("inf"):
         raise SpecError(
-            "temperature must be a number of at least 0", text=text, span=found.span(), hint="write temperature=0.7"
+            "temperature must be a number of at least 0", text=text, span=match.span(), hint="write temperature=0.7"
         )
-    return float(found[2])
+    return float(match[2])
 
 
-def _lazy(text: str, found: re.Match[str] | None) -> bool:
-    if found is not None and found[2] is not None:
-        raise SpecError("lazy takes no value", text=text, span=found.span(), hint="write [lazy]")
-    return found is not None
+def _lazy(text: str, match: re.Match[str] | None) -> bool:
+    if match is not None and match[2] is not None:
+        raise SpecError("lazy takes no value", text=text, span=match.span(), hint="write [lazy]")
+    return match is not None

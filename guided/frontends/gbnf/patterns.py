@@ -40,22 +40,25 @@ def regex_node(
         pattern, flags = pattern[4:], "i" + flags.replace("i", "")
     pattern = _as_ecma(pattern)
     parse_regex(pattern, dialect="ecma", limits=limits)  # so that errors show their location in this text
-    written = f"(?{flags}:{pattern})"
-    return parse_regex(written, dialect="ecma", classes=classes, ascii_case=ascii_case, limits=limits)
+    with_flags = f"(?{flags}:{pattern})"
+    return parse_regex(with_flags, dialect="ecma", classes=classes, ascii_case=ascii_case, limits=limits)
 
 
 def _as_ecma(pattern: str) -> str:
     in_class = False
 
-    def replace(found: re.Match[str]) -> str:
+    def replace(found_match: re.Match[str]) -> str:
         nonlocal in_class
-        match found.lastgroup:
+        match found_match.lastgroup:
             case "cut":
                 raise _error(
-                    pattern, found, "the escape is incomplete", r"write, for example, \x41, \u0041, \u{1F600} or \cA"
+                    pattern,
+                    found_match,
+                    "the escape is incomplete",
+                    r"write, for example, \x41, \u0041, \u{1F600} or \cA",
                 )
             case "escape":
-                return _ESCAPES.get(found["escape"], found[0])
+                return _ESCAPES.get(found_match["escape"], found_match[0])
             case "open":
                 in_class = True
             case "close":
@@ -63,11 +66,11 @@ def _as_ecma(pattern: str) -> str:
             case "name" if not in_class:
                 return "(?<"
             case "count" if not in_class:
-                raise _error(pattern, found, "the lower bound is missing", f"write {{0{found[0][1:]}")
-        return found[0]
+                raise _error(pattern, found_match, "the lower bound is missing", f"write {{0{found_match[0][1:]}")
+        return found_match[0]
 
     return _PIECE.sub(replace, pattern)
 
 
-def _error(pattern: str, found: re.Match[str], message: str, hint: str) -> SpecError:
-    return SpecError(message, text=pattern, span=found.span(), hint=hint)
+def _error(pattern: str, match: re.Match[str], message: str, hint: str) -> SpecError:
+    return SpecError(message, text=pattern, span=match.span(), hint=hint)

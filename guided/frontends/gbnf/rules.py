@@ -79,7 +79,7 @@ class _Group:
 
 
 def read_rules(
-    text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool = False
+    text: str, limits: Limits, allow_special_tokens: bool, findings: list[Finding], xgrammar: bool = False
 ) -> dict[str, Rule]:
     """The rules of a grammar, by name, in their order. `xgrammar`: see `gbnf_to_grammar`.
 
@@ -88,17 +88,17 @@ def read_rules(
         UnsupportedError: the text is valid, but not supported.
         LimitExceeded: groups nest deeper than `limits.depth`.
     """
-    return Reader(text, limits, allow_special_tokens, found, xgrammar).rules()
+    return Reader(text, limits, allow_special_tokens, findings, xgrammar).rules()
 
 
 class Reader:
     """The cursor over the tokens of one text, and the rule that is being read."""
 
     def __init__(
-        self, text: str, limits: Limits, allow_special_tokens: bool, found: list[Finding], xgrammar: bool
+        self, text: str, limits: Limits, allow_special_tokens: bool, findings: list[Finding], xgrammar: bool
     ) -> None:
-        self.text, self.limits, self.allow_special_tokens, self.findings = text, limits, allow_special_tokens, found
-        self.characters, self.is_xgrammar = Characters(text, found, xgrammar), xgrammar
+        self.text, self.limits, self.allow_special_tokens, self.findings = text, limits, allow_special_tokens, findings
+        self.characters, self.is_xgrammar = Characters(text, findings, xgrammar), xgrammar
         self.tokens = tokens_of(text)
         self.at = 0
         self.definitions: dict[str, Token] = {}
@@ -307,17 +307,17 @@ class Reader:
         negated = token.text.startswith("!")
         name = token.text.removeprefix("!")
         inside = name[1:-1]
-        named: int | str = name
+        reference: int | str = name
         if inside.startswith("["):
             number = inside[1:].removesuffix("]")
             if not inside.endswith("]") or not number.isdigit() or len(number) > MAX_DIGITS:
                 raise self.error("an id is a number in brackets", token, "write <[128000]>; one token has one id")
-            named = int(number)
+            reference = int(number)
         elif not inside:
             raise self.error("the token has no name", token, "write <name> or <[id]>")
-        return self.other_tokens((named,)) if negated else self.special((named,), token)
+        return self.other_tokens((reference,)) if negated else self.special((reference,), token)
 
-    def special(self, named: Sequence[int | str], token: Token) -> Node:
+    def special(self, references: Sequence[int | str], token: Token) -> Node:
         """One of these tokens. `token` is where the text names them."""
         if not self.allow_special_tokens:
             raise self.error(
@@ -325,12 +325,12 @@ class Reader:
                 "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
             )  # fmt: skip
         self.rule.has_tokens = True
-        return alt([Special(one) for one in dict.fromkeys(named)])
+        return alt([Special(token) for token in dict.fromkeys(references)])
 
-    def other_tokens(self, named: Sequence[int | str]) -> Node:
+    def other_tokens(self, references: Sequence[int | str]) -> Node:
         """One token that has text and is not one of these."""
         self.rule.has_tokens = True
-        return OtherTokens(tuple(dict.fromkeys(named)), 1, 1)
+        return OtherTokens(tuple(dict.fromkeys(references)), 1, 1)
 
     # --- common helpers
 

@@ -85,12 +85,12 @@ def tokens_of(text: str) -> list[Token]:
             first = first or "\n" in blank[0] or "\r" in blank[0]
             at = blank.end()
             continue
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise _unexpected_character(text, at)
-        kind = found.lastgroup or ""
-        out.append(Token(found[0] if kind == "mark" else kind, at, found.end(), found[0], first))
-        at, first = found.end(), False
+        kind = match.lastgroup or ""
+        out.append(Token(match[0] if kind == "mark" else kind, at, match.end(), match[0], first))
+        at, first = match.end(), False
     out.append(Token("end", at, at, "", first))
     return out
 

@@ -23,7 +23,7 @@ from guided.frontends.json_schema.documents.resolve import Library, subschemas
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.text.numbers import REACH
-from guided.frontends.json_schema.unenforced import Unenforced
+from guided.frontends.json_schema.unenforced import UnenforcedFinder
 from guided.frontends.regex import refused_with_u
 from guided.limits import Limits
 from guided.meter import compiling
@@ -89,7 +89,7 @@ def check_json_schema(
     try:
         with compiling(limits):
             reader = Reader(Library(schema, options, registry or {}, limits, documents), options, limits)
-            unenforced = Unenforced(reader.library, options)
+            unenforced = UnenforcedFinder(reader.library, options)
             for subschema, problems in _problems(reader):
                 entries += _entries(subschema, problems, reader, unenforced)
     except GuidedError as problem:
@@ -101,7 +101,7 @@ def check_json_schema(
     except GuidedError as problem:
         error = problem
         entry = _refusal(problem)
-        if not any(known.status == "refused" and known.pointer == entry.pointer for known in entries):
+        if not any(other.status == "refused" and other.pointer == entry.pointer for other in entries):
             entries.append(entry)
     return Report(tuple(entries), error, tuple(findings))
 
@@ -148,19 +148,19 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
         stack.extend(reversed(inner))
 
 
-def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: Unenforced) -> Iterator[Entry]:
+def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: UnenforcedFinder) -> Iterator[Entry]:
     if not isinstance(schema.value, dict):
         return
-    refused: dict[str, Entry] = {}
+    entry_by_keyword: dict[str, Entry] = {}
     for problem in problems:
         entry = _refusal(problem)
         below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
-        refused.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
+        entry_by_keyword.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
     findings = {finding.keyword: finding for finding in unenforced.of(schema)}
     for keyword in schema.value:
         pointer = schema.at(keyword)
-        if keyword in refused:
-            yield refused[keyword]
+        if keyword in entry_by_keyword:
+            yield entry_by_keyword[keyword]
         elif keyword in findings:
             status: Literal["refused", "ignored"] = "refused" if reader.options.strict else "ignored"
             yield Entry(pointer, keyword, status, findings[keyword].reason, findings[keyword].hint)
@@ -178,7 +178,7 @@ def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
         return Entry(pointer, keyword, "ignored", "unknown keyword")
     if schema.hides(keyword):
         return Entry(pointer, keyword, "ignored", f"{draft} ignores keywords next to $ref")
-    if not schema.known(keyword):
+    if not schema.has_keyword(keyword):
         return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
     if keyword not in RESTRICTING and not (keyword in CONTENT and reader.asserts(schema, keyword)):
         return Entry(pointer, keyword, "annotation")
@@ -197,10 +197,10 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     has_exponents = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
     if bounded and not is_bare and has_exponents:
         yield Entry(schema.where, "type", "note", _NUMBERS)
-    pattern, matched = value.get("pattern"), value.get("patternProperties")
+    pattern, patterns = value.get("pattern"), value.get("patternProperties")
     if isinstance(pattern, str):
         yield from pattern_notes(pattern, schema.at("pattern"), "pattern")
-    for pattern in matched if isinstance(matched, dict) else ():
+    for pattern in patterns if isinstance(patterns, dict) else ():
         yield from pattern_notes(pattern, schema.at("patternProperties", pattern), "patternProperties")
 
 

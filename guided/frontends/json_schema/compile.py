@@ -14,8 +14,8 @@ from guided.frontends.json_schema.documents.source_spans import locate
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.text.lower import Lowering
 from guided.frontends.json_schema.text.notation import Notation
-from guided.frontends.json_schema.unenforced import Unenforced
-from guided.ir.embedded import Embedded
+from guided.frontends.json_schema.unenforced import UnenforcedFinder
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import Grammar
 from guided.ir.release import dismantle
 from guided.limits import Limits
@@ -69,7 +69,7 @@ def json_schema_to_grammar(
         warn_of(unenforced)
     else:
         findings += unenforced
-    schemas = {read.start: Embedded(schema, options, registry or {}, documents or {})}
+    schemas = {read.start: EmbeddedSchema(schema, options, registry or {}, documents or {})}
     return Grammar(read.rules, read.start, read.origins, schemas=schemas)
 
 
@@ -78,7 +78,7 @@ def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
     as an error.
     """
     findings: dict[str, Finding] = {}
-    unenforced = Unenforced(library, options)
+    unenforced = UnenforcedFinder(library, options)
     for location in library.noteworthy:
         for finding in unenforced.of(location):
             findings.setdefault(finding.pointer, finding)

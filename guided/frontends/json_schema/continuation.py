@@ -120,17 +120,17 @@ def _with_character(
     text: bytes, values: Sequence[OpenValue], number: int, character: bytes, is_json: Callable[[bytes, bool], bool]
 ) -> ContinuedText | None:
     """The text of a value with the next character. If the value is a number that ends before it, the whole number."""
-    written = text[values[number].start :]
-    if character and is_json(written + character, False):
-        return ContinuedText(written + character, False)
-    if number < len(values) - 1 or not is_json(written, True):
+    value_text = text[values[number].start :]
+    if character and is_json(value_text + character, False):
+        return ContinuedText(value_text + character, False)
+    if number < len(values) - 1 or not is_json(value_text, True):
         return None
     if number:
         around = text[values[number - 1].start :]
         ends = character in _ENDS and is_json(around + character, False)
     else:
         ends = not character.strip()
-    return ContinuedText(written, True) if ends else None
+    return ContinuedText(value_text, True) if ends else None
 
 
 def _with_all(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:

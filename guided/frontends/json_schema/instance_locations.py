@@ -35,7 +35,7 @@ from guided.frontends.json_schema.documents.values import Json
 from guided.frontends.json_schema.options import JsonSchemaKeywords
 from guided.frontends.json_schema.text.lower import Lowering
 from guided.frontends.json_schema.unfinished_json import OpenValue, open_values
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.meter import compiling, may_succeed_later, spend
@@ -77,7 +77,7 @@ class InstanceLocations:
         is_partial: whether the last answer is incomplete, because a bound was reached.
     """
 
-    def __init__(self, source: Embedded, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
+    def __init__(self, source: EmbeddedSchema, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
         self._options = source.options.changed(**_LOOSE_OPTIONS)
         self._limits, self._compile_judge, self._prefix = limits, compile_judge, source.prefix
         self.library = Library(source.schema, self._options, source.registry, limits, source.documents)
@@ -111,15 +111,15 @@ class InstanceLocations:
         roots: tuple[Schema, ...] = (self.library.root,)
         all_roots = roots
         for value in open_values(text):
-            written = text[value.start :]
+            value_text = text[value.start :]
             if out:
                 around = out[-1]
                 roots = self.children(around.asserted, around.text, around.value.keys, value.token)
                 others = self.children(around.schemas, around.text, around.value.keys, value.token)
-                all_roots = (*others, *self._contained(around, value, written))
-            asserted = self._closure(roots, written, value.keys)
-            schemas = asserted if all_roots == roots else self._closure(all_roots, written, value.keys)
-            out.append(Level(value, written, asserted, schemas))
+                all_roots = (*others, *self._contained_schemas(around, value, value_text))
+            asserted = self._closure(roots, value_text, value.keys)
+            schemas = asserted if all_roots == roots else self._closure(all_roots, value_text, value.keys)
+            out.append(Level(value, value_text, asserted, schemas))
         return out
 
     def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
@@ -138,7 +138,7 @@ class InstanceLocations:
     @staticmethod
     def keywords(schema: Schema) -> list[str]:
         """The keywords of a schema that constrain values."""
-        return [keyword for keyword in schema.constraints if schema.known(keyword)]
+        return [keyword for keyword in schema.constraints if schema.has_keyword(keyword)]
 
     def _branches(self, schema: Schema, keyword: str, text: bytes, keys: Sequence[str]) -> list[Schema]:
         """The schemas that a keyword applies to the same value, without branches that the text rules out."""
@@ -150,7 +150,7 @@ class InstanceLocations:
             return self.open_branches(schema, keyword, text)
         if keyword == "if":
             cases = self.open_cases(schema, text)
-            return [self.library.child(schema, name) for name, _ in cases if schema.known(name)]
+            return [self.library.child(schema, name) for name, _ in cases if schema.has_keyword(name)]
         if keyword in ("dependentSchemas", "dependencies"):
             return self.dependent(schema, keyword, keys)
         return []
@@ -158,25 +158,27 @@ class InstanceLocations:
     def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
         siblings = schema
-        if keyword == "anyOf" and not any(map(schema.known, UNEVALUATED)):
+        if keyword == "anyOf" and not any(map(schema.has_keyword, UNEVALUATED)):
             siblings = self.without(schema, keyword)  # equivalent here, but smaller
-        return [one for one in self.reader.branches(schema, keyword) if self.is_open((siblings, one), text)]
+        return [branch for branch in self.reader.branches(schema, keyword) if self.is_open((siblings, branch), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
         """The cases of an `if` that the text allows: "then", "else" or both, each with the condition for it."""
         condition = self.library.child(schema, "if")
         out = []
         for name, holds in (("then", condition), ("else", self.reader.negation.of(condition))):
-            branch = (self.library.child(schema, name),) if schema.known(name) else ()
+            branch = (self.library.child(schema, name),) if schema.has_keyword(name) else ()
             if self.is_open((schema, holds, *branch), text):
                 out.append((name, holds))
         return out
 
     def dependent(self, schema: Schema, keyword: str, keys: Sequence[str]) -> list[Schema]:
         """The schemas of `dependentSchemas` or `dependencies` that the written members require."""
-        named = schema.get(keyword)
-        assert isinstance(named, dict)
-        return [self.library.child(schema, keyword, key) for key in keys if isinstance(named.get(key), dict | bool)]
+        schema_by_name = schema.get(keyword)
+        assert isinstance(schema_by_name, dict)
+        return [
+            self.library.child(schema, keyword, key) for key in keys if isinstance(schema_by_name.get(key), dict | bool)
+        ]
 
     def children(
         self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], token: str | int | None
@@ -185,39 +187,45 @@ class InstanceLocations:
 
         `text`, `keys`: the written part of the enclosing value, and the keys in it.
         """
-        return tuple(dict.fromkeys(one for schema in schemas for one in self._inner(schema, text, keys, token)))
+        return tuple(
+            dict.fromkeys(inner for schema in schemas for inner in self._inner_schemas(schema, text, keys, token))
+        )
 
-    def _contained(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
+    def _contained_schemas(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
         """The schemas of `contains` that an item may still satisfy."""
         if not isinstance(value.token, int):
             return []
-        contained = [self.library.child(schema, "contains") for schema in level.schemas if schema.known("contains")]
+        contained = [
+            self.library.child(schema, "contains") for schema in level.schemas if schema.has_keyword("contains")
+        ]
         return [schema for schema in contained if self.is_open((schema,), text)]
 
-    def _inner(self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None) -> Iterator[Schema]:
+    def _inner_schemas(
+        self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None
+    ) -> Iterator[Schema]:
         """The schemas that one schema applies to the member or item."""
         if isinstance(schema.value, bool):
             return
-        yield from self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0)
+        yield from self._member(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0)
         name = UNEVALUATED[isinstance(token, int)]
-        if schema.known(name):
+        if schema.has_keyword(name):
             others = self._closure((schema,), text, keys)
-            if not any(self._evaluates(one, token, one is schema) for one in others):
+            if not any(self._evaluates(other, token, other is schema) for other in others):
                 yield self.library.child(schema, name)
 
     def _evaluates(self, schema: Schema, token: str | int | None, is_own: bool) -> bool:
         """Whether a schema constrains the member or item, so that `unevaluated...` does not apply to it."""
         if isinstance(schema.value, bool):
             return False
-        if not is_own and schema.known(UNEVALUATED[isinstance(token, int)]):
+        if not is_own and schema.has_keyword(UNEVALUATED[isinstance(token, int)]):
             return True
-        return bool(self._member(schema, token) if isinstance(token, str) else self._item(schema, token or 0))
+        return bool(self._member(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0))
 
     def _member(self, schema: Schema, key: str) -> list[Schema]:
         return self.reader.own_members(schema).member(key, self._expander.keys.has)
 
-    def _item(self, schema: Schema, index: int) -> list[Schema]:
-        if not any(schema.known(name) for name in ("items", "prefixItems")):
+    def _item_schemas(self, schema: Schema, index: int) -> list[Schema]:
+        if not any(schema.has_keyword(name) for name in ("items", "prefixItems")):
             return []
         part = self.reader.own_items(schema)
         inner = part.prefix[index] if index < len(part.prefix) else part.rest
@@ -228,8 +236,8 @@ class InstanceLocations:
     def without(self, schema: Schema, *keywords: str) -> Schema:
         """A schema without some keywords."""
         assert isinstance(schema.value, dict)
-        left = {name: value for name, value in schema.value.items() if name not in keywords}
-        return self.changed(schema, ("not", *keywords), left)
+        members = {name: value for name, value in schema.value.items() if name not in keywords}
+        return self.changed(schema, ("not", *keywords), members)
 
     def changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
         """A schema with other keywords at the same location. Its document is a copy, since caches identify a schema by

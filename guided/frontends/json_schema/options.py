@@ -138,8 +138,8 @@ classes='plain', max_items=5)
         reset: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
         if {"separators", "indent"} & changes.keys():
             reset.add("whitespace")
-        kept = {name: value for name, value in self.given().items() if name not in reset}
-        return JsonSchemaOptions(**{**kept, **changes})  # type: ignore[arg-type]
+        unchanged = {name: value for name, value in self.given().items() if name not in reset}
+        return JsonSchemaOptions(**{**unchanged, **changes})  # type: ignore[arg-type]
 
     def given(self) -> JsonSchemaKeywords:
         """The options that differ from the defaults, as keyword arguments."""
@@ -150,20 +150,20 @@ classes='plain', max_items=5)
         return f"JsonSchemaOptions({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
                 raise SpecError(
-                    f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(known)}"
+                    f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(choices)}"
                 )
         if self.escapes not in ("json", "minimal") and not _are_escapes(self.escapes):
             hint = 'use json, minimal, or the letters that may follow a backslash, out of "\\/bfnrtuU'
             raise SpecError(f"option escapes={brief(self.escapes)} is unknown", hint=hint)
         if self.draft is not None and self.draft not in DRAFTS:
             raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
-        for name, least in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
+        for name, minimum in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
             cap = getattr(self, name)
-            if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < least):
-                raise SpecError(f"option {name}={brief(cap)} is not an integer of at least {least}")
+            if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < minimum):
+                raise SpecError(f"option {name}={brief(cap)} is not an integer of at least {minimum}")
         for name, what in (
             ("surrounding_whitespace", bool),
             ("strict", bool),

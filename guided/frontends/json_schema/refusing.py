@@ -83,9 +83,7 @@ class _Part:
 
 def find_refusing_keywords(locations: InstanceLocations, text: bytes, following: Continuation) -> Groups:
     """The keywords that refuse the continuation; see the module's docstring. Empty if none is known."""
-    value = read_continued_value(
-        text, following, lambda written, is_whole: locations.judge((), written, is_whole) is True
-    )
+    value = read_continued_value(text, following, lambda text, is_whole: locations.judge((), text, is_whole) is True)
     if value is None:
         return ()
     groups = _RefusalSearch(locations).explain((locations.library.root,), value, "character")
@@ -179,25 +177,25 @@ class _RefusalSearch:
 
     def _find_minimal_set(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> list[tuple[str, ...]]:
         """A minimal set of parts that together refuse the continuation."""
-        kept = sorted(parts, key=lambda part: not part.is_coarse)
-        if not self._refuse(kept, value, extent):
+        minimal = sorted(parts, key=lambda part: not part.is_coarse)
+        if not self._refuse(minimal, value, extent):
             return []
-        for part in list(kept):
-            others = [each for each in kept if each is not part]
+        for part in list(minimal):
+            others = [each for each in minimal if each is not part]
             if others and self._refuse(others, value, extent):
-                kept = others
-        chosen = next((part for part in kept if part.cases), None)
-        if chosen is not None and len(kept) == 1:
-            return self._explain_choice(chosen, value, extent)
-        if chosen is None:
-            return [tuple(dict.fromkeys(part.pointer for part in kept))]
-        others = [part for part in kept if part is not chosen]
+                minimal = others
+        choice = next((part for part in minimal if part.cases), None)
+        if choice is not None and len(minimal) == 1:
+            return self._explain_choice(choice, value, extent)
+        if choice is None:
+            return [tuple(dict.fromkeys(part.pointer for part in minimal))]
+        others = [part for part in minimal if part is not choice]
         groups: list[tuple[str, ...]] = []
-        for condition, schemas in chosen.cases:
+        for condition, schemas in choice.cases:
             branch = [*others, *self._all_parts(schemas, value)]
             if condition is None or not self._refuses((condition,), value, extent):
                 branch_groups = self._find_minimal_set(branch, value, extent)
-                groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in kept))]
+                groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in minimal))]
         return list(dict.fromkeys(groups))
 
     def _refuse(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> bool:
@@ -219,7 +217,11 @@ class _RefusalSearch:
     def _schemas_of_inner(self, certain: Sequence[Schema], value: ContinuedValue, inner: ContinuedValue) -> _Schemas:
         """The schemas that apply to an inner value, given the schemas of the enclosing value."""
         if inner.is_name:
-            return tuple(self._library.child(one, "propertyNames") for one in certain if one.known("propertyNames"))
+            return tuple(
+                self._library.child(candidate, "propertyNames")
+                for candidate in certain
+                if candidate.has_keyword("propertyNames")
+            )
         return self._locations.children(certain, value.text, [*value.keys, *value.new_keys], inner.token)
 
     def _all_parts(self, roots: _Schemas, value: ContinuedValue) -> Iterator[_Part]:
@@ -280,14 +282,15 @@ class _RefusalSearch:
             )
             return branches if is_one else [], own
         if keyword == "if":
-            left = [name for name, _ in locations.open_cases(schema, text)]
+            branch_names = [name for name, _ in locations.open_cases(schema, text)]
             both = {
-                name: (self._library.child(schema, name),) if schema.known(name) else () for name in ("then", "else")
+                name: (self._library.child(schema, name),) if schema.has_keyword(name) else ()
+                for name in ("then", "else")
             }
             condition = self._library.child(schema, keyword)
             cases = (condition, both["then"]), (locations.reader.negation.of(condition), both["else"])
-            is_one = len(left) == 1
-            return both[left[0]] if is_one else (), [self._part(schema, keyword, cases=cases, is_coarse=is_one)]
+            is_one = len(branch_names) == 1
+            return both[branch_names[0]] if is_one else (), [self._part(schema, keyword, cases=cases, is_coarse=is_one)]
         if keyword in ("dependentSchemas", "dependencies"):
             active = locations.dependent(schema, keyword, value.keys)
             late = [
@@ -302,12 +305,14 @@ class _RefusalSearch:
         """The parts of a keyword that applies no schema to the same value."""
         if keyword in UNEVALUATED:  # it applies to what no other keyword evaluates
             yield _Part(keyword, schema.at(keyword), schema, unless=self._locations.without(schema, *UNEVALUATED))
-        elif keyword in ("properties", "patternProperties") and isinstance(named := schema.get(keyword), dict):
-            separate = [name for name in named if keyword == "patternProperties" or named[name] is False]
+        elif keyword in ("properties", "patternProperties") and isinstance(schema_by_name := schema.get(keyword), dict):
+            separate = [
+                name for name in schema_by_name if keyword == "patternProperties" or schema_by_name[name] is False
+            ]
             for name in separate:
-                part = self._locations.changed(schema, (keyword, name), {keyword: {name: named[name]}})
+                part = self._locations.changed(schema, (keyword, name), {keyword: {name: schema_by_name[name]}})
                 yield _Part(keyword, schema.at(keyword, name), part)
-            if rest := {name: inner for name, inner in named.items() if name not in separate}:
+            if rest := {name: inner for name, inner in schema_by_name.items() if name not in separate}:
                 yield _Part(keyword, schema.at(keyword), self._locations.changed(schema, (keyword,), {keyword: rest}))
         elif keyword == "contains":
             yield from self._contains(schema)
@@ -318,15 +323,15 @@ class _RefusalSearch:
         """Up to three parts: at least one item, at least `minContains` items, at most `maxContains` items."""
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
-        least = schema.value.get("minContains", _ONE) if schema.known("minContains") else _ONE
-        one = self._locations.changed(schema, ("contains",), {"contains": inner})
-        if least != _NONE:
-            yield _Part("contains", schema.at("contains"), one)
-        if schema.known("minContains") and least != _NONE:
-            value: dict[str, Json] = {"contains": inner, "minContains": least}
+        min_contains = schema.value.get("minContains", _ONE) if schema.has_keyword("minContains") else _ONE
+        contains_only = self._locations.changed(schema, ("contains",), {"contains": inner})
+        if min_contains != _NONE:
+            yield _Part("contains", schema.at("contains"), contains_only)
+        if schema.has_keyword("minContains") and min_contains != _NONE:
+            value: dict[str, Json] = {"contains": inner, "minContains": min_contains}
             part = self._locations.changed(schema, ("minContains",), value)
-            yield _Part("contains", schema.at("minContains"), part, unless=one)
-        if schema.known("maxContains"):
+            yield _Part("contains", schema.at("minContains"), part, unless=contains_only)
+        if schema.has_keyword("maxContains"):
             value = {"contains": inner, "minContains": _NONE, "maxContains": schema.get("maxContains")}
             part = self._locations.changed(schema, ("maxContains",), value)
             yield _Part("contains", schema.at("maxContains"), part)

@@ -47,8 +47,8 @@ class _NotPlain(Exception):
 @lru_cache(maxsize=64)
 def plain_options(options: JsonSchemaOptions) -> bool:
     """Whether schemas can be recognised under these options."""
-    given = options.given()
-    return given.keys() <= _OPTIONS and given.get("whitespace", "json") in ("json", "single_space", "compact")
+    changed = options.given()
+    return changed.keys() <= _OPTIONS and changed.get("whitespace", "json") in ("json", "single_space", "compact")
 
 
 def shortest_text_bound(schema: Any, options: JsonSchemaOptions) -> int | None:
@@ -145,8 +145,8 @@ class _SimpleSchema:
 
     def object(self, rest: dict[str, Any], depth: int) -> int:
         properties, required = rest.pop("properties", None), rest.pop("required", [])
-        more = rest.pop("additionalProperties", True)
-        if rest or type(more) is not bool or type(properties) is not dict or type(required) is not list:
+        additional = rest.pop("additionalProperties", True)
+        if rest or type(additional) is not bool or type(properties) is not dict or type(required) is not list:
             raise _NotPlain
         texts = {
             name: self.string_size(name) + 2 + _GAP + self.bound_of(value, depth + 1)
@@ -192,15 +192,15 @@ _ANNOTATIONS: Final[dict[str, Callable[[Any], bool]]] = {
 """Keywords without effect -> a predicate for values that need no warning."""
 
 
-def _integer(value: Any, least: int) -> int | None:
-    if value is None or (type(value) is int and least <= value <= _LARGEST):
+def _integer(value: Any, minimum: int) -> int | None:
+    if value is None or (type(value) is int and minimum <= value <= _LARGEST):
         return value
     raise _NotPlain
 
 
-def _pop_lower_bound(rest: dict[str, Any], lower: str, upper: str, most: int) -> int:
-    """Remove both bounds from `rest`, which must then be empty, and return the lower one. It may be at most `most`."""
+def _pop_lower_bound(rest: dict[str, Any], lower: str, upper: str, max_bound: int) -> int:
+    """Remove both bounds from `rest`, which must then be empty, and return the lower one, at most `max_bound`."""
     low, high = _integer(rest.pop(lower, None), 0) or 0, _integer(rest.pop(upper, None), 0)
-    if rest or low > most or (high is not None and low > high):
+    if rest or low > max_bound or (high is not None and low > high):
         raise _NotPlain
     return low

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from guided.frontends.json_schema.documents.resolve import Library
     from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["Unenforced"]
+__all__ = ["UnenforcedFinder"]
 
 _OPENAPI = "a keyword of OpenAPI 3.0, not of JSON Schema"
 
@@ -51,7 +51,7 @@ _LEAVE_OUT = "leave it out, or begin its name with x-"
 _MAX_SEARCHES = 200
 
 
-class Unenforced:
+class UnenforcedFinder:
     """The findings of one library. Suggests known names for the first `_MAX_SEARCHES` unknown names."""
 
     def __init__(self, library: Library, options: JsonSchemaOptions) -> None:
@@ -86,12 +86,12 @@ class Unenforced:
         if keyword in schema.document.lacks:
             return "not in the vocabularies of the metaschema", "list its vocabulary in $vocabulary"
         if keyword not in KNOWN[draft]:
-            return _foreign(keyword, value, draft)
+            return _explain_foreign(keyword, value, draft)
         if schema.hides(keyword):
             return f"{draft} ignores keywords next to $ref", "put both into an allOf"
-        needed = NEEDS[draft].get(keyword)
-        if needed is not None and (needed not in value or (keyword == "additionalItems" and not _is_list(value))):
-            return _without(keyword, needed)
+        companion = NEEDS[draft].get(keyword)
+        if companion is not None and (companion not in value or (keyword == "additionalItems" and not _is_list(value))):
+            return _missing_companion(keyword, companion)
         return self._unknown_format(value["format"]) if keyword == "format" else None
 
     def _unknown_format(self, name: object) -> tuple[str, str] | None:
@@ -109,8 +109,8 @@ class Unenforced:
         if keyword == "nullable":
             if value[keyword] is not True:
                 return "leave it out: null is allowed only if type lists it"
-            named = value.get("type")
-            return f'write "type": ["{named if isinstance(named, str) else "string"}", "null"]'
+            type_name = value.get("type")
+            return f'write "type": ["{type_name if isinstance(type_name, str) else "string"}", "null"]'
         if keyword in _INSTEAD:
             return f"did you mean {_INSTEAD[keyword]}?"
         if (keyword, draft) not in self._hints:
@@ -124,16 +124,16 @@ def _is_list(value: Mapping[str, object]) -> bool:
     return isinstance(value.get("items"), list)
 
 
-def _without(keyword: str, needed: str) -> tuple[str, str]:
+def _missing_companion(keyword: str, companion: str) -> tuple[str, str]:
     if keyword == "additionalItems":
         return "no effect unless items is a list", "leave it out, or use items or maxItems"
-    return f"no effect without {needed}", f"add {needed}, or leave it out"
+    return f"no effect without {companion}", f"add {companion}, or leave it out"
 
 
-def _foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
+def _explain_foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
     """Why a keyword of another draft has no effect, and how to fix this."""
     if keyword == "additionalItems" and not _is_list(value):
-        return _without(keyword, "items")
+        return _missing_companion(keyword, "items")
     since = KEYWORDS[keyword].since
     if DRAFTS.index(since) <= DRAFTS.index(draft):
         return f"not a keyword of {draft}", f"use its replacement in {draft}"

@@ -40,7 +40,7 @@ from .bounds import check_depth, too_deep
 from .dialect import Context, needs_scannerless, resolve_parts, rewrite_extensions
 from .indentation import read_indenter
 from .lexing import add_lexer
-from .loader import Loaded, load, native_loaded
+from .loader import LoadedGrammar, load, native_loaded
 from .native_grammar import read_grammar
 from .rules import scannerless_grammar
 from .sources import Source
@@ -130,13 +130,13 @@ def read_lark(
     options: LarkOptions = LarkOptions(),
     limits: Limits | None = None,
     schema_options: JsonSchemaOptions = DEFAULTS,
-    found: list[Finding] | None = None,
+    findings: list[Finding] | None = None,
 ) -> Grammar:
     """The grammar of a Lark text. With "lexer" semantics, its field `lexer` is set.
 
     Args:
         schema_options: options for JSON Schemas in the text.
-        found: collects the parts that are not enforced; without it, they cause warnings.
+        findings: collects the parts that are not enforced; without it, they cause warnings.
 
     Raises:
         SpecError: the text is malformed, a rule or terminal is not defined, a token is named without permission; with a
@@ -145,14 +145,14 @@ def read_lark(
             a part is not enforced.
         LimitExceeded: the text is too long, or it has too many rules or too large a terminal.
     """
-    findings: list[Finding] = []
+    new_findings: list[Finding] = []
     limits = Limits() if limits is None else limits
     with compiling(limits, work=False):
-        grammar = _read(text, options, limits, schema_options, findings, ())
-    if found is None:
-        warn_of(findings)
+        grammar = _read(text, options, limits, schema_options, new_findings, ())
+    if findings is None:
+        warn_of(new_findings)
     else:
-        found += findings
+        findings += new_findings
     return grammar
 
 
@@ -179,7 +179,7 @@ def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_opti
         raise error
 
 
-def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> Loaded:
+def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> LoadedGrammar:
     """The definitions of a text, before it becomes a grammar. Raises as `read_lark` does."""
     return _load(text, options, Limits() if limits is None else limits, DEFAULTS, [], ())[0]
 
@@ -189,10 +189,10 @@ def _read(
     options: LarkOptions,
     limits: Limits,
     schema_options: JsonSchemaOptions,
-    found: list[Finding],
+    findings: list[Finding],
     chain: tuple[str, ...],
 ) -> Grammar:
-    loaded, is_regular = _load(text, options, limits, schema_options, found, chain)
+    loaded, is_regular = _load(text, options, limits, schema_options, findings, chain)
     if not _has_lexer(options, is_regular):
         grammar = scannerless_grammar(loaded, limits)
     else:
@@ -214,9 +214,9 @@ def _load(
     options: LarkOptions,
     limits: Limits,
     schema_options: JsonSchemaOptions,
-    found: list[Finding],
+    findings: list[Finding],
     chain: tuple[str, ...],
-) -> tuple[Loaded, bool]:
+) -> tuple[LoadedGrammar, bool]:
     """The definitions of a text, and whether a lexer can read it."""
     if not isinstance(text, str):
         raise SpecError(
@@ -230,7 +230,7 @@ def _load(
     if (native := _load_natively(text, options, limits)) is not None:  # so it has no extensions
         return native, True
     check_depth(Source(text), limits)
-    produced = _produced(options)
+    produced = _produced_terminals(options)
     try:
         plain = rewrite_extensions(text, limits)
     except RecursionError:
@@ -249,17 +249,17 @@ def _load(
 
     def inner(part: str, name: str) -> Grammar:
         nested = replace(options, start="start", semantics="scannerless", lexer="contextual", postlex=None)
-        return _read(part, nested, limits, schema_options, found, (*chain, name))
+        return _read(part, nested, limits, schema_options, findings, (*chain, name))
 
     def embed(spec: Any) -> Grammar:
         from guided.frontends.combinators import json_schema  # a circular import: these modules also read Lark texts
         from guided.frontends.composition import expr_to_grammar
 
         part = json_schema(spec) if isinstance(spec, Mapping) else spec
-        return expr_to_grammar(part, limits, found, options=schema_options)
+        return expr_to_grammar(part, limits, findings, options=schema_options)
 
     allowed = options.allow_special_tokens
-    context = Context(limits, options.grammars, allowed, schema_options, found, inner, embed, chain)
+    context = Context(limits, options.grammars, allowed, schema_options, findings, inner, embed, chain)
     try:
         loaded = resolve_parts(plain, loaded, context)
     except RecursionError:
@@ -267,13 +267,17 @@ def _load(
     return loaded, plain.is_regular and not needs_scannerless(loaded)
 
 
-def _load_natively(text: str, options: LarkOptions, limits: Limits, names: Set[str] = frozenset()) -> Loaded | None:
+def _load_natively(
+    text: str, options: LarkOptions, limits: Limits, names: Set[str] = frozenset()
+) -> LoadedGrammar | None:
     """The definitions of a text, if C++ code can read it. `names`: terminals that are defined elsewhere."""
     read = read_grammar(text, options.start, options.import_paths, limits)
-    return None if read is None else native_loaded(text, options.start, read, limits, _produced(options) | names)
+    return (
+        None if read is None else native_loaded(text, options.start, read, limits, _produced_terminals(options) | names)
+    )
 
 
-def _produced(options: LarkOptions) -> frozenset[str]:
+def _produced_terminals(options: LarkOptions) -> frozenset[str]:
     """The terminals that `postlex` creates."""
     if options.postlex is None:
         return frozenset()

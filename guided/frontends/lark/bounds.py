@@ -46,7 +46,7 @@ def check_depth(source: Source, limits: Limits) -> None:
         LimitExceeded: brackets nest too deeply.
     """
     if sum(map(source.text.count, _OPENING)) > limits.depth:
-        depth, span = _deepest(source.text, limits.depth + 1)
+        depth, span = _deepest_nesting(source.text, limits.depth + 1)
         if depth > limits.depth:
             raise source.error(LimitExceeded("depth", depth, limits.depth), span)
 
@@ -54,20 +54,20 @@ def check_depth(source: Source, limits: Limits) -> None:
 def too_deep(source: Source) -> SpecError:
     """The error for a text that exhausts Python's stack in Lark or in the reader of its extensions."""
     error = SpecError("the brackets nest deeper than Python's stack", hint="move inner parts to separate rules")
-    return source.error(error, _deepest(source.text)[1])
+    return source.error(error, _deepest_nesting(source.text)[1])
 
 
-def _deepest(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
+def _deepest_nesting(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
     """The nesting depth of a text, counted up to `enough`, and the location of the innermost bracket."""
-    depth, found, span = 0, 0, (0, 0)
+    depth, greatest, span = 0, 0, (0, 0)
     for token in scan_leniently(text):
         spend()
         depth = max(depth + (token.kind in _OPENING) - (token.kind in _CLOSING), 0)
-        if depth > found:
-            found, span = depth, token.span
-            if found == enough:
+        if depth > greatest:
+            greatest, span = depth, token.span
+            if greatest == enough:
                 break
-    return found, span
+    return greatest, span
 
 
 def check_trees(tree: Any, source: Source) -> None:
@@ -133,15 +133,15 @@ def check_stars(grammar: Any, sources: Sources) -> None:
     _check_alternatives(grammar, sources, 2, _MAX_STAR_ALTERNATIVES)
 
 
-def _check_alternatives(grammar: Any, sources: Sources, of_star: int, most: int) -> None:
+def _check_alternatives(grammar: Any, sources: Sources, of_star: int, max_alternatives: int) -> None:
     total = 0
     for name, _, tree, _ in grammar.rule_defs:
         spend()
-        total += _alternatives(tree, of_star, most + 1)
-        if total > most:
-            written = sources.written(str(name))
-            hint = f"rule {written}: move its choices, such as (a|b) or a?, and its repetitions to separate rules"
-            raise sources.error(LimitExceeded("nodes", total, most, fixed=True, hint=hint), str(name))
+        total += _alternatives(tree, of_star, max_alternatives + 1)
+        if total > max_alternatives:
+            rule_name = sources.original_name(str(name))
+            hint = f"rule {rule_name}: move its choices, such as (a|b) or a?, and its repetitions to separate rules"
+            raise sources.error(LimitExceeded("nodes", total, max_alternatives, fixed=True, hint=hint), str(name))
 
 
 def check_terminals(tree: Any, source: Source) -> None:
@@ -151,19 +151,19 @@ def check_terminals(tree: Any, source: Source) -> None:
     Raises:
         LimitExceeded: a terminal would be too long, or nests more levels of terminals than Lark reads quickly.
     """
-    lengths, most = dict[str, int](), len(source.text) + _MAX_ADDED_LENGTH
+    lengths, max_length = dict[str, int](), len(source.text) + _MAX_ADDED_LENGTH
     levels = dict[str, int]()
     trees = {_name(each.children[0]): each for each in tree.find_data("term")}
     for name, term in trees.items():
         span = term.children[0].start_pos, term.children[0].end_pos
         spend()
-        length = _length(name, trees, lengths, levels, most)
+        length = _length(name, trees, lengths, levels, max_length)
         if levels[name] > _MAX_TERMINAL_LEVELS:
             hint = f"terminal {name} nests terminals too deeply: expand some of them by hand"
             raise source.error(LimitExceeded("depth", levels[name], _MAX_TERMINAL_LEVELS, fixed=True, hint=hint), span)
-        if length > most:
+        if length > max_length:
             hint = f"terminal {name} consists of nested terminals, and is too long when they are expanded"
-            raise source.error(LimitExceeded("spec_length", length, most, fixed=True, hint=hint), span)
+            raise source.error(LimitExceeded("spec_length", length, max_length, fixed=True, hint=hint), span)
 
 
 def _name(leaf: Any) -> str:
@@ -214,14 +214,14 @@ def _check_templates(grammar: Any, sources: Sources) -> None:
     work = [usage for _, params, tree, _ in grammar.rule_defs if not params for usage in _usages(tree)]
     todo = [(usage, dict[str, str]()) for usage in work]
     while todo:
-        usage, known = todo.pop()
-        name, arguments = _name(usage.children[0]), [_format_argument(each, known) for each in usage.children[1:]]
+        usage, bindings = todo.pop()
+        name, arguments = _name(usage.children[0]), [_format_argument(each, bindings) for each in usage.children[1:]]
         instance = f"{name}{{{','.join(arguments)}}}"
         if instance in seen or name not in templates:
             continue
         seen[instance] = None
         if len(seen) > _MAX_INSTANCES or len(instance) > _MAX_NAME_LENGTH:
-            hint = f"the template {sources.written(name)} is used with ever more, or ever larger, arguments"
+            hint = f"the template {sources.original_name(name)} is used with ever more, or ever larger, arguments"
             error = LimitExceeded("nodes", _MAX_INSTANCES + 1, _MAX_INSTANCES, fixed=True, hint=hint)
             raise sources.error(error, name)
         params, tree = templates[name]
@@ -239,20 +239,20 @@ def _usages(tree: Any) -> Iterator[Any]:
         work += getattr(at, "children", ())
 
 
-def _format_argument(tree: Any, known: dict[str, str]) -> str:
+def _format_argument(tree: Any, bindings: dict[str, str]) -> str:
     """An argument, with the outer parameters substituted; its length is bounded."""
     if not _kind(tree):
-        return known.get(_name(tree), _name(tree))
+        return bindings.get(_name(tree), _name(tree))
     if _kind(tree) == "template_usage":
         name, *arguments = tree.children
-        return f"{_name(name)}{{{','.join(_format_argument(each, known) for each in arguments)}}}"[
+        return f"{_name(name)}{{{','.join(_format_argument(each, bindings) for each in arguments)}}}"[
             : 2 * _MAX_NAME_LENGTH
         ]
-    return " ".join(_format_argument(each, known) for each in tree.children)[: 2 * _MAX_NAME_LENGTH]
+    return " ".join(_format_argument(each, bindings) for each in tree.children)[: 2 * _MAX_NAME_LENGTH]
 
 
-def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: dict[str, int], most: int) -> int:
-    """The length of a terminal when it is expanded, at most `most` + 1. Also records its levels."""
+def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: dict[str, int], max_length: int) -> int:
+    """The length of a terminal when it is expanded, at most `max_length` + 1. Also records its levels."""
     todo, waits = [name], {name}
     while todo:
         at = todo[-1]
@@ -266,7 +266,7 @@ def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: d
             waits.update(waiting)
             continue
         levels[at] = 1 + max((levels.get(part, 0) for part in parts), default=0)
-        lengths[at] = min(sum(lengths.get(part, 1) if part in trees else len(part) for part in parts), most + 1)
+        lengths[at] = min(sum(lengths.get(part, 1) if part in trees else len(part) for part in parts), max_length + 1)
         todo.pop()
     return lengths[name]
 

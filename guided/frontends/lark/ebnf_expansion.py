@@ -46,9 +46,9 @@ def compile_grammar(
     if rules is not None:
         return terminals, rules
     check()
-    terminals, found, _ = grammar.compile([start], "*")
+    terminals, compiled_rules, _ = grammar.compile([start], "*")
     rules = {}
-    for rule in found:
+    for rule in compiled_rules:
         symbols = tuple((str(symbol.name), bool(symbol.is_term)) for symbol in rule.expansion)
         rules.setdefault(str(rule.origin.name), []).append(symbols)
     return terminals, rules

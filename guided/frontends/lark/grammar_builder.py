@@ -21,7 +21,7 @@ from .bounds import check_depth, check_terminals, check_trees
 from .imported_files import ImportedFiles, file_name, folder_of
 from .lark_errors import lark_error, lark_errors, lark_package
 from .notation import parse_notation
-from .sources import Defined, Source, Sources, Span
+from .sources import DefinedName, Source, Sources, Span
 
 __all__ = ["build_grammar"]
 
@@ -97,7 +97,9 @@ class _Reader:
         inner._remove_unused(map(mangle, aliases))
         for name in inner._definitions:
             if name in builder._definitions:
-                raise source.error(SpecError(f"{self.sources.written(name)} is imported, but already defined"), at)
+                raise source.error(
+                    SpecError(f"{self.sources.original_name(name)} is imported, but already defined"), at
+                )
         builder._definitions.update(inner._definitions)
 
     def _define(self, builder: Any, statement: Any, source: Source, at: Span, mangle: _Mangle | None) -> None:
@@ -111,17 +113,17 @@ class _Reader:
             case "ignore" if mangle is None:  # %ignore in an imported file has no effect
                 builder._ignore(*statement.children)
                 if (name := builder._ignore_names[-1]).startswith("__"):  # a name that Lark gave to a pattern
-                    self.sources.defined[name] = Defined("%ignore", source, at)
+                    self.sources.defined[name] = DefinedName("%ignore", source, at)
             case "declare":
                 for symbol in statement.children:
                     builder._define(symbol.name if mangle is None else mangle(symbol.name), symbol.is_term, None)
 
     def _unpack(self, builder: Any, tree: Any, source: Source, mangle: _Mangle | None) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
+        definition: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
         token = tree.children[0 if tree.data == "term" else 1]
-        if found[0] not in builder._definitions:
-            self.sources.defined[found[0]] = Defined(str(token), source, (token.start_pos, token.end_pos))
-        return found
+        if definition[0] not in builder._definitions:
+            self.sources.defined[definition[0]] = DefinedName(str(token), source, (token.start_pos, token.end_pos))
+        return definition
 
 
 def _place(tree: Any) -> Span:

@@ -80,20 +80,20 @@ class IgnoredTokens:
 
     def any(self) -> Node:
         """An optional gap, for the end of the text and for parts that are not terminals."""
-        return Repeat(_either([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
+        return Repeat(_union([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
-    def _with_gaps(self, node: Node, rule: str, whole: Node, most: int | None = None) -> Node:
+    def _with_gaps(self, node: Node, rule: str, whole: Node, max_tokens: int | None = None) -> Node:
         """The texts of a node, with or without a gap before them. `whole` refers to the node."""
         unrestricted: list[Node] = []
         restricted: list[Node] = []
         for name, piece in self._gaps:
-            texts = node if piece.longer is None else _without(node, rule, piece)
+            texts = node if piece.longer is None else _without_extensions(node, rule, piece)
             if texts is node:
                 unrestricted.append(Ref(name))
             elif texts is not None:
-                restricted.append(Seq((Ref(name), _limit_tokens(texts, most))))
-        whole = _limit_tokens(whole, most)
-        return _either([Seq((Repeat(_either(unrestricted), 0, 1), whole)) if unrestricted else whole, *restricted])
+                restricted.append(Seq((Ref(name), _limit_tokens(texts, max_tokens))))
+        whole = _limit_tokens(whole, max_tokens)
+        return _union([Seq((Repeat(_union(unrestricted), 0, 1), whole)) if unrestricted else whole, *restricted])
 
 
 def _pieces(rule: str, node: Node | None) -> list[_Piece]:
@@ -116,7 +116,7 @@ def _pieces(rule: str, node: Node | None) -> list[_Piece]:
     return out
 
 
-def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
+def _without_extensions(node: Node, rule: str, piece: _Piece) -> Node | None:
     """The texts of a node that do not extend the ignored match: the node itself if none does, None if all do."""
     longer = piece.longer
     assert longer is not None
@@ -141,9 +141,9 @@ def _without(node: Node, rule: str, piece: _Piece) -> Node | None:
     return out if any(accepts for accepts, _ in out.states) else None
 
 
-def _limit_tokens(node: Node, most: int | None) -> Node:
-    return node if most is None else MaxTokens(node, most)
+def _limit_tokens(node: Node, max_tokens: int | None) -> Node:
+    return node if max_tokens is None else MaxTokens(node, max_tokens)
 
 
-def _either(nodes: list[Node]) -> Node:
+def _union(nodes: list[Node]) -> Node:
     return nodes[0] if len(nodes) == 1 else Alt(tuple(nodes))

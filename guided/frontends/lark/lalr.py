@@ -67,22 +67,26 @@ class State:
     doubtful: frozenset[str]
 
 
-def terminal_states(rules: Rules, start: str, living: Mapping[str, list[int]] | None = None) -> list[State] | None:
+def terminal_states(
+    rules: Rules, start: str, live_alternatives: Mapping[str, list[int]] | None = None
+) -> list[State] | None:
     """See the module docstring. None: the table has a reduce/reduce conflict, or `MAX_STEPS` is exceeded.
 
-    `living`: the numbers of some alternatives, by rule. The result then has only the states to which these alternatives
-    lead. The kernels have only the items of these alternatives, but the rows are those of the complete table. A state
-    may occur several times, with different kernels. Terminals that only other alternatives can accept are doubtful,
-    too.
+    `live_alternatives`: the numbers of some alternatives, by rule. The result then has only the states to which these
+    alternatives lead. The kernels have only the items of these alternatives, but the rows are those of the complete
+    table. A state may occur several times, with different kernels. Terminals that only other alternatives can accept
+    are doubtful, too.
     """
-    found = _lark.lalr_states(dict(rules), start, MAX_STEPS, None if living is None else dict(living))
-    return None if found is None else [State(_items(kernel), row, doubtful) for kernel, row, doubtful in found]
+    states = _lark.lalr_states(
+        dict(rules), start, MAX_STEPS, None if live_alternatives is None else dict(live_alternatives)
+    )
+    return None if states is None else [State(_items(kernel), row, doubtful) for kernel, row, doubtful in states]
 
 
 def kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:
     """The kernels of all states of the LR(0) automaton. None: `MAX_STEPS` is exceeded."""
-    found = _lark.lr0_kernels(dict(rules), start, MAX_STEPS)
-    return None if found is None else [_items(kernel) for kernel in found]
+    native_kernels = _lark.lr0_kernels(dict(rules), start, MAX_STEPS)
+    return None if native_kernels is None else [_items(kernel) for kernel in native_kernels]
 
 
 def _items(kernel: list[tuple[str, int, int]]) -> frozenset[Item]:

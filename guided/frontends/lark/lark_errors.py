@@ -112,10 +112,10 @@ def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: 
     outer = within[1] if within else ""
     if undefined := _UNDEFINED.search(message):
         mangled = next(filter(None, undefined.groups()))
-        name = sources.written(mangled)
-        source, at = sources.used(mangled, outer)
-        known = [each.name for each in sources.defined.values() if each.source is source]
-        close = close_name(name, known)
+        name = sources.original_name(mangled)
+        source, at = sources.usage(mangled, outer)
+        defined_names = [each.name for each in sources.defined.values() if each.source is source]
+        close = close_name(name, defined_names)
         hint = f"did you mean {close}?" if close else f"define it: {name}: ..."
         if mangled in sources.missing:
             hint = f"it is imported from {sources.missing[mangled]}, which does not define it"
@@ -124,7 +124,7 @@ def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: 
     elif at == (0, 0):
         for name in _NAMED.findall(message):
             if within and name != outer:
-                source, at = sources.used(name, outer)
+                source, at = sources.usage(name, outer)
             elif name in sources.defined:
                 source, at = sources.defined[name].source, sources.defined[name].span
             if at != (0, 0):
@@ -135,9 +135,9 @@ def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: 
 def _parser_location(error: Any, message: str, text: str) -> Span | None:
     """The location of an error that Lark reported while parsing a text."""
     line, column = getattr(error, "line", None), getattr(error, "column", None)
-    found = _PLACE.search(message)
-    if not (isinstance(line, int) and isinstance(column, int)) and found:
-        line, column = int(found[1]), int(found[2])
+    match = _PLACE.search(message)
+    if not (isinstance(line, int) and isinstance(column, int)) and match:
+        line, column = int(match[1]), int(match[2])
     if not (isinstance(line, int) and isinstance(column, int) and line > 0):
         return None
     at = sum(len(each) + 1 for each in text.split("\n")[: line - 1]) + max(column - 1, 0)
@@ -146,8 +146,8 @@ def _parser_location(error: Any, message: str, text: str) -> Span | None:
 
 def _first_cause(error: BaseException, kind: type[BaseException]) -> Any:
     """The first error of this class in the context chain of an error, or that error itself."""
-    found, at = error, error.__context__
+    cause, at = error, error.__context__
     while at is not None:
-        found = at if isinstance(at, kind) else found
+        cause = at if isinstance(at, kind) else cause
         at = at.__context__
-    return found
+    return cause

@@ -28,11 +28,13 @@ def avoided_lazy_terminals(rules: Rules, start: str, lazy: frozenset[str]) -> Ma
         return {}
     rules_with_root = {ROOT: [[(start, False)]], **rules}
     out: dict[Item, set[str]] = {}
-    found = kernels(rules, start)
-    if found is None:
-        found = [frozenset(Item(name, at, 0) for name, each in rules_with_root.items() for at in range(len(each)))]
+    all_kernels = kernels(rules, start)
+    if all_kernels is None:
+        all_kernels = [
+            frozenset(Item(name, at, 0) for name, each in rules_with_root.items() for at in range(len(each)))
+        ]
     empty = nullable(rules_with_root)
-    for kernel in found:
+    for kernel in all_kernels:
         terminal_items = {
             item: _symbol(rules_with_root, item) for item in _terminals_before(rules_with_root, kernel, empty)
         }

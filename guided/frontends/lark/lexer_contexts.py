@@ -51,44 +51,46 @@ def mark_positions(
 ) -> Marks:
     """See the module docstring. `always`: the terminals that are tried everywhere; `texts`: the texts of each."""
     states = _states(rules, start, productive(rules))
-    matters = _CanMatter(terminals, always, texts)
+    matters = _DoubtfulTerminals(terminals, always, texts)
     marked_kernels = {state.kernel for state in states if matters(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
-    while more := {state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items}:
-        marked_kernels |= more
-        lr_items |= {lr_item for kernel in more for lr_item in kernel}
+    while new_kernels := {
+        state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items
+    }:
+        marked_kernels |= new_kernels
+        lr_items |= {lr_item for kernel in new_kernels for lr_item in kernel}
     members: dict[Item, list[int]] = {}
     for number, state in enumerate(states):
         for lr_item in sorted(state.kernel) if state.kernel in marked_kernels else ():
             members.setdefault(lr_item, []).append(number)
     names: dict[tuple[int, ...], str] = {}
     by_item = {lr_item: names.setdefault(tuple(numbers), f"@{len(names)}") for lr_item, numbers in members.items()}
-    found: dict[frozenset[str], set[frozenset[str]]] = {}
+    rows_by_marks: dict[frozenset[str], set[frozenset[str]]] = {}
     for state in states:
         if state.kernel in marked_kernels:
             marks = frozenset(by_item[lr_item] for lr_item in state.kernel)
-            found.setdefault(marks, set()).add(state.terminals)
+            rows_by_marks.setdefault(marks, set()).add(state.terminals)
     # States that differ only by rules without texts have the same marks: try the terminals that all of them try.
-    contexts = {marks: frozenset.intersection(*rows) for marks, rows in found.items() if marks}
+    contexts = {marks: frozenset.intersection(*rows) for marks, rows in rows_by_marks.items() if marks}
     return Marks(by_item, contexts)
 
 
-def _states(rules: Rules, start: str, living: set[str]) -> list[State]:
+def _states(rules: Rules, start: str, productive_names: set[str]) -> list[State]:
     """The states of the table, with the items at which an exact parser may be in them.
 
     Alternatives without texts are in the table, but an exact parser never takes them. So their items are left out, and
     so are states that only they lead to. Terminals that only they can accept are doubtful, too.
     """
-    if len(living) == len(rules):
+    if len(productive_names) == len(rules):
         return terminal_states(rules, start) or []
-    kept = {
-        name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, living)]
-        for name in living
+    live_rules = {
+        name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, productive_names)]
+        for name in productive_names
     }
-    return (terminal_states(rules, start, kept) or []) if start in living else []
+    return (terminal_states(rules, start, live_rules) or []) if start in productive_names else []
 
 
-class _CanMatter:
+class _DoubtfulTerminals:
     """Whether the doubtful terminals of a state can change the lexer's result."""
 
     def __init__(
@@ -123,5 +125,5 @@ class _CanMatter:
         )
 
 
-def _is_productive(symbols: Sequence[tuple[str, bool]], living: set[str]) -> bool:
-    return all(is_term or name in living for name, is_term in symbols)
+def _is_productive(symbols: Sequence[tuple[str, bool]], productive_names: set[str]) -> bool:
+    return all(is_term or name in productive_names for name, is_term in symbols)

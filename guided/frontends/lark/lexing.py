@@ -1,5 +1,5 @@
-"""A grammar with the lexer that Lark creates for it. In: `Loaded`. Out: a `Grammar` whose terminals are `Special`, and
-the `Lexer` that finds them.
+"""A grammar with the lexer that Lark creates for it. In: `LoadedGrammar`. Out: a `Grammar` whose terminals are
+`Special`, and the `Lexer` that finds them.
 
 Order: Lark's lexer sorts terminals by priority, then by the length of their longest text, then by the length of their
 pattern, all in descending order, then by name.
@@ -28,7 +28,7 @@ from guided.meter import spend
 
 from .lalr import FIRST, Item, Rules, without_terminals
 from .lexer_contexts import Marks, mark_positions
-from .loader import Loaded, LoadedTerminal
+from .loader import LoadedGrammar, LoadedTerminal
 from .rules import origin
 from .terminal_texts import TerminalTexts, texts_of
 from .terminals import node_of
@@ -40,7 +40,7 @@ _MAX_SHORTEST_TEXT: Final = 20_000
 
 
 def add_lexer(
-    loaded: Loaded, indentation: Indentation | None, contextual: bool, limits: Limits
+    loaded: LoadedGrammar, indentation: Indentation | None, contextual: bool, limits: Limits
 ) -> tuple[Grammar, Lexer]:
     """See the module docstring.
 
@@ -66,12 +66,14 @@ def add_lexer(
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
     rules: Rules = loaded.rules
     always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
-    used = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
-    if len(used) > _MAX_TERMINALS:
+    used_names = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
+    if len(used_names) > _MAX_TERMINALS:
         hint = 'write one regular expression for many texts, or use semantics="scannerless"'
-        raise LimitExceeded("nodes", len(used), _MAX_TERMINALS, fixed=True, hint=hint)
-    terminals, texts = _terminals(loaded, [loaded.terminals[name] for name in used & loaded.terminals.keys()], limits)
-    without_text = (used & loaded.terminals.keys()) - {each.name for each in terminals}
+        raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
+    terminals, texts = _terminals(
+        loaded, [loaded.terminals[name] for name in used_names & loaded.terminals.keys()], limits
+    )
+    without_text = (used_names & loaded.terminals.keys()) - {each.name for each in terminals}
     if without_text:
         rules = without_terminals(rules, without_text)
     marks = mark_positions(rules, loaded.start, terminals, always, texts) if contextual else Marks({}, {})
@@ -108,38 +110,38 @@ def _nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
 
 
 def _terminals(
-    loaded: Loaded, found: list[LoadedTerminal], limits: Limits
+    loaded: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits
 ) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
     """The terminals in the lexer's order, and their texts."""
     nodes = dict[str, Node]()
-    for each in sorted(found, key=lambda each: each.name):
+    for each in sorted(terminals, key=lambda each: each.name):
         spend()
         node = node_of(loaded, each.name, limits)
         if has_texts(node) and keeps_counts(node):
             nodes[each.name] = node
             continue
         try:
-            automaton = determinise(node, f"terminal {each.shown or each.name}")
+            automaton = determinise(node, f"terminal {each.label or each.name}")
         except GuidedError as error:
             raise loaded.located(error, each.name) from None
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
-    found = [each for each in found if each.name in nodes]  # the lexer never finds terminals without texts
+    terminals = [each for each in terminals if each.name in nodes]  # the lexer never finds terminals without texts
     texts = {name: texts_of(node) for name, node in nodes.items()}
-    widths = {each.name: _widths(each, nodes[each.name]) for each in found}
-    for each in found:
+    widths = {each.name: _length_bounds(each, nodes[each.name]) for each in terminals}
+    for each in terminals:
         spend()
         if widths[each.name][0] == 0:
-            message = f"terminal {each.shown} matches the empty text, but lexemes cannot be empty"
+            message = f"terminal {each.label} matches the empty text, but lexemes cannot be empty"
             hint = "let it match at least one character, and make it optional in the rules"
             raise loaded.located(SpecError(message, hint=hint), each.name)
         if widths[each.name][0] > _MAX_SHORTEST_TEXT:  # the core could not find such a long text
-            reason = f"terminal {each.shown}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
+            reason = f"terminal {each.label}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
             hint = 'repeat less often, or use semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
-    found = sorted(found, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
-    out, strings = [], [each for each in found if each.is_text]
-    for each in found:
+    terminals = sorted(terminals, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
+    out, strings = [], [each for each in terminals if each.is_text]
+    for each in terminals:
         spend(len(strings))
         same = [] if each.is_text else [string for string in strings if string.priority == each.priority]
         keywords = tuple(
@@ -151,7 +153,7 @@ def _terminals(
 
 
 def _whole_matches(
-    loaded: Loaded, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
+    loaded: LoadedGrammar, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
 ) -> list[LoadedTerminal]:
     """The strings that are the longest match of a terminal."""
     if not isinstance(texts, Texts):
@@ -159,17 +161,17 @@ def _whole_matches(
     return [each for each in strings if _matches_whole(loaded, terminal, texts, each.value)]
 
 
-def _matches_whole(loaded: Loaded, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
+def _matches_whole(loaded: LoadedGrammar, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
     spend()
     try:
         return texts.longest_match(text) == len(text)
     except TooLarge as error:
-        reason = f"terminal {terminal.shown}: reading {text[:40]!r} needs more than {error.most} {error.what}"
+        reason = f"terminal {terminal.label}: reading {text[:40]!r} needs more than {error.limit} {error.what}"
         hint = "bound its repetitions by smaller counts"
         raise loaded.located(UnsupportedError(reason, hint=hint), terminal.name) from None
 
 
-def _widths(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
+def _length_bounds(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
     """The least and the greatest length of the texts, as Lark computes them: all unbounded lengths are equal."""
     if terminal.node is not None:
         texts = Texts(node)
@@ -178,5 +180,5 @@ def _widths(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
         return len(terminal.value), len(terminal.value)
     if terminal.width is not None:
         return terminal.width
-    least, greatest = parser.parse(terminal.source).getwidth()
-    return int(least), int(greatest)
+    shortest, greatest = parser.parse(terminal.source).getwidth()
+    return int(shortest), int(greatest)

@@ -20,7 +20,7 @@ from typing import Final
 from guided.errors import LimitExceeded
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import Texts
-from guided.frontends.common.rule_lint import lint_rules, reached, unused
+from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
 from guided.ir.ranges import Ranges, intersect
@@ -29,7 +29,7 @@ from guided.meter import fail_if_exhausted, spend
 
 from . import LarkOptions, load_lark, read_lark
 from .lalr import Rules, terminal_states
-from .loader import Loaded, LoadedTerminal
+from .loader import LoadedGrammar, LoadedTerminal
 from .rules import origin
 from .terminal_texts import common_edges
 
@@ -48,11 +48,11 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     """
     loaded = load_lark(text, options, limits)
     nodes = {name: _node(alternatives) for name, alternatives in loaded.rules.items()}
-    rules = {name: loaded.rules[name] for name in reached(nodes, loaded.start)}
-    lexer = read_lark(text, options, limits, found=[]).lexer
-    found = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
+    rules = {name: loaded.rules[name] for name in reachable_rules(nodes, loaded.start)}
+    lexer = read_lark(text, options, limits, findings=[]).lexer
+    lexed_nodes = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
     shapes = lint_rules(nodes, loaded.start, lambda name: origin(loaded, name))
-    return [*shapes, *_unused(loaded, rules), *_collisions(loaded, rules, found, options.lexer == "contextual")]
+    return [*shapes, *_unused(loaded, rules), *_collisions(loaded, rules, lexed_nodes, options.lexer == "contextual")]
 
 
 def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
@@ -60,8 +60,8 @@ def _node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
     return Alt(tuple(Seq(tuple(Special(name) if term else Ref(name) for name, term in each)) for each in alternatives))
 
 
-def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
-    used = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
+def _unused(loaded: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
+    used_names = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
         *loaded.ignored,
         loaded.start,
     }
@@ -69,7 +69,7 @@ def _unused(loaded: Loaded, rules: Rules) -> Iterator[LintFinding]:
     words = Counter(re.findall(r"\w+", loaded.text))
     for name, line in loaded.lines.items():
         is_terminal = name.lstrip("_")[:1].isupper()
-        if name in used or name in template_names:
+        if name in used_names or name in template_names:
             continue
         parts = re.findall(r"\w+", name)  # a name with hyphens has several
         is_mentioned = min(words[part] for part in parts) > 1  # then another terminal may use it
@@ -86,17 +86,19 @@ def _templates(rules: Rules) -> set[str]:
     return names
 
 
-def _collisions(loaded: Loaded, rules: Rules, found: Mapping[str, Node], contextual: bool) -> Iterator[LintFinding]:
-    """`found`: the terminals in the order in which a lexer tries them."""
-    order = list(found)
+def _collisions(
+    loaded: LoadedGrammar, rules: Rules, nodes: Mapping[str, Node], contextual: bool
+) -> Iterator[LintFinding]:
+    """`nodes`: the terminals in the order in which a lexer tries them."""
+    order = list(nodes)
     states = terminal_states(rules, loaded.start) if contextual else None
-    rows = [found.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
+    rows = [nodes.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
     later = _later_in_shared_rows(order, rows)
     all_pairs = ((order[at], order[to]) for at, each in enumerate(later) for to in _set_bits(each))
     count = sum(each.bit_count() for each in later)
     for first, second in islice(all_pairs, _MAX_PAIRS):
         try:
-            example = common_text(found[first], found[second])
+            example = common_text(nodes[first], nodes[second])
         except LimitExceeded as error:
             fail_if_exhausted()
             message = f"not compared with {origin(loaded, second)}: {error}"
@@ -129,7 +131,7 @@ def _set_bits(bits: int) -> Iterator[int]:
         bits ^= lowest
 
 
-def _collision(loaded: Loaded, first: LoadedTerminal, second: LoadedTerminal, example: str) -> LintFinding:
+def _collision(loaded: LoadedGrammar, first: LoadedTerminal, second: LoadedTerminal, example: str) -> LintFinding:
     """The finding for two terminals that match `example`; Lark tries `first` first."""
     names = {each.name: origin(loaded, each.name) for each in (first, second)}
     if first.is_text != second.is_text and first.priority == second.priority:
@@ -149,7 +151,7 @@ def common_text(first: Node, second: Node) -> str | None:
     try:
         return _search_common(Texts(first), Texts(second))
     except TooLarge as error:
-        raise LimitExceeded("states", error.most + 1, error.most, fixed=True) from None
+        raise LimitExceeded("states", error.limit + 1, error.limit, fixed=True) from None
 
 
 def _search_common(first: Texts, second: Texts) -> str | None:
@@ -171,7 +173,7 @@ def _search_common(first: Texts, second: Texts) -> str | None:
 
 
 def _most_readable(bounds: tuple[int, int]) -> int:
-    return next((found[0][0] for part in _READABLE if (found := intersect((part,), (bounds,)))), bounds[0])
+    return next((overlap[0][0] for part in _READABLE if (overlap := intersect((part,), (bounds,)))), bounds[0])
 
 
 def _text(before: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:

@@ -1,4 +1,4 @@
-"""Reads a text with Lark's own loader. In: a text and the name of its start rule. Out: `Loaded`.
+"""Reads a text with Lark's own loader. In: a text and the name of its start rule. Out: `LoadedGrammar`.
 
 Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that consist of
 terminals. The results are rules (lists of alternatives, each a list of symbols) and terminals (one string or one
@@ -28,7 +28,7 @@ from .native_grammar import LARGEST_WIDTH, NativeGrammar, NativeTerminal
 from .scan import is_terminal
 from .sources import Sources
 
-__all__ = ["Loaded", "LoadedTerminal", "load", "native_loaded"]
+__all__ = ["LoadedGrammar", "LoadedTerminal", "load", "native_loaded"]
 
 _Error = TypeVar("_Error", bound=GuidedError)
 _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
@@ -38,8 +38,8 @@ _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
 class LoadedTerminal:
     """A terminal. `source`: its regular expression as Python's `re` reads it, flags included.
 
-    `value`: its text if `is_text`, otherwise its regular expression without flags. `written`: the literal in the
-    grammar, if the terminal has no name. `shown`: its name in errors.
+    `value`: its text if `is_text`, otherwise its regular expression without flags. `literal`: the literal in the
+    grammar, if the terminal has no name. `label`: its name in errors.
     """
 
     name: str
@@ -48,21 +48,21 @@ class LoadedTerminal:
     priority: int
     value: str
     flags: frozenset[str]
-    written: str
+    literal: str
     node: Node | None = None  # its language, if Lark's notation cannot express it
     is_lazy: bool = False  # it ends at its first match, and other terminals do not extend over that match
     max_tokens: int | None = None  # the maximum number of tokens of a text
-    shown: str = ""
+    label: str = ""
     all_texts: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
     width: tuple[int, int] | None = None  # the least and the greatest length of its texts, if they are known
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedGrammar:
     """A grammar as Lark has read it.
 
     `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
-    it represents; `written`: the part as written in the text. `sources`: the locations of all definitions.
+    it represents; `original_parts`: the part as written in the text. `sources`: the locations of all definitions.
     `initial_skip`, `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether a gap is at
     most one of them. `regions`: name of a rule -> its capture and sampling attributes.
     """
@@ -75,7 +75,7 @@ class Loaded:
     lines: dict[str, int]
     sources: Sources
     parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
-    written: Mapping[str, str] = field(default_factory=dict)
+    original_parts: Mapping[str, str] = field(default_factory=dict)
     initial_skip: bool = True
     final_skip: bool = True
     skip_once: bool = False
@@ -95,8 +95,8 @@ class Loaded:
             span = literals[0].span if len(literals) == 1 else span
             if len(literals) > 1 and inner is not None and (broken := source.broken_pattern(literals)) is not None:
                 return source.error(error, broken[1])
-        elif terminal is not None and (found := sources.literal(terminal.written)) is not None:
-            source, span = found
+        elif terminal is not None and (location := sources.literal(terminal.literal)) is not None:
+            source, span = location
         literal = source.text[slice(*span)]
         if inner is not None and terminal is not None and literal == f"/{terminal.source}/":
             span = span[0] + 1 + inner[0], span[0] + 1 + max(inner[1], inner[0] + 1)
@@ -105,7 +105,7 @@ class Loaded:
 
 def load(
     text: str, start: str, import_paths: tuple[str, ...], limits: Limits, produced: frozenset[str] = frozenset()
-) -> Loaded:
+) -> LoadedGrammar:
     """See the module docstring. `produced`: terminals that need only a declaration, since they have no text.
 
     Raises:
@@ -117,7 +117,7 @@ def load(
     grammar, sources = build_grammar(text, import_paths, limits)
     if start not in {rule for rule, *_ in _definitions(grammar)}:
         _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
-    named = {str(name) for name, _ in grammar.term_defs}
+    named_terminals = {str(name) for name, _ in grammar.term_defs}
     for name in (str(name) for name, _, tree, _ in grammar.rule_defs if tree is None):
         _refuse_declared(name, sources)
     try:
@@ -131,11 +131,13 @@ def load(
             place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
             hint = f"add its arguments: {rule}{{...}}"
             raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
-    found = {terminal.name: _terminal(terminal, named, sources) for terminal in terminals}
-    return _loaded(text, start, rules, found, tuple(map(str, grammar.ignore)), sources, produced)
+    terminals_by_name = {terminal.name: _terminal(terminal, named_terminals, sources) for terminal in terminals}
+    return _make_loaded(text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, produced)
 
 
-def native_loaded(text: str, start: str, read: NativeGrammar, limits: Limits, produced: Collection[str] = ()) -> Loaded:
+def native_loaded(
+    text: str, start: str, read: NativeGrammar, limits: Limits, produced: Collection[str] = ()
+) -> LoadedGrammar:
     """The same as `load`, for a text that C++ code has read.
 
     Raises:
@@ -143,7 +145,7 @@ def native_loaded(text: str, start: str, read: NativeGrammar, limits: Limits, pr
     """
     _check_count(read.rules, limits)
     terminals = {each[0]: _native_terminal(each, read.sources) for each in read.terminals}
-    return _loaded(text, start, read.rules, terminals, read.ignored, read.sources, produced)
+    return _make_loaded(text, start, read.rules, terminals, read.ignored, read.sources, produced)
 
 
 def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None:
@@ -151,14 +153,14 @@ def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None
         raise LimitExceeded("nodes", count, limits.nodes)
 
 
-def _loaded(
+def _make_loaded(
     text: str, start: str, rules: dict[str, list[Symbols]], terminals: dict[str, LoadedTerminal],
     ignored: tuple[str, ...], sources: Sources, produced: Collection[str],
-) -> Loaded:  # fmt: skip
+) -> LoadedGrammar:  # fmt: skip
     for name in (*(name for name, is_term in _symbols(rules) if is_term), *ignored):
         if name not in terminals and name not in produced:
             _refuse_declared(name, sources)
-    return Loaded(text, start, rules, terminals, ignored, _lines(text), sources)
+    return LoadedGrammar(text, start, rules, terminals, ignored, _lines(text), sources)
 
 
 def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], None]:
@@ -168,11 +170,11 @@ def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], N
 
 def _refuse_declared(name: str, sources: Sources) -> NoReturn:
     kind = "terminal" if is_terminal(name) else "rule"
-    reason = f"the {kind} {sources.written(name)} is declared, but not defined"
+    reason = f"the {kind} {sources.original_name(name)} is declared, but not defined"
     hint = "define it: guided cannot run a custom lexer" if kind == "terminal" else "define it"
     if re.search("INDENT|DEDENT", name):
         hint = 'for indentation as in Python, pass postlex="python" or your own Indenter'
-    source, span = sources.used(name, "")
+    source, span = sources.usage(name, "")
     raise source.error(UnsupportedError(reason, hint=hint), span)
 
 
@@ -180,10 +182,10 @@ def _definitions(grammar: Any) -> list[tuple[str, Any]]:
     return [(str(name), rest) for name, *rest in grammar.rule_defs]
 
 
-def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> LoadedTerminal:
+def _terminal(terminal: Any, named_terminals: Collection[str], sources: Sources) -> LoadedTerminal:
     pattern, name = terminal.pattern, str(terminal.name)
-    is_named = name in named and not name.startswith("__IGNORE_")
-    written = "" if is_named else _source_text(str(pattern.value), str(pattern.raw or ""))
+    is_named = name in named_terminals and not name.startswith("__IGNORE_")
+    text = "" if is_named else _source_text(str(pattern.value), str(pattern.raw or ""))
     return LoadedTerminal(
         name,
         pattern.to_regexp(),
@@ -191,14 +193,14 @@ def _terminal(terminal: Any, named: Collection[str], sources: Sources) -> Loaded
         int(terminal.priority),
         str(pattern.value),
         frozenset(map(str, pattern.flags)),
-        written,
-        shown=written or sources.written(name),
+        text,
+        label=text or sources.original_name(name),
     )
 
 
 def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTerminal:
     name, source, is_text, priority, value, flag, raw, is_named, width = terminal
-    written = "" if is_named and not name.startswith("__IGNORE_") else _source_text(value, raw)
+    text = "" if is_named and not name.startswith("__IGNORE_") else _source_text(value, raw)
     return LoadedTerminal(
         name,
         source,
@@ -206,30 +208,30 @@ def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTermin
         priority,
         value,
         frozenset(flag),
-        written,
-        shown=written or sources.written(name),
+        text,
+        label=text or sources.original_name(name),
         width=None if width is None else (width[0], LARGEST_WIDTH if width[1] is None else width[1]),
     )
 
 
 def _source_text(value: str, raw: str) -> str:
     """A pattern as written in the text. Lark keeps strings and expressions, but turns ranges into classes."""
-    found = None if raw else _RANGE.fullmatch(value)
-    return f'"{found[1]}".."{found[2]}"' if found else raw
+    match = None if raw else _RANGE.fullmatch(value)
+    return f'"{match[1]}".."{match[2]}"' if match else raw
 
 
 def _lines(text: str) -> dict[str, int]:
     """Name -> line of its first definition, for explanations."""
     out: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        found = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)
-        if found:
-            out.setdefault(found[1], number)
+        match = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)
+        if match:
+            out.setdefault(match[1], number)
     return out
 
 
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
     close = close_name(start, names)
-    known = f"the rules are {', '.join(names[:8])}" if names else "the grammar has no rules"
-    hint = f"did you mean start={close!r}?" if close else f"start= names the start rule; {known}"
+    rules_hint = f"the rules are {', '.join(names[:8])}" if names else "the grammar has no rules"
+    hint = f"did you mean start={close!r}?" if close else f"start= names the start rule; {rules_hint}"
     raise SpecError(f"there is no start rule {start!r}", text=text, hint=hint)

@@ -21,7 +21,7 @@ from .alphabet import alphabet
 from .ebnf_expansion import Symbols
 from .imported_files import ImportedFiles, file_name, folder_of
 from .lark_errors import lark_package
-from .sources import Defined, Source, Sources
+from .sources import DefinedName, Source, Sources
 
 __all__ = ["LARGEST_WIDTH", "NativeGrammar", "NativeTerminal", "read_grammar"]
 
@@ -65,8 +65,8 @@ def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: L
         return None
     terminals, rules, ignored, locations = result
     spend(len(text))
-    for name, written, number, span in locations:
-        sources.defined[name] = Defined(written, sources.texts[number], span)
+    for name, original, number, span in locations:
+        sources.defined[name] = DefinedName(original, sources.texts[number], span)
     return NativeGrammar(terminals, rules, tuple(ignored), sources)
 
 

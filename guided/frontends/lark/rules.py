@@ -1,5 +1,5 @@
-"""Turns Lark's rules into rules of the IR. In: `Loaded`. Out: a `Grammar` that accepts every way to split a text into
-terminals.
+"""Turns Lark's rules into rules of the IR. In: `LoadedGrammar`. Out: a `Grammar` that accepts every way to split a text
+into terminals.
 
 Each terminal becomes a separate rule, so it is read once, regardless of how often it is used. Ignored terminals may
 come before each terminal or part, and at the end (`ignored_tokens.py`).
@@ -18,13 +18,13 @@ from guided.limits import Limits
 from .ignored_tokens import IgnoredTokens
 from .lalr import Item, nullable
 from .lazy import avoided_lazy_terminals
-from .loader import Loaded
+from .loader import LoadedGrammar
 from .terminals import node_of
 
 __all__ = ["origin", "scannerless_grammar"]
 
 
-def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
+def scannerless_grammar(loaded: LoadedGrammar, limits: Limits) -> Grammar:
     """See the module docstring.
 
     Raises:
@@ -33,14 +33,16 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     table, rules = RuleTable(), loaded.rules
     if loaded.start not in rules:
         raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
-    used = sorted({name for found in rules.values() for symbols in found for name, is_term in symbols if is_term})
-    for name in dict.fromkeys([*used, *loaded.ignored]):
+    used_names = sorted(
+        {name for alternatives in rules.values() for symbols in alternatives for name, is_term in symbols if is_term}
+    )
+    for name in dict.fromkeys([*used_names, *loaded.ignored]):
         node = EPSILON if name in loaded.parts else node_of(loaded, name, limits)
         table.define(_terminal_rule(name), origin(loaded, name), node)
     names = {name: _terminal_rule(name) for name in loaded.ignored}
     ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
     gaps = IgnoredTokens(table, ignored, loaded.skip_once, bool(loaded.regions))
-    lazy = frozenset(name for name in used if name not in loaded.parts and loaded.terminals[name].is_lazy)
+    lazy = frozenset(name for name in used_names if name not in loaded.parts and loaded.terminals[name].is_lazy)
     avoided = avoided_lazy_terminals(rules, loaded.start, lazy)
 
     def item(place: Item, is_first: bool = False) -> Node:
@@ -50,26 +52,26 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
         if symbol in loaded.parts:
             return Seq((EPSILON if is_first else gaps.any(), Ref(_terminal_rule(symbol))))
         rule = _without_lazy_matches(table, loaded, symbol, avoided.get(place, frozenset()))
-        most = loaded.terminals[symbol].max_tokens
+        max_tokens = loaded.terminals[symbol].max_tokens
         if is_first:
-            return Ref(rule) if most is None else MaxTokens(Ref(rule), most)
-        return gaps.before(rule, most)
+            return Ref(rule) if max_tokens is None else MaxTokens(Ref(rule), max_tokens)
+        return gaps.before(rule, max_tokens)
 
     def items(name: str, number: int, begin: int = 0) -> list[Node]:
         return [item(Item(name, number, read)) for read in range(begin, len(rules[name][number]))]
 
-    for name, found in rules.items():
+    for name, branches in rules.items():
         table.define(
-            _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(found))))
+            _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(branches))))
         )
     end = gaps.any() if loaded.final_skip else EPSILON
     whole: Node = Seq((Ref(_rule(loaded.start)), end))
     if not loaded.initial_skip:
         empty = nullable(rules)
-        for name, found in rules.items():  # the rule's nonempty texts, without a gap before them
+        for name, branches in rules.items():  # the rule's nonempty texts, without a gap before them
             alternatives = [
                 Seq((item(Item(name, n, at), True), *items(name, n, at + 1)))
-                for n, symbols in enumerate(found)
+                for n, symbols in enumerate(branches)
                 for at in range(len(symbols))
                 if all(symbol in empty for symbol, _ in symbols[:at])
             ]
@@ -79,20 +81,23 @@ def scannerless_grammar(loaded: Loaded, limits: Limits) -> Grammar:
     start = table.define("start", "", whole)
     for name, region in loaded.regions.items():
         table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}
-    for name in loaded.parts.keys() & {*used, *loaded.ignored}:  # last, so that their rules cannot take the names above
+    for name in loaded.parts.keys() & {
+        *used_names,
+        *loaded.ignored,
+    }:  # last, so that their rules cannot take the names above
         part = loaded.parts[name]
         table.rules[_terminal_rule(name)] = table.embed(part) if isinstance(part, Grammar) else part
     return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
 
 
-def _without_lazy_matches(table: RuleTable, loaded: Loaded, name: str, lazy: Collection[str]) -> str:
+def _without_lazy_matches(table: RuleTable, loaded: LoadedGrammar, name: str, lazy: Collection[str]) -> str:
     """The rule of a terminal that does not extend over matches of lazy ones; see `lazy.py`."""
     rule = " without ".join([_terminal_rule(name), *sorted(lazy)])
     if rule not in table.rules:
-        more = seq([ANY_CHAR, ANY_TEXT]) if loaded.terminals[name].is_lazy else ANY_TEXT
+        continuation = seq([ANY_CHAR, ANY_TEXT]) if loaded.terminals[name].is_lazy else ANY_TEXT
         node = table.rules[_terminal_rule(name)]
         for each in sorted(lazy):
-            node = conj(node, negate(seq([table.rules[_terminal_rule(each)], more])))
+            node = conj(node, negate(seq([table.rules[_terminal_rule(each)], continuation])))
         table.define(rule, origin(loaded, name), node)
     return rule
 
@@ -109,7 +114,7 @@ def _terminal_rule(name: str) -> str:
     return f"terminal {name}"
 
 
-def origin(loaded: Loaded, name: str) -> str:
+def origin(loaded: LoadedGrammar, name: str) -> str:
     """The name of a rule or terminal in explanations: its name and line, or the pattern of an unnamed terminal.
 
     A rule that Lark created for a repetition or for the arguments of a template is named after its original rule.
@@ -119,7 +124,7 @@ def origin(loaded: Loaded, name: str) -> str:
     if line := loaded.lines.get(name):
         return f"{_display_name(loaded, name)} (line {line})"
     terminal = loaded.terminals.get(name)
-    return terminal.written if terminal is not None and terminal.written else loaded.sources.written(name)
+    return terminal.literal if terminal is not None and terminal.literal else loaded.sources.original_name(name)
 
 
 def _source_names(name: str) -> Iterator[str]:
@@ -130,8 +135,10 @@ def _source_names(name: str) -> Iterator[str]:
     yield name.split("{")[0]
 
 
-def _display_name(loaded: Loaded, name: str) -> str:
+def _display_name(loaded: LoadedGrammar, name: str) -> str:
     """A name as written in the text; long expressions are shortened."""
     terminal = loaded.terminals.get(name)
-    written = loaded.written.get(name, terminal.written if terminal is not None and terminal.node is not None else "")
-    return brief(written) if len(written) > 40 else written or name
+    text = loaded.original_parts.get(
+        name, terminal.literal if terminal is not None and terminal.node is not None else ""
+    )
+    return brief(text) if len(text) > 40 else text or name

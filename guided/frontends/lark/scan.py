@@ -84,22 +84,22 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
     at, depth = start, 0
     while at < len(text):
         spend()
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise _unexpected_character(text, at)
-        kind, at = str(found.lastgroup), found.end()
+        kind, at = str(match.lastgroup), match.end()
         if kind in ("space", "comment"):
             continue
-        written = found[0]
-        if kind == "directive" and written in _JSON_DIRECTIVES:
-            at, value = _json(text, written, at)
-            tokens.append(Token(kind, written, found.start(), at, value))
-        elif written == "%lark":
-            at, value = _nested(text, found.start(), at, nested)
-            tokens.append(Token(kind, written, found.start(), at, value))
+        lexeme = match[0]
+        if kind == "directive" and lexeme in _JSON_DIRECTIVES:
+            at, value = _json(text, lexeme, at)
+            tokens.append(Token(kind, lexeme, match.start(), at, value))
+        elif lexeme == "%lark":
+            at, value = _scan_nested(text, match.start(), at, nested)
+            tokens.append(Token(kind, lexeme, match.start(), at, value))
         else:
-            tokens.append(Token(written if kind == "op" else kind, written, found.start(), at))
-            depth += (written == "{") - (written == "}")
+            tokens.append(Token(lexeme if kind == "op" else kind, lexeme, match.start(), at))
+            depth += (lexeme == "{") - (lexeme == "}")
             if nested and depth < 0:
                 break
     else:
@@ -111,10 +111,10 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
 
 def scan_leniently(text: str) -> Iterator[Token]:
     """The tokens of any text, without spaces and comments. Characters that cannot begin a token are skipped."""
-    for found in _TOKEN.finditer(text):
-        kind = str(found.lastgroup)
+    for match in _TOKEN.finditer(text):
+        kind = str(match.lastgroup)
         if kind not in ("space", "comment"):
-            yield Token(found[0] if kind == "op" else kind, found[0], found.start(), found.end())
+            yield Token(match[0] if kind == "op" else kind, match[0], match.start(), match.end())
 
 
 def _json(text: str, directive: str, at: int) -> tuple[int, str]:
@@ -133,7 +133,7 @@ def _json(text: str, directive: str, at: int) -> tuple[int, str]:
     return end, text[begin:end]
 
 
-def _nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
+def _scan_nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
     """The grammar in braces after %lark: its end, and its text."""
     brace = re.compile(r"\s*\{").match(text, at)
     if brace is None:
@@ -171,7 +171,7 @@ def find_token(text: str, token: int | str) -> tuple[int, int] | None:
     return (at, at + len(str(token))) if at >= 0 else None
 
 
-def _lists_id(written: str, token: int) -> bool:
-    found = _IDS.fullmatch(written)
-    pieces = [piece.partition("-") for piece in found[1].split(",")] if found is not None else []
+def _lists_id(lexeme: str, token: int) -> bool:
+    match = _IDS.fullmatch(lexeme)
+    pieces = [piece.partition("-") for piece in match[1].split(",")] if match is not None else []
     return any(low and int(low) <= token <= int(high or low) for low, _, high in pieces)

@@ -18,7 +18,7 @@ from guided.errors import GuidedError, SpecError, short
 
 from .scan import Token, scan_leniently
 
-__all__ = ["Defined", "Source", "Sources", "Span"]
+__all__ = ["DefinedName", "Source", "Sources", "Span"]
 
 Span: TypeAlias = tuple[int, int]
 _Error = TypeVar("_Error", bound=GuidedError)
@@ -53,7 +53,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
+class DefinedName:
     """A definition: the name as written in the text, and its location."""
 
     name: str
@@ -72,10 +72,10 @@ class Sources:
     """
 
     texts: list[Source]
-    defined: dict[str, Defined] = field(default_factory=dict)
+    defined: dict[str, DefinedName] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
-    def written(self, name: str) -> str:
+    def original_name(self, name: str) -> str:
         """A name as written in its text."""
         if "__" not in name:
             return name
@@ -85,29 +85,29 @@ class Sources:
 
     def unmangled(self, message: str) -> str:
         """A message of Lark, with names as they are written in the texts."""
-        return _NAME.sub(lambda found: self.written(found[0]), message)
+        return _NAME.sub(lambda match: self.original_name(match[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
         """An error about a rule or terminal, at its definition."""
         at = self.defined.get(name.split("{")[0])  # the use of a template has the form name{arguments}
         return error if at is None else at.source.error(error, at.span)
 
-    def used(self, name: str, within: str) -> tuple[Source, Span]:
+    def usage(self, name: str, within: str) -> tuple[Source, Span]:
         """The location at which the definition `within` uses a name."""
         at = self.defined.get(within)
         source, start = (self.texts[0], 0) if at is None else (at.source, at.span[1])
         tokens = [token for token in _mangled(source, name) if token.start >= start]
         return source, tokens[0].span if tokens else (0, 0) if at is None else at.span
 
-    def literal(self, written: str) -> tuple[Source, Span] | None:
+    def literal(self, text: str) -> tuple[Source, Span] | None:
         """The first location of a string or regular expression."""
         for source in self.texts:
             for token in scan_leniently(source.text):
-                if token.kind in ("string", "regex") and token.text == written:
+                if token.kind in ("string", "regex") and token.text == text:
                     return source, token.span
         for source in self.texts:
-            if (at := source.text.find(written)) >= 0:  # it spans several lines
-                return source, (at, at + len(written))
+            if (at := source.text.find(text)) >= 0:  # it spans several lines
+                return source, (at, at + len(text))
         return None
 
     def body(self, name: str) -> list[Token]:
@@ -129,7 +129,7 @@ class Sources:
         locations back."""
         first = Source(text)
 
-        def back(at: Defined) -> Defined:
+        def back(at: DefinedName) -> DefinedName:
             if at.source is not self.texts[0]:
                 return at
             span = place(at.span)

@@ -40,16 +40,16 @@ def share_a_text(first: Node, second: Node, texts: tuple[TerminalTexts, Terminal
     )
 
 
-def _share_a_text(one: Texts, other: Texts) -> bool:
-    seen = {(one.start, other.start)}
+def _share_a_text(first: Texts, other: Texts) -> bool:
+    seen = {(first.start, other.start)}
     todo = list(seen)
     try:
         for a, b in todo:  # grows during the loop
-            if not one.is_live(a) or not other.is_live(b):
+            if not first.is_live(a) or not other.is_live(b):
                 continue
-            if one.accepts(a) or other.accepts(b) or len(seen) > _MAX_STATES:
+            if first.accepts(a) or other.accepts(b) or len(seen) > _MAX_STATES:
                 return True
-            for _, to in common_edges(one.edges(a), other.edges(b)):
+            for _, to in common_edges(first.edges(a), other.edges(b)):
                 if to not in seen:
                     seen.add(to)
                     todo.append(to)

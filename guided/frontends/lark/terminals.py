@@ -35,7 +35,7 @@ from guided.limits import Limits
 from guided.meter import spend
 
 from .alphabet import alphabet
-from .loader import Loaded, LoadedTerminal
+from .loader import LoadedGrammar, LoadedTerminal
 
 __all__ = ["node_of", "terminal_node"]
 
@@ -43,7 +43,7 @@ _UNBOUNDED: Final = 1 << 30
 _MAX_LITERAL: Final = 1_000  # longer strings are read as regular expressions, within their limits
 
 
-def node_of(loaded: Loaded, name: str, limits: Limits) -> Node:
+def node_of(loaded: LoadedGrammar, name: str, limits: Limits) -> Node:
     """The node of a terminal of a grammar. Raises as `terminal_node` does, with the location."""
     try:
         return terminal_node(loaded.terminals[name], limits)
@@ -59,9 +59,9 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     """
     if terminal.node is not None:
         return terminal.node
-    shown = terminal.shown or terminal.name
+    label = terminal.label or terminal.name
     if terminal.is_text and has_surrogate(terminal.value):
-        raise SpecError(f"terminal {shown} contains a lone surrogate, which cannot occur in a text")
+        raise SpecError(f"terminal {label} contains a lone surrogate, which cannot occur in a text")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
         return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), alphabet()))
     if not terminal.all_texts and len(terminal.source) <= limits.spec_length:
@@ -81,26 +81,26 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         return leftmost_match(tree, budget)
     except Undecided:
         raise UnsupportedError(
-            f"terminal {shown}: the match that the pattern prefers depends on a lookahead, or on a repetition of "
+            f"terminal {label}: the match that the pattern prefers depends on a lookahead, or on a repetition of "
             "a part that may be empty",
             hint="write [^x]* for .*?(?=x), and a* for (a*)*",
         ) from None
     except TooLarge as error:
-        reason = f"terminal {shown}: the pattern needs more than {error.most} {error.what}"
+        reason = f"terminal {label}: the pattern needs more than {error.limit} {error.what}"
         raise UnsupportedError(
             reason, hint="bound its repetitions by smaller counts, or write several terminals"
         ) from None
     except UnsupportedError as error:
-        reason = f"terminal {shown}: {error.reason}"
+        reason = f"terminal {label}: {error.reason}"
         raise UnsupportedError(reason, hint=error.hint, text=error.text, span=error.span) from None
     except SpecError as error:
-        message = f"terminal {shown}: {error.message}"
+        message = f"terminal {label}: {error.message}"
         raise SpecError(message, hint=error.hint, text=error.text, span=error.span) from None
     except re.error as error:
         span = (0, 0) if error.pos is None else (error.pos, error.pos + 1)
-        raise SpecError(f"terminal {shown}: {error.msg}", text=terminal.source, span=span) from None
+        raise SpecError(f"terminal {label}: {error.msg}", text=terminal.source, span=span) from None
     except (RecursionError, OverflowError) as error:
-        raise SpecError(f"terminal {shown}: {error}") from None
+        raise SpecError(f"terminal {label}: {error}") from None
 
 
 def _check_borders(pattern: Any, before: int, after: int) -> None:

@@ -21,7 +21,7 @@ from guided.ir.nodes import Length
 from guided.limits import Limits
 
 from .lalr import Rules, productive, without_terminals
-from .loader import Loaded
+from .loader import LoadedGrammar
 from .terminals import node_of
 
 __all__ = ["why_empty"]
@@ -30,27 +30,35 @@ _MAX_ROUNDS: Final = 50
 _MAX_TERMINALS: Final = 1_000  # terminals in an output
 
 
-def why_empty(loaded: Loaded, lexer: str | None, limits: Limits) -> SpecError | None:
+def why_empty(loaded: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecError | None:
     """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None without a lexer."""
     rules: Rules = loaded.rules
-    used = {name for found in rules.values() for symbols in found for name, is_terminal in symbols if is_terminal}
-    languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used & loaded.terminals.keys())}
+    used_names = {
+        name
+        for alternatives in rules.values()
+        for symbols in alternatives
+        for name, is_terminal in symbols
+        if is_terminal
+    }
+    languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used_names & loaded.terminals.keys())}
     texts = {name: _shortest(language) for name, language in languages.items()}
-    texts |= dict.fromkeys(used - languages.keys(), "")
+    texts |= dict.fromkeys(used_names - languages.keys(), "")
     for name, terminal in loaded.terminals.items():
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
     empty_terminals = {name for name, text in texts.items() if text is None}
     as_rules = without_terminals(rules, empty_terminals)
-    living = productive(as_rules)
-    if loaded.start not in living:
-        return _rule_error(loaded, as_rules, living, empty_terminals)
+    productive_names = productive(as_rules)
+    if loaded.start not in productive_names:
+        return _rule_error(loaded, as_rules, productive_names, empty_terminals)
     if lexer is None:
         return None
     return _lexer_error(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
 
 
-def _rule_error(loaded: Loaded, rules: Rules, living: set[str], empty_terminals: set[str]) -> SpecError:
+def _rule_error(
+    loaded: LoadedGrammar, rules: Rules, productive_names: set[str], empty_terminals: set[str]
+) -> SpecError:
     order = [loaded.start]
     for name in order:  # grows during the loop
         if name in empty_terminals:
@@ -59,20 +67,20 @@ def _rule_error(loaded: Loaded, rules: Rules, living: set[str], empty_terminals:
             symbol
             for symbols in rules.get(name, ())
             for symbol, _ in symbols
-            if symbol in rules and symbol not in living and symbol not in order
+            if symbol in rules and symbol not in productive_names and symbol not in order
         )
     path = [loaded.start]
     while True:
-        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in living)
+        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive_names)
         path.append(next(following))
         if path[-1] in path[:-1]:
             break
-    name = loaded.sources.written(path[-1])
+    name = loaded.sources.original_name(path[-1])
     message = f"the specification allows no output at all: the rule {name} always needs itself"
     return loaded.located(SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1])
 
 
-def _terminal_error(loaded: Loaded, name: str) -> SpecError:
+def _terminal_error(loaded: LoadedGrammar, name: str) -> SpecError:
     terminal = loaded.terminals[name]
     if terminal.max_tokens == 0:
         hint = "max_tokens=0 leaves only the empty text, which it does not match"
@@ -82,12 +90,12 @@ def _terminal_error(loaded: Loaded, name: str) -> SpecError:
         hint = "the two sides of & have no text in common, or ~ leaves none"
     else:
         hint = "look for empty sets, and for lookarounds that contradict the adjacent pattern"
-    message = f"the specification allows no output at all: the terminal {terminal.shown} matches no text"
+    message = f"the specification allows no output at all: the terminal {terminal.label} matches no text"
     return loaded.located(SpecError(message, hint=hint), name)
 
 
 def _lexer_error(
-    loaded: Loaded, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
+    loaded: LoadedGrammar, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
 ) -> SpecError | None:
     output = _shortest_output(rules, loaded.start, texts)
     for at, name in enumerate(output[:-1]):
@@ -95,13 +103,13 @@ def _lexer_error(
         for taker in languages if tries_all else languages.keys() & {name}:
             match_length = languages[taker].longest_match(rest)
             if match_length > len(texts[name]):
-                needed = " and then ".join(loaded.terminals[each].shown for each in output[at : at + 2])
-                shown = loaded.terminals[taker].shown
+                expected = " and then ".join(loaded.terminals[each].label for each in output[at : at + 2])
+                label = loaded.terminals[taker].label
                 message = (
-                    f"the rules accept no sequence of terminals that the lexer can find: {shown} takes all of "
-                    f"{rest[:match_length]!r}, where the rules need {needed}"
+                    f"the rules accept no sequence of terminals that the lexer can find: {label} takes all of "
+                    f"{rest[:match_length]!r}, where the rules need {expected}"
                 )
-                hint = f'let {shown} exclude the text that follows, or use semantics="scannerless"'
+                hint = f'let {label} exclude the text that follows, or use semantics="scannerless"'
                 return loaded.located(SpecError(message, hint=hint), taker)
     return None
 
@@ -112,8 +120,8 @@ def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list
     cost: dict[str, int] = {}
     for _ in range(_MAX_ROUNDS):
         is_changed = False
-        for name, found in rules.items():
-            for symbols in found:
+        for name, alternatives in rules.items():
+            for symbols in alternatives:
                 if all(is_terminal or symbol in best for symbol, is_terminal in symbols):
                     parts = [[symbol] if is_terminal else best[symbol] for symbol, is_terminal in symbols]
                     terminals = [each for part in parts for each in part]
@@ -131,11 +139,11 @@ def _shortest(texts: Texts) -> str | None:
     todo = [texts.start]
     for at in todo:  # grows during the loop
         if texts.accepts(at):
-            found = []
+            characters = []
             while at >= 0:
                 at, char = before[at]
-                found.append(char)
-            return "".join(reversed(found))
+                characters.append(char)
+            return "".join(reversed(characters))
         for low, _, to in texts.edges(at):
             if to not in before:
                 before[to] = at, chr(low)

@@ -33,27 +33,27 @@ def limit_remarks(schema: _Json) -> Iterator[Entry]:
             names = each.get(keyword, ())
             characters += sum(map(len, names))
             members += len(names) if keyword == "properties" else 0
-        listed = each.get("enum", ()) if isinstance(each.get("enum"), list) else ()
+        enum_values = each.get("enum", ()) if isinstance(each.get("enum"), list) else ()
         constants = [each["const"]] if "const" in each else []
-        texts = [text for text in (*listed, *constants) if isinstance(text, str)]
-        written = sum(map(len, texts))
-        characters, values = characters + written, values + len(listed)
-        if len(listed) > _LARGE_ENUMERATION and len(texts) == len(listed) and written > _MAX_LARGE_CHARACTERS:
-            yield _exceeds(
-                f"{at}/enum", f"characters in more than {_LARGE_ENUMERATION} values", written, _MAX_LARGE_CHARACTERS
+        texts = [text for text in (*enum_values, *constants) if isinstance(text, str)]
+        length = sum(map(len, texts))
+        characters, values = characters + length, values + len(enum_values)
+        if len(enum_values) > _LARGE_ENUMERATION and len(texts) == len(enum_values) and length > _MAX_LARGE_CHARACTERS:
+            yield _exceeded_limit(
+                f"{at}/enum", f"characters in more than {_LARGE_ENUMERATION} values", length, _MAX_LARGE_CHARACTERS
             )
     if members > _MAX_MEMBERS:
-        yield _exceeds("", "properties", members, _MAX_MEMBERS)
+        yield _exceeded_limit("", "properties", members, _MAX_MEMBERS)
     if values > _MAX_VALUES:
-        yield _exceeds("", "values of enumerations", values, _MAX_VALUES)
+        yield _exceeded_limit("", "values of enumerations", values, _MAX_VALUES)
     if characters > _MAX_CHARACTERS:
-        yield _exceeds("", "characters of names and values", characters, _MAX_CHARACTERS)
+        yield _exceeded_limit("", "characters of names and values", characters, _MAX_CHARACTERS)
     if (levels := _Levels(schema).depth(schema)) > _MAX_LEVELS:
-        yield _exceeds("", "levels of objects", levels, _MAX_LEVELS)
+        yield _exceeded_limit("", "levels of objects", levels, _MAX_LEVELS)
 
 
-def _exceeds(pointer: str, what: str, found: int, most: int) -> Entry:
-    reason = f"it has {found} {what}, but at most {most} are allowed"
+def _exceeded_limit(pointer: str, what: str, count: int, limit: int) -> Entry:
+    reason = f"it has {count} {what}, but at most {limit} are allowed"
     hint = "make the schema smaller, or split the request"
     return Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint)
 

@@ -12,13 +12,13 @@ from guided.frontends.json_schema.documents.keywords import RESTRICTING
 from guided.frontends.json_schema.documents.source_spans import escape
 
 __all__ = [
-    "Finite",
+    "FinitenessTest",
     "have_distinct_values",
     "is_annotation",
-    "listed",
     "merge",
     "schemas_in",
     "target",
+    "type_list",
     "types_of",
 ]
 
@@ -30,7 +30,7 @@ _SCOPES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # ref
 _LISTS: Final = ("anyOf", "oneOf", "prefixItems")
 
 
-class Finite:
+class FinitenessTest:
     """Determines which schemas have a finite value if all members are required.
 
     Attributes:
@@ -40,8 +40,8 @@ class Finite:
     def __init__(self, root: _Json) -> None:
         self.references = set[str]()
         all_of_them = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
-        while found := {each for each in all_of_them.keys() - self.references if self.is_finite(all_of_them[each])}:
-            self.references |= found
+        while finite := {each for each in all_of_them.keys() - self.references if self.is_finite(all_of_them[each])}:
+            self.references |= finite
 
     def is_finite(self, value: Any) -> bool:
         """Whether a schema has a finite value."""
@@ -111,14 +111,14 @@ def target(root: _Json, reference: Any) -> Any:
     """The target of a reference inside the schema, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    found: Any = root
+    subschema: Any = root
     for token in reference[1:].split("/")[1:]:
         token = token.replace("~1", "/").replace("~0", "~")
-        found = found.get(token) if isinstance(found, dict) else None
-    return found
+        subschema = subschema.get(token) if isinstance(subschema, dict) else None
+    return subschema
 
 
-def listed(types: Any) -> list[Any]:
+def type_list(types: Any) -> list[Any]:
     """The value of `type`, as a list."""
     return types if isinstance(types, list) else [] if types is None else [types]
 
@@ -126,6 +126,6 @@ def listed(types: Any) -> list[Any]:
 def types_of(schema: _Json) -> list[str]:
     """The types that a schema declares, or the types of its listed values. Empty if unknown."""
     if "type" in schema:
-        return listed(schema["type"])
+        return type_list(schema["type"])
     values = [schema["const"]] if "const" in schema else schema.get("enum")
     return list(dict.fromkeys(_TYPES.get(type(each), "object") for each in values)) if isinstance(values, list) else []

@@ -80,17 +80,17 @@ def to_openai_schema(
         ['', '/additionalProperties', '/properties/age']
     """
     schema = _schema_of(constraint)
-    if wrong := mistakes(schema):
-        raise wrong[0]
-    written, remarks = to_strict(schema)
-    remarks += tuple(limit_remarks(written))
+    if errors := mistakes(schema):
+        raise errors[0]
+    strict_schema, remarks = to_strict(schema)
+    remarks += tuple(limit_remarks(strict_schema))
     if name is None:
-        title = written.get("title")
+        title = strict_schema.get("title")
         name = re.sub(r"[^a-zA-Z0-9_-]+", "_", title)[:64] if isinstance(title, str) and title else "answer"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         hint = "use 1 to 64 letters, digits, _ and -"
         raise SpecError(f"{brief(name)} is not a valid schema name", hint=hint)
-    inner: _Json = {"name": name, "schema": written if strict else schema, "strict": strict}
+    inner: _Json = {"name": name, "schema": strict_schema if strict else schema, "strict": strict}
     if description is not None:
         if not isinstance(description, str):
             raise SpecError(f"the description is {brief(description)}, but must be a string")
@@ -158,8 +158,8 @@ def _schema_of(constraint: Any) -> _Json:
     if isinstance(constraint, bool):
         return {} if constraint else {"not": {}}
     if isinstance(constraint, Mapping):
-        found: _Json = json.loads(json.dumps(constraint))
-        return found
+        schema: _Json = json.loads(json.dumps(constraint))
+        return schema
     if isinstance(constraint, list | tuple):
         if not constraint or not all(isinstance(each, str) for each in constraint):
             raise SpecError("a list of choices must contain at least one string, and nothing else")
@@ -176,11 +176,11 @@ def _with_flat_definitions(schema: _Json) -> _Json:
         inner = definition.get("$defs", {})
         flat[name] = {keyword: value for keyword, value in definition.items() if keyword != "$defs"}
         flat |= {f"{name}.{below}": value for below, value in inner.items()}
-    found: _Json = json.loads(json.dumps({**schema, "$defs": flat} if flat else schema))
-    work: list[Any] = [found]
+    copy: _Json = json.loads(json.dumps({**schema, "$defs": flat} if flat else schema))
+    work: list[Any] = [copy]
     while work:
         if isinstance(value := work.pop(), dict):
             if isinstance(reference := value.get("$ref"), str):
                 value["$ref"] = "#/$defs/" + reference.removeprefix("#/$defs/").replace("/$defs/", ".")
             work += [each for _, each in schemas_in(value)]
-    return found
+    return copy

@@ -18,12 +18,12 @@ from guided.errors import LimitExceeded, brief
 from guided.frontends.json_schema.check import Entry
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.openai.parts import (
-    Finite,
+    FinitenessTest,
     have_distinct_values,
     is_annotation,
-    listed,
     merge,
     target,
+    type_list,
     types_of,
 )
 
@@ -77,18 +77,18 @@ class _Writer:
     def __init__(self, root: _Json) -> None:
         self._root = root
         self.remarks: list[Entry] = []
-        self._finite = Finite(root)
+        self._finite = FinitenessTest(root)
         self._inlining = set[str]()  # references that are being replaced by their targets
         self._count = 0
 
     def convert(self) -> _Json:
         """The rewritten schema."""
-        written = self._schema(self._root, "", 0)
-        if not isinstance(written, dict) or written.get("type") != "object":
-            has_cases = isinstance(written, dict) and "anyOf" in written
+        schema = self._schema(self._root, "", 0)
+        if not isinstance(schema, dict) or schema.get("type") != "object":
+            has_cases = isinstance(schema, dict) and "anyOf" in schema
             reason = "the root must be an object" + (", not anyOf" if has_cases else "")
             self._refuse("", reason, "make it a member of an object")
-        return written if isinstance(written, dict) else {}
+        return schema if isinstance(schema, dict) else {}
 
     def _refuse(self, pointer: str, reason: str, hint: str = "") -> None:
         self.remarks.append(Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint))
@@ -98,9 +98,9 @@ class _Writer:
 
     def _schema(self, value: Any, at: str, depth: int) -> Any:
         self._count += 1
-        for what, found, most in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
-            if found > most:
-                raise LimitExceeded(what, found, most, fixed=True)
+        for what, number, limit in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
+            if number > limit:
+                raise LimitExceeded(what, number, limit, fixed=True)
         if not isinstance(value, dict):
             self._refuse(at, f"{brief(value)} declares no type", "write the type of the value")
             return value
@@ -115,39 +115,39 @@ class _Writer:
                 self._note(f"{at}/$ref", "a reference must stand alone, so the annotations next to it are omitted")
             return self._convert_object(alone, at, depth)
         self._inlining.add(reference)
-        found = self._schema(merged, at if at == "" else reference[1:], depth + 1)
+        number = self._schema(merged, at if at == "" else reference[1:], depth + 1)
         self._inlining.discard(reference)
-        return found
+        return number
 
     def _convert_object(self, value: _Json, at: str, depth: int) -> _Json:
-        written: _Json = {}
+        out: _Json = {}
         for keyword, inner in value.items():
-            self._keyword(keyword, inner, f"{at}/{escape(keyword)}", depth, written)
-        self._add_type(written, at)
-        if written.get("type") == "object":
-            self._close_object(written, at)
-        if "array" in listed(written.get("type")) and "items" not in written:
+            self._keyword(keyword, inner, f"{at}/{escape(keyword)}", depth, out)
+        self._add_type(out, at)
+        if out.get("type") == "object":
+            self._close_object(out, at)
+        if "array" in type_list(out.get("type")) and "items" not in out:
             self._refuse(f"{at}/items", "an array must declare its items", "write items")
-        return written
+        return out
 
-    def _keyword(self, keyword: str, inner: Any, at: str, depth: int, written: _Json) -> None:
+    def _keyword(self, keyword: str, inner: Any, at: str, depth: int, out: _Json) -> None:
         if keyword in ("properties", "$defs", "definitions") and isinstance(inner, dict):
-            each = {name: self._schema(one, f"{at}/{escape(name)}", depth + 1) for name, one in inner.items()}
-            written[keyword] = each
+            each = {name: self._schema(schema, f"{at}/{escape(name)}", depth + 1) for name, schema in inner.items()}
+            out[keyword] = each
         elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
-            cases = [self._schema(one, f"{at}/{number}", depth + 1) for number, one in enumerate(inner)]
-            if keyword == "oneOf" and "anyOf" not in written and self._are_exclusive(inner):
+            cases = [self._schema(schema, f"{at}/{number}", depth + 1) for number, schema in enumerate(inner)]
+            if keyword == "oneOf" and "anyOf" not in out and self._are_exclusive(inner):
                 self._note(at, "its cases exclude each other, so it is written as anyOf")
                 keyword = "anyOf"
             elif keyword == "oneOf":
                 self._refuse(at, "its cases may overlap", "write anyOf if a value may satisfy several cases")
-            written[keyword] = cases
+            out[keyword] = cases
         elif keyword == "items":
-            written[keyword] = self._schema(inner, at, depth + 1)
+            out[keyword] = self._schema(inner, at, depth + 1)
         elif is_annotation(keyword) and keyword not in _KEPT_ANNOTATIONS:
             self._note(at, "this keyword does not constrain the value, so it is omitted")
         else:
-            written[keyword] = inner
+            out[keyword] = inner
             self._check(keyword, inner, at)
 
     def _check(self, keyword: str, inner: Any, at: str) -> None:
@@ -160,28 +160,28 @@ class _Writer:
         elif keyword not in _SUPPORTED:
             self._refuse(at, f"{keyword} is not supported", _HINTS.get(keyword, ""))
 
-    def _add_type(self, written: _Json, at: str) -> None:
+    def _add_type(self, out: _Json, at: str) -> None:
         """Declare the type of a schema, unless it is a reference or a union."""
-        if written.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
+        if out.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
             return
-        types = types_of(written)
-        if not types and "properties" in written:
+        types = types_of(out)
+        if not types and "properties" in out:
             types = ["object"]
             self._note(at, "it declares members but no type, so the type object is added")
         if types:
-            written["type"] = types[0] if len(types) == 1 else types
+            out["type"] = types[0] if len(types) == 1 else types
         else:
             self._refuse(at, "any value is allowed", "write the type of the value")
 
-    def _close_object(self, written: _Json, at: str) -> None:
+    def _close_object(self, out: _Json, at: str) -> None:
         """Make all members required, and close the object."""
-        members, required = written.get("properties"), written.get("required", [])
+        members, required = out.get("properties"), out.get("required", [])
         if not isinstance(members, dict):
-            if "additionalProperties" not in written:
+            if "additionalProperties" not in out:
                 self._refuse(f"{at}/properties", "an object must declare its members", _MEMBERS)
             members = {}
-        elif not written.keys() & {"additionalProperties", "patternProperties", "unevaluatedProperties"}:
-            written["additionalProperties"] = False
+        elif not out.keys() & {"additionalProperties", "patternProperties", "unevaluatedProperties"}:
+            out["additionalProperties"] = False
             self._note(
                 f"{at}/additionalProperties", "the object is closed: it may only have the members that it declares"
             )
@@ -198,7 +198,7 @@ class _Writer:
             if name not in members:
                 self._refuse(f"{at}/required", f"{brief(name)} is required, but not among the properties", "declare it")
                 names.append(name)
-        written["required"] = names
+        out["required"] = names
 
     def _inline_target(self, value: _Json, at: str) -> _Json | None:
         """A schema in which the reference is replaced by its target. None if this is impossible."""
@@ -224,17 +224,19 @@ class _Writer:
 
     def _are_exclusive(self, cases: list[Any]) -> bool:
         """Whether no value satisfies two of the cases."""
-        found = [
+        resolved = [
             target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each for each in cases
         ]
-        if not all(isinstance(case, dict) for case in found):
+        if not all(isinstance(case, dict) for case in resolved):
             return False
-        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in found]
-        if have_distinct_values(found):
+        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in resolved]
+        if have_distinct_values(resolved):
             return True
         if all(types) and sum(map(len, types)) == len(set().union(*types)):
             return True
         if any(each != {"object"} for each in types):
             return False
-        common = set.intersection(*(set(case.get("properties", {})) & set(case.get("required", ())) for case in found))
-        return any(have_distinct_values([case["properties"][name] for case in found]) for name in common)
+        common = set.intersection(
+            *(set(case.get("properties", {})) & set(case.get("required", ())) for case in resolved)
+        )
+        return any(have_distinct_values([case["properties"][name] for case in resolved]) for name in common)

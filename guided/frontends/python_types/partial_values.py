@@ -35,40 +35,48 @@ _MISSING: Final = object()
 
 def partial_value(tp: Any, value: Any) -> Any:
     """The value of a type so far, see the module docstring. `value`: the JSON value so far."""
-    typed = _typed(tp, value)
+    typed = _typed_or_missing(tp, value)
     return value if typed is _MISSING else typed
 
 
-def _typed(tp: Any, value: Any) -> Any:
+def _typed_or_missing(tp: Any, value: Any) -> Any:
     """The value so far, or `_MISSING` if it is not complete."""
     if (fields := _model_fields(tp)) is not None and isinstance(value, dict):
-        found = dict[str, Any]()
+        typed_fields = dict[str, Any]()
         for name, key, field in fields:
-            if key in value and (typed := _typed(field, value[key])) is not _MISSING:
-                found[name] = typed
+            if key in value and (typed := _typed_or_missing(field, value[key])) is not _MISSING:
+                typed_fields[name] = typed
         names = {key for _, key, _ in fields}
-        return _instance(tp, found, {key: item for key, item in value.items() if key not in names})
+        return _instance(tp, typed_fields, {key: item for key, item in value.items() if key not in names})
     origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)
     if origin in LISTS and isinstance(value, list) and args:
-        return [one for item in value if (one := _typed(args[0], item)) is not _MISSING]
+        return [typed_item for item in value if (typed_item := _typed_or_missing(args[0], item)) is not _MISSING]
     if origin in DICTS and isinstance(value, dict) and args:
-        return {key: one for key, item in value.items() if (one := _typed(args[1], item)) is not _MISSING}
+        return {
+            key: typed_item
+            for key, item in value.items()
+            if (typed_item := _typed_or_missing(args[1], item)) is not _MISSING
+        }
     if typing.is_typeddict(tp) and isinstance(value, dict):
         hints = hints_of(tp)
-        return {k: one for k, item in value.items() if k in hints and (one := _typed(hints[k], item)) is not _MISSING}
+        return {
+            k: typed_item
+            for k, item in value.items()
+            if k in hints and (typed_item := _typed_or_missing(hints[k], item)) is not _MISSING
+        }
     try:
         return _reader(tp)(value)
     except (GuidedError, ValueError):  # pydantic's ValidationError is a ValueError
         is_container = typing.get_origin(tp) is typing.Annotated and isinstance(value, list | dict)
-        return _typed(tp.__origin__, value) if is_container else _MISSING
+        return _typed_or_missing(tp.__origin__, value) if is_container else _MISSING
 
 
-def _instance(tp: Any, found: dict[str, Any], others: dict[str, Any]) -> Any:
+def _instance(tp: Any, fields: dict[str, Any], others: dict[str, Any]) -> Any:
     """An instance of a pydantic model with some of its fields, without its own validators and `model_post_init`.
 
     `others`: members that are not fields, which the model keeps if its configuration allows extra ones.
     """
-    values = dict(found)
+    values = dict(fields)
     for name, info in tp.model_fields.items():
         if name not in values and not info.is_required():
             with suppress(Exception):  # a factory that needs another field
@@ -78,7 +86,7 @@ def _instance(tp: Any, found: dict[str, Any], others: dict[str, Any]) -> Any:
     instance = tp.__new__(tp)
     for name, value in (
         ("__dict__", values),
-        ("__pydantic_fields_set__", {*found, *(extra or ())}),
+        ("__pydantic_fields_set__", {*fields, *(extra or ())}),
         ("__pydantic_extra__", extra),
         ("__pydantic_private__", private),
     ):
@@ -90,14 +98,14 @@ def _private_values(tp: Any) -> dict[str, Any]:
     """The defaults of the private attributes of a pydantic model."""
     from pydantic_core import PydanticUndefined
 
-    found = dict[str, Any]()
+    values = dict[str, Any]()
     for name, attribute in tp.__private_attributes__.items():
         with suppress(Exception):  # a factory that needs the fields, a default that cannot be copied
             if attribute.default_factory is not None:
-                found[name] = attribute.default_factory()
+                values[name] = attribute.default_factory()
             elif attribute.default is not PydanticUndefined:
-                found[name] = copy.deepcopy(attribute.default)
-    return found
+                values[name] = copy.deepcopy(attribute.default)
+    return values
 
 
 def _reader(tp: Any) -> Callable[[Any], Any]:

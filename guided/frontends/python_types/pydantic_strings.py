@@ -48,12 +48,12 @@ def _v6() -> str:
     cases = [f"(?:{_GROUP}:){{6}}{tail}"]
     for before in range(8):
         left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
-        most = 7 - before
+        max_groups = 7 - before
         rights = [""]
-        if most:
-            rights.append(f"(?:{_GROUP}:){{0,{most - 1}}}{_GROUP}")
-        if most > 1:
-            rights.append(f"(?:{_GROUP}:){{0,{most - 2}}}{_V4}")
+        if max_groups:
+            rights.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
+        if max_groups > 1:
+            rights.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
         cases.append(f"{left}::(?:{'|'.join(rights)})")
     return f"(?:{'|'.join(cases)})"
 
@@ -119,9 +119,9 @@ def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: 
     cases = []
     for rest, end in enumerate(ends):
         if high is None or high >= rest:
-            least, most = max(0, -(-(low - rest) // 3)), "" if high is None else (high - rest) // 3
+            lower, upper = max(0, -(-(low - rest) // 3)), "" if high is None else (high - rest) // 3
             end = f"{end.rstrip('=')}(?:{'=' * end.count('=')})?" if canonical and end else end
-            cases.append(f"(?:{one}{two}{three}{four}){{{least},{most}}}{end}")
+            cases.append(f"(?:{one}{two}{three}{four}){{{lower},{upper}}}{end}")
     return f"^(?:{'|'.join(cases)})$"
 
 
@@ -192,15 +192,15 @@ def decimals(digits: int | None, places: int | None) -> str:
     if digits is None:
         fraction = "(?:\\.[0-9]+)?" if places is None else _fraction(places)
         return rf"^-?(?:0|[1-9][0-9]*){fraction}$"
-    most = digits if places is None else min(places, digits)
-    cases = [f"0{_fraction(most)}"]
+    max_places = digits if places is None else min(places, digits)
+    cases = [f"0{_fraction(max_places)}"]
     for whole in range(1, digits - (places or 0) + 1):
-        cases.append(f"[1-9][0-9]{{{whole - 1}}}{_fraction(min(most, digits - whole))}")
+        cases.append(f"[1-9][0-9]{{{whole - 1}}}{_fraction(min(max_places, digits - whole))}")
     return f"^-?(?:{'|'.join(cases)})$"
 
 
-def _fraction(most: int) -> str:
-    return rf"(?:\.[0-9]{{1,{most}}})?" if most else ""
+def _fraction(max_places: int) -> str:
+    return rf"(?:\.[0-9]{{1,{max_places}}})?" if max_places else ""
 
 
 _PORT: Final = (

@@ -77,8 +77,8 @@ def is_read_by_pydantic(tp: Any) -> bool:
         if is_read_by_pydantic(tp.__origin__) or any(map(_is_pydantic_metadata, tp.__metadata__)):
             return True
         bounds = [type(item).__name__ for item in tp.__metadata__ if type(item).__module__ == "annotated_types"]
-        known = _BOUNDS_OF.get(tp.__origin__, ()) if isinstance(tp.__origin__, type) else ()
-        return bool(bounds) and all(bound in known for bound in bounds) and find_spec("pydantic") is not None
+        supported = _BOUNDS_OF.get(tp.__origin__, ()) if isinstance(tp.__origin__, type) else ()
+        return bool(bounds) and all(bound in supported for bound in bounds) and find_spec("pydantic") is not None
     if isinstance(tp, types.GenericAlias) or (typing.get_origin(tp) is not None and not isinstance(tp, type)):
         tp = typing.get_origin(tp)
     return isinstance(tp, type) and ("__pydantic_core_schema__" in vars(tp) or _defines_core_schema(tp))
@@ -91,8 +91,8 @@ def _is_pydantic_metadata(metadata: Any) -> bool:
     return module in ("pydantic", "pydantic_core") or _defines_core_schema(metadata)
 
 
-def _defines_core_schema(thing: Any) -> bool:
-    return hasattr(thing, "__get_pydantic_core_schema__")
+def _defines_core_schema(value: Any) -> bool:
+    return hasattr(value, "__get_pydantic_core_schema__")
 
 
 def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
@@ -246,8 +246,8 @@ def _with_path_kind(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
     def method(self: Any, schema: dict[str, Any]) -> Any:
         out = described(self, schema)
         name = getattr(schema["function"].get("function"), "__qualname__", "")
-        found = {"PathType.validate_new": "new-path", "PathType.validate_socket": "socket-path"}.get(name)
-        return {**out, "allOf": [{"format": found}]} if found else out
+        path_format = {"PathType.validate_new": "new-path", "PathType.validate_socket": "socket-path"}.get(name)
+        return {**out, "allOf": [{"format": path_format}]} if path_format else out
 
     return method
 
@@ -270,9 +270,9 @@ def _as_ecma(pattern: str) -> str:
         c = pattern[at]
         if c == "\\" and at + 1 < len(pattern):
             escaped = pattern[at + 1]
-            known = (inside if in_set else outside).get(escaped)
+            ecma_escape = (inside if in_set else outside).get(escaped)
             plain = escaped.isascii() and not escaped.isalnum() and escaped not in "^$\\.*+?()[]{}|/-"
-            out += known or (escaped if plain else c + escaped)
+            out += ecma_escape or (escaped if plain else c + escaped)
             at += 2
             continue
         if c == "." and not in_set:
@@ -322,8 +322,8 @@ def _finish(schema: Any) -> Any:
     return out
 
 
-def _conjunction(schema: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def _conjunction(schema: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """The conjunction of a schema and more keywords."""
-    if not more.keys() & schema.keys():
-        return {**schema, **more}
-    return {**schema, "allOf": [*schema.get("allOf", ()), more]}
+    if not other.keys() & schema.keys():
+        return {**schema, **other}
+    return {**schema, "allOf": [*schema.get("allOf", ()), other]}

@@ -91,14 +91,14 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
     except (ValueError, TypeError) as error:
         hint = "wrap it in a function with type hints"
         raise UnsupportedError(f"{name_of(function)} has no signature: {error}", hint=hint) from None
-    described, known = function, set[str]()
+    described, keyword_names = function, set[str]()
     while isinstance(described, functools.partial):
-        known |= described.keywords.keys()
+        keyword_names |= described.keywords.keys()
         described = described.func
     hints = hints_of(described if inspect.isroutine(described) else type(described).__call__)
     out: Members = {}
     for position, (name, parameter) in enumerate(signature.parameters.items()):
-        if name in known:
+        if name in keyword_names:
             continue
         if position == 0 and name in ("self", "cls") and name not in hints and _is_of_class(described):
             message = f"the signature of {name_of(function)} begins with {name}, like a method without an object"
@@ -126,8 +126,8 @@ def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
     """
     if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in above):
         return True
-    if (named := supertype(tp)) is not None:
-        return is_hashable_type(named, above)
+    if (base := supertype(tp)) is not None:
+        return is_hashable_type(base, above)
     origin, args = typing.get_origin(tp), typing.get_args(tp)
     if origin is typing.Literal:
         return True

@@ -83,8 +83,8 @@ class _Types:
         scalar = _SCALARS.get(tp) if _is_hashable(tp) else None
         if scalar is not None:
             return dict(scalar)
-        if (named := supertype(tp)) is not None:
-            return self.schema(named, depth + 1)
+        if (base := supertype(tp)) is not None:
+            return self.schema(base, depth + 1)
         if is_read_by_pydantic(tp):
             return self._class(tp, depth + 1)
         origin = typing.get_origin(tp)

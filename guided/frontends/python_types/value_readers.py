@@ -75,8 +75,8 @@ class _Location:
     def error(self, message: str) -> SpecError:
         return SpecError(message, pointer=pointer_of(self.path))
 
-    def mismatch(self, value: Any, wanted: str) -> SpecError:
-        return self.error(f"{brief(value)} is not {wanted}")
+    def mismatch(self, value: Any, expected: str) -> SpecError:
+        return self.error(f"{brief(value)} is not {expected}")
 
 
 _Reader = Callable[[Any, _Location], Any]
@@ -130,8 +130,8 @@ class _Readers:
                 return _text(tp)
         except TypeError:  # the type is unhashable, so it is not a scalar
             pass
-        if (named := supertype(tp)) is not None:
-            return self.of(named, depth + 1)
+        if (base := supertype(tp)) is not None:
+            return self.of(base, depth + 1)
         if is_read_by_pydantic(tp):
             validate = pydantic_reader(tp)
             return lambda value, location: _construct(lambda: validate(json.dumps(value)), tp, location)
@@ -150,14 +150,14 @@ class _Readers:
         by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_ONLY]
 
         def arguments(value: Any, location: _Location) -> inspect.BoundArguments:
-            found = read(value, location)
+            arguments = read(value, location)
             positional = []
             for name in by_position:
-                if name not in found:
+                if name not in arguments:
                     break
-                positional.append(found.pop(name))
+                positional.append(arguments.pop(name))
             try:
-                return signature.bind(*positional, **found)
+                return signature.bind(*positional, **arguments)
             except TypeError as error:  # a positional argument follows one that was omitted
                 raise location.error(f"{name_of(function)}: {error}") from None
 
@@ -204,7 +204,7 @@ class _Readers:
 
     def _members(self, members: Members, name: str, depth: int) -> _Reader:
         readers = {key: self.of(hint, depth) for key, (hint, _) in members.items()}
-        required = [key for key, (_, needed) in members.items() if needed]
+        required = [key for key, (_, is_required) in members.items() if is_required]
 
         def read(value: Any, location: _Location) -> dict[str, Any]:
             if not isinstance(value, dict):
@@ -231,10 +231,10 @@ def _hashable(value: Any, location: _Location) -> Any:
     return value
 
 
-def _of_type(kind: type, wanted: str) -> _Reader:
+def _of_type(kind: type, expected: str) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, kind):
-            raise location.mismatch(value, wanted)
+            raise location.mismatch(value, expected)
         return value
 
     return read

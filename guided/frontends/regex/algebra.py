@@ -131,9 +131,9 @@ def alt(branches: Iterable[Node]) -> Node:
         else:
             flat.append(branch)
     for branch in flat:
-        one = as_chars(branch)
-        if one is not None:
-            sets.append(one)
+        ranges = as_chars(branch)
+        if ranges is not None:
+            sets.append(ranges)
             if first_chars < 0:
                 first_chars = len(out)
                 out.append(branch)
@@ -160,8 +160,8 @@ def repeat(item: Node, low: int, high: int | None) -> Node:
         return Repeat(item.item, item.min * low, None)
     if isinstance(item, Repeat) and item.min == 0 and item.max == 1 and (low == 0 or high is None):
         return Repeat(item.item, 0, high)
-    one = as_chars(item)
-    return Repeat(item if one is None else Chars(one), low, high)
+    ranges = as_chars(item)
+    return Repeat(item if ranges is None else Chars(ranges), low, high)
 
 
 def conj(a: Node, b: Node) -> Node:
@@ -191,11 +191,11 @@ def negate(node: Node) -> Node:
 
 def measure(node: Node) -> tuple[int, int]:
     """(nodes, depth) of an IR node when written out as a tree. Shared nodes are visited once."""
-    known: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
 
     def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
-        if serial(node) in known:
-            return known[serial(node)]
+        if serial(node) in sizes:
+            return sizes[serial(node)]
         items: tuple[Node, ...] = ()
         if isinstance(node, (Seq, Alt, And)):
             items = node.items
@@ -205,8 +205,8 @@ def measure(node: Node) -> tuple[int, int]:
         for item in items:
             below = yield visit(item)
             nodes, depth = nodes + below[0], max(depth, below[1])
-        known[serial(node)] = (nodes, depth + 1)
-        return known[serial(node)]
+        sizes[serial(node)] = (nodes, depth + 1)
+        return sizes[serial(node)]
 
     return run(visit(node))
 
@@ -228,8 +228,8 @@ class Edges:
 
     def edge(self, node: Node, last: bool) -> Edge:
         """(nullable, first characters) of a node; with `last`, the last characters."""
-        found = self._edges.get((serial(node), last))
-        return run(self._edge(node, last)) if found is None else found
+        cached = self._edges.get((serial(node), last))
+        return run(self._edge(node, last)) if cached is None else cached
 
     def _edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
         key = (serial(node), last)

@@ -22,7 +22,20 @@ from guided.ir.nodes import EMPTY, EPSILON, Chars, Node, Seq, Text
 
 from .algebra import run
 from .derivatives import Terms, TooLarge
-from .tree import Cat, Look, Or, Times, Tree, cat, either, erase, has_look, is_plain, look, times
+from .tree import (
+    Cat,
+    Lookaround,
+    Or,
+    Times,
+    Tree,
+    cat,
+    erase,
+    has_look,
+    is_plain,
+    make_alternation,
+    make_lookaround,
+    times,
+)
 
 __all__ = ["atomic"]
 
@@ -44,8 +57,8 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
                 first = yield _atomic(branch, span)
                 if first is None or result is None:
                     return None
-                shut = look(branch, ahead=True, negative=True, span=span)
-                result = either([first, cat([shut, result])], ordered=True)
+                shut = make_lookaround(branch, ahead=True, negative=True, span=span)
+                result = make_alternation([first, cat([shut, result])], ordered=True)
             return result
         case Cat(items) | Seq(items):
             head = 0
@@ -62,12 +75,14 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
                 return EPSILON if lazy and low == 0 else None
             if lazy or low == high:
                 return times(item, low, low, lazy=False, span=span, ordered=True)
-            shut = look(item, ahead=True, negative=True, span=span)
+            shut = make_lookaround(item, ahead=True, negative=True, span=span)
             fewer = times(item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True)
-            ended = cat([fewer, shut])
+            closed_repeat = cat([fewer, shut])
             if high is None:
-                return ended
-            return either([ended, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True)
+                return closed_repeat
+            return make_alternation(
+                [closed_repeat, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True
+            )
         case _:
             return None
 
@@ -82,7 +97,7 @@ def _superset(tree: Tree) -> Node:
         if size > 20 * _STATES:
             raise TooLarge(20 * _STATES)
     plain = erase(tree, looks=True)
-    assert not isinstance(plain, (Cat, Or, Times, Look))
+    assert not isinstance(plain, (Cat, Or, Times, Lookaround))
     return plain
 
 
@@ -94,7 +109,7 @@ def _nullable(tree: Tree) -> bool:
 
 
 def _prefix_free(tree: Tree) -> bool:
-    if isinstance(tree, (Chars, Text, Look)) or (is_plain(tree) and tree in (EPSILON, EMPTY)):
+    if isinstance(tree, (Chars, Text, Lookaround)) or (is_plain(tree) and tree in (EPSILON, EMPTY)):
         return True
     terms = Terms(limit=20 * _STATES)
     try:

@@ -58,10 +58,10 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
             if alone := intersect(ranges, _SINGLE_UNITS):
                 to.setdefault(state(target), []).extend(alone)
             if high := intersect(ranges, _HIGH):
-                for more, after in terms.transitions(target):
-                    if low := intersect(more, _LOW):
+                for next_units, after in terms.transitions(target):
+                    if low := intersect(next_units, _LOW):
                         to.setdefault(state(after), []).extend(_pairs(high, low))
-        edges = sorted((low, high, target) for target, found in to.items() for low, high in charset(found))
+        edges = sorted((low, high, target) for target, bits in to.items() for low, high in charset(bits))
         budget.spend(len(edges))
         states.append((terms.nullable[term], tuple(edges)))
     return Automaton(tuple(states))

@@ -49,11 +49,11 @@ _MAX_DEPTH = 150
 
 
 class TooLarge(Exception):
-    """A search needs more states than it may use. `most`: the allowed number; `what`: the unit."""
+    """A search needs more states than it may use. `limit`: the allowed number; `what`: the unit."""
 
-    def __init__(self, most: int, what: str = "states") -> None:
-        self.most, self.what = most, what
-        super().__init__(most, what)
+    def __init__(self, limit: int, what: str = "states") -> None:
+        self.limit, self.what = limit, what
+        super().__init__(limit, what)
 
 
 def partition(sets: Iterable[Ranges]) -> list[Ranges]:
@@ -102,9 +102,9 @@ class Terms:
     # --- construction
 
     def _intern(self, shape: tuple[Any, ...], nullable: bool, depth: int) -> int:
-        known = self._number.get(shape)
-        if known is not None:
-            return known
+        known_number = self._number.get(shape)
+        if known_number is not None:
+            return known_number
         if depth > _MAX_DEPTH:
             raise TooLarge(_MAX_DEPTH, "levels")
         if len(self._shape) >= self.limit:
@@ -193,10 +193,10 @@ class Terms:
         return run(self._read(node))
 
     def _read(self, node: Node) -> Generator[Any, Any, int]:
-        known = self._terms_by_node.get(serial(node))
-        if known is None:
-            known = self._terms_by_node[serial(node)] = yield self._term(node)
-        return known
+        term = self._terms_by_node.get(serial(node))
+        if term is None:
+            term = self._terms_by_node[serial(node)] = yield self._term(node)
+        return term
 
     def _term(self, node: Node) -> Generator[Any, Any, int]:
         match node:
@@ -236,47 +236,49 @@ class Terms:
 
     def _first_sets(self, term: int) -> frozenset[Ranges]:
         """The character sets on which the derivative depends: all characters in one block have the same derivative."""
-        known = self._first_sets_of.get(term)
-        if known is None:
+        first_sets = self._first_sets_of.get(term)
+        if first_sets is None:
             match self._shape[term]:
                 case ("c", ranges):
-                    known = frozenset((ranges,))
+                    first_sets = frozenset((ranges,))
                 case (".", a, b):
-                    known = self._first_sets(a) | self._first_sets(b) if self.nullable[a] else self._first_sets(a)
+                    first_sets = self._first_sets(a) | self._first_sets(b) if self.nullable[a] else self._first_sets(a)
                 case ("|" | "&", *parts):
-                    known = frozenset().union(*map(self._first_sets, parts))
+                    first_sets = frozenset().union(*map(self._first_sets, parts))
                 case ("~" | "*" | "#", a, *_):
-                    known = self._first_sets(a)
+                    first_sets = self._first_sets(a)
                 case ("@", automaton, state):
-                    known = frozenset(((low, high),) for low, high, _ in self._automata[automaton].states[state][1])
+                    first_sets = frozenset(
+                        ((low, high),) for low, high, _ in self._automata[automaton].states[state][1]
+                    )
                 case ("%", number, text):
                     node, size = self._substrings[number], len(text)
-                    found = (node.texts[n][at + size : at + size + 1] for n, at in beginnings(node, text))
-                    known = frozenset(((ord(char), ord(char)),) for char in set(found) - {""})
+                    next_characters = (node.texts[n][at + size : at + size + 1] for n, at in beginnings(node, text))
+                    first_sets = frozenset(((ord(char), ord(char)),) for char in set(next_characters) - {""})
                 case _:
-                    known = frozenset()
-            self._first_sets_of[term] = known
-        return known
+                    first_sets = frozenset()
+            self._first_sets_of[term] = first_sets
+        return first_sets
 
     def blocks(self, *terms: int) -> list[Ranges]:
         """Sets of characters. All characters in one set lead to the same derivative of each term."""
         sets = frozenset().union(*map(self._first_sets, terms))
-        known = self._blocks.get(sets)
-        if known is None:
-            known = self._blocks[sets] = partition(sets)
-        return known
+        blocks = self._blocks.get(sets)
+        if blocks is None:
+            blocks = self._blocks[sets] = partition(sets)
+        return blocks
 
     def derive(self, term: int, code: int) -> int:
         """The derivative by the character `code`: the strings that may follow it."""
         key = (term, code)
-        known = self._derivatives.get(key)
-        if known is None:
+        derivative = self._derivatives.get(key)
+        if derivative is None:
             spend()
             self._steps += 1
             if self._steps > 10 * self.limit:
                 raise TooLarge(10 * self.limit, "steps")
-            known = self._derivatives[key] = self._derive(term, code)
-        return known
+            derivative = self._derivatives[key] = self._derive(term, code)
+        return derivative
 
     def _derive(self, term: int, code: int) -> int:
         match self._shape[term]:
@@ -309,15 +311,15 @@ class Terms:
 
     def transitions(self, term: int) -> list[tuple[Ranges, int]]:
         """(characters, derivative by any of them), without derivatives that are known to be empty."""
-        known = self._transitions.get(term)
-        if known is None:
+        transitions = self._transitions.get(term)
+        if transitions is None:
             merged: dict[int, list[Ranges]] = {}
             for block in self.blocks(term):
                 target = self.derive(term, block[0][0])
                 if target != EMPTY_LANGUAGE:
                     merged.setdefault(target, []).append(block)
-            known = self._transitions[term] = [(union(sets), target) for target, sets in merged.items()]
-        return known
+            transitions = self._transitions[term] = [(union(sets), target) for target, sets in merged.items()]
+        return transitions
 
     def is_empty(self, term: int) -> bool:
         """Whether the term is known to be empty. False does not mean that it contains a string."""

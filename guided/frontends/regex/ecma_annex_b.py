@@ -57,9 +57,9 @@ class AnnexBReader(EcmaReader):
 
     def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full", ascii_case: bool = False) -> None:
         super().__init__(_in_units(pattern), budget, classes=classes, ascii_case=ascii_case)
-        found = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
-        self.named = "(?<" in found
-        self.all_groups = sum(part.startswith("(") for part in found)
+        openings = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
+        self.named = "(?<" in openings
+        self.all_groups = sum(part.startswith("(") for part in openings)
         self.needs_units = self.text != pattern
         """Whether code units matter: a set contains surrogates, or a lookaround may be between the two of a pair."""
         self._pattern = pattern

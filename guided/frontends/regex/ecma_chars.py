@@ -58,12 +58,12 @@ class UnknownProperty(Exception):
 @cache
 def _data() -> dict[tuple[str, str], str]:
     """(key, name) -> the encoded set, for every name."""
-    found: dict[tuple[str, str], str] = {}
+    lines_by_name: dict[tuple[str, str], str] = {}
     for line in files(__package__).joinpath("unicode.txt").read_text(encoding="ascii").splitlines()[1:]:
         key, names, *rest = line.split(" ", 2)
         for name in names.split("="):
-            found[key, name] = rest[0] if rest else ""
-    return found
+            lines_by_name[key, name] = rest[0] if rest else ""
+    return lines_by_name
 
 
 def decode_ranges(encoded: str) -> Ranges:
@@ -99,37 +99,37 @@ def property_set(name: str, value: str | None = None) -> Ranges:
         key = _PROPERTIES_WITH_VALUES.get(name)
         if key is None:
             raise UnknownProperty("only General_Category, Script and Script_Extensions take a value")
-        found = _general_category(value) if key == "gc" else _stored_set(key, value)
-        if found is None and key == "scx":
-            found = _stored_set("sc", value)
-        if found is None:
+        ranges = _general_category(value) if key == "gc" else _stored_set(key, value)
+        if ranges is None and key == "scx":
+            ranges = _stored_set("sc", value)
+        if ranges is None:
             raise UnknownProperty(f"{name} has no such value; write names exactly, with their capitals and underscores")
-        return found
+        return ranges
     special = {"Any": ALL_CHARS, "ASCII": ((0, 0x7F),)}
     if name in special:
         return special[name]
     if name == "Assigned":
         return complement(_stored_set("gc", "Cn") or ())
-    found = _general_category(name)
-    if found is None:
-        found = _stored_set("bin", name)
-    if found is None:
-        known = ("sc", name) in _data()
+    ranges = _general_category(name)
+    if ranges is None:
+        ranges = _stored_set("bin", name)
+    if ranges is None:
+        is_script = ("sc", name) in _data()
         raise UnknownProperty(
-            f"write \\p{{Script={name}}}" if known else "write names exactly, with their capitals and underscores"
+            f"write \\p{{Script={name}}}" if is_script else "write names exactly, with their capitals and underscores"
         )
-    return found
+    return ranges
 
 
 @cache
 def _orbits() -> dict[int, tuple[int, ...]]:
     """Each character with other cases -> all characters of its case-folding class."""
-    found = {}
+    orbits = {}
     for orbit in _data()["fold", "orbits"].split():
         members = tuple(int(member, 16) for member in orbit.split("="))
         for member in members:
-            found[member] = members
-    return found
+            orbits[member] = members
+    return orbits
 
 
 @lru_cache(maxsize=1024)
@@ -140,14 +140,14 @@ def ignore_case(ranges: Ranges) -> Ranges:
 
 def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
     """`ranges`, plus the other case of the ASCII letters in it."""
-    more = [(code ^ 32, code ^ 32) for code in (*range(65, 91), *range(97, 123)) if contains(ranges, code)]
-    return charset((*ranges, *more))
+    other_case = [(code ^ 32, code ^ 32) for code in (*range(65, 91), *range(97, 123)) if contains(ranges, code)]
+    return charset((*ranges, *other_case))
 
 
 def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
     """The characters of `ranges`, and their orbits."""
-    more = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
-    return charset((*ranges, *more)) if more else ranges
+    equivalents = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
+    return charset((*ranges, *equivalents)) if equivalents else ranges
 
 
 def _upper(code: int) -> int:
@@ -164,15 +164,15 @@ def _unit_orbits() -> dict[int, tuple[int, ...]]:
 
     The running Python defines upper case. A letter that is too new for this Python matches its whole orbit.
     """
-    found = {}
+    orbits = {}
     for orbit in set(_orbits().values()):
-        known = all(unicodedata.category(chr(code)) != "Cn" for code in orbit)
+        is_assigned = all(unicodedata.category(chr(code)) != "Cn" for code in orbit)
         groups: dict[int, list[int]] = {}
         for code in orbit:
             if code <= 0xFFFF:
-                groups.setdefault(_upper(code) if known else 0, []).append(code)
-        found.update({code: tuple(group) for group in groups.values() for code in group if len(group) > 1})
-    return found
+                groups.setdefault(_upper(code) if is_assigned else 0, []).append(code)
+        orbits.update({code: tuple(group) for group in groups.values() for code in group if len(group) > 1})
+    return orbits
 
 
 @lru_cache(maxsize=256)

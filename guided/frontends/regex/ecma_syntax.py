@@ -265,10 +265,10 @@ class EcmaReader(Reader):
         if c == "{":
             fewest = self.take_all(DIGITS)
             bounded = not self.take(",")
-            most = fewest if bounded else self.take_all(DIGITS)
+            upper = fewest if bounded else self.take_all(DIGITS)
             if not fewest or not self.take("}"):
                 raise self.error("incomplete quantifier", start, hint="write {n}, {n,} or {n,m}; or \\{")
-            low, high = self.number(fewest), self.number(most) if most else None
+            low, high = self.number(fewest), self.number(upper) if upper else None
             if high is not None and high < low:
                 hint = f"write {{{high},{low}}}"
                 raise self.error("numbers out of order in quantifier", start, hint=hint)

@@ -89,11 +89,11 @@ class Contexts:
     def _partition_by_last(self, node: Node, context: int) -> list[tuple[Node, int]]:
         """Like `ends`, if only the last character matters."""
         nullable = self._edges.nullable(node)
-        found = {target: ranges for ranges, target in self.transitions[context]}
+        ranges_by_target = {target: ranges for ranges, target in self.transitions[context]}
         parts = []
-        for target in {**found, **({context: ()} if nullable else {})}:
+        for target in {**ranges_by_target, **({context: ()} if nullable else {})}:
             stays = nullable and target == context
-            part = self._edges.restrict(node, found.get(target, ()), stays, True)
+            part = self._edges.restrict(node, ranges_by_target.get(target, ()), stays, True)
             if not isinstance(part, Alt) or part.items:
                 parts.append((part, target))
         return parts
@@ -105,10 +105,10 @@ class Contexts:
             for source, moves in enumerate(self.transitions):
                 edges["at", source] = {("at", target): chars(ranges) for ranges, target in moves}
                 edges["at", source]["end", source] = EPSILON
-            found = eliminate(
+            paths = eliminate(
                 edges, ("at", context), {("end", source) for source in range(len(self.states))}, self._budget
             )
-            self._paths[context] = {target: path for (_, target), path in found.items()}
+            self._paths[context] = {target: path for (_, target), path in paths.items()}
         return self._paths[context]
 
     def _reach(self, node: Node, starts: frozenset[int]) -> Generator[Any, Any, frozenset[int]]:
@@ -118,12 +118,9 @@ class Contexts:
             return self._reachable[key]
         result = starts
         match node:
-            case Chars(wanted):
+            case Chars(chars):
                 result = frozenset(
-                    target
-                    for start in starts
-                    for ranges, target in self.transitions[start]
-                    if intersect(ranges, wanted)
+                    target for start in starts for ranges, target in self.transitions[start] if intersect(ranges, chars)
                 )
             case Text(value):
                 for c in value:

@@ -36,7 +36,7 @@ from guided.ir.ranges import ALL_CHARS, Ranges, contains, intersect
 from .algebra import as_chars
 from .budget import Budget
 from .derivatives import TooLarge
-from .tree import Cat, Look, Or, Times, Tree
+from .tree import Cat, Lookaround, Or, Times, Tree
 
 __all__ = ["Program", "Step", "Undecided", "count_positions", "is_deterministic", "leftmost_match", "may_be_empty"]
 
@@ -91,11 +91,11 @@ def is_deterministic(tree: Tree) -> bool:
         return False  # too many positions to visit, or a part that matches nothing
     work = 0
     for first in [start, *(step.ways[0] for step in program.steps if step.ranges is not None)]:
-        found, visited = _unambiguous_ways(program.steps, first)
+        ways, visited = _unambiguous_ways(program.steps, first)
         work += visited
-        if found is None or work > _MAX_FOLDED_STEPS:
+        if ways is None or work > _MAX_FOLDED_STEPS:
             return False
-        ranges = sorted(pair for at in found for pair in program.steps[at].ranges or ())
+        ranges = sorted(pair for at in ways for pair in program.steps[at].ranges or ())
         if any(high >= low for (_, high), (low, _) in pairwise(ranges)):
             return False
     return True
@@ -157,7 +157,7 @@ class Program:
         match tree:
             case Repeat(item, low, high) if low == high:
                 return self.times(item, low, high, False, then)
-            case Look(item, ahead=False, negative=negative) if (behind := as_chars(item)) is not None:
+            case Lookaround(item, ahead=False, negative=negative) if (behind := as_chars(item)) is not None:
                 return self.add(Step(ways=(then,), neighbour=behind, negative=negative))
         raise Undecided
 
@@ -210,7 +210,7 @@ class _Subsets:
     def __init__(self, steps: Sequence[Step], budget: Budget) -> None:
         self.steps, self.budget = steps, budget
         self.steps_done = self.edges = self.next_check = 0
-        self.most = _BASE_STATES + 2 * len(steps)
+        self.max_states = _BASE_STATES + 2 * len(steps)
         self.ranges = [intersect(step.ranges, ALL_CHARS) if step.ranges else () for step in steps]
         # The characters at which the condition of a position changes. Most patterns have no such position.
         self.borders = {edge for step in steps for low, high in step.neighbour or () for edge in (low, high + 1)}
@@ -239,8 +239,8 @@ class _Subsets:
         """The number of the state that these positions form after the character `before`."""
         state = self.closure(starts, before)
         if state not in self.numbers:
-            if len(self.lists) > self.most:
-                raise TooLarge(self.most)
+            if len(self.lists) > self.max_states:
+                raise TooLarge(self.max_states)
             self.numbers[state] = len(self.lists)
             self.lists.append(state)
         return self.numbers[state]
@@ -277,7 +277,9 @@ class _Subsets:
                 self.spend(last - first)
                 for piece in range(first, last):
                     following[piece].append(self.steps[at].ways[0])
-        return [(low, end - 1, found) for (low, end), found in zip(pairwise(ends), following, strict=False) if found]
+        return [
+            (low, end - 1, targets) for (low, end), targets in zip(pairwise(ends), following, strict=False) if targets
+        ]
 
     def spend(self, steps: int) -> None:
         """Count the work, and check the time limit now and then."""

@@ -40,7 +40,7 @@ from .budget import Budget
 from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
 from .loops import Exits, Explorer, Situation
-from .tree import Cat, Look, Or, Times, Tree, cat, either, has_look
+from .tree import Cat, Lookaround, Or, Times, Tree, cat, has_look, make_alternation
 
 __all__ = ["Continuation", "Lowering", "lower"]
 
@@ -62,7 +62,7 @@ class Continuation(Numbered):
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class Lookbehind:
     """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest is
     in term `after[i]`.
     """
@@ -73,7 +73,7 @@ class Behind:
 
 def lower(tree: Tree, text: str, budget: Budget) -> Node:
     """The IR node of the texts that `tree` matches as a whole."""
-    if not isinstance(tree, (Look, Cat, Or, Times)):
+    if not isinstance(tree, (Lookaround, Cat, Or, Times)):
         return tree
     lowering = Lowering(text, budget)
     try:
@@ -96,7 +96,7 @@ def _inside_out(tree: Tree) -> list[Tree]:
     seen: set[int] = set()
 
     def visit(tree: Tree) -> Generator[Any, Any, None]:
-        if isinstance(tree, (Look, Cat, Or, Times)) and serial(tree) not in seen:
+        if isinstance(tree, (Lookaround, Cat, Or, Times)) and serial(tree) not in seen:
             seen.add(serial(tree))
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
                 yield visit(part)
@@ -115,10 +115,10 @@ class Lowering:
         self.edges = Edges()
         self.span = (0, len(text))
         """The part of the pattern that is being lowered, for error messages."""
-        self._behinds: dict[int, Behind] = {}
+        self._behinds: dict[int, Lookbehind] = {}
         self._languages: list[int] = []
         self._one_char = 0  # the languages that depend on the last character only
-        self._behind_by_item: dict[object, Behind] = {}
+        self._behind_by_item: dict[object, Lookbehind] = {}
         self._masks: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
         self._continuations: dict[tuple[int, int], Continuation] = {}
@@ -141,10 +141,10 @@ class Lowering:
     def continuation(self, tree: Tree, after: Continuation) -> Continuation:
         """The continuation that is `tree`, then `after`; one object for each pair."""
         key = (serial(tree), serial(after))
-        found = self._continuations.get(key)
-        if found is None:
-            found = self._continuations[key] = Continuation(tree, after, self.mask(tree) | after.mask)
-        return found
+        cached = self._continuations.get(key)
+        if cached is None:
+            cached = self._continuations[key] = Continuation(tree, after, self.mask(tree) | after.mask)
+        return cached
 
     def end(self, mask: int) -> Continuation:
         """The end of the pattern, where the languages of `mask` still matter."""
@@ -154,22 +154,22 @@ class Lowering:
 
     def mask(self, tree: Tree) -> int:
         """The set of lookbehind languages that matter inside a tree."""
-        if not isinstance(tree, (Look, Cat, Or, Times)):
+        if not isinstance(tree, (Lookaround, Cat, Or, Times)):
             return 0
-        known = self._masks.get(serial(tree))
-        if known is None:  # a node that was created during lowering; the masks of its parts are known
-            known = 0
+        bits = self._masks.get(serial(tree))
+        if bits is None:  # a node that was created during lowering; the masks of its parts are known
+            bits = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
-                known |= self.mask(part)
-            self._masks[serial(tree)] = known
-        return known
+                bits |= self.mask(part)
+            self._masks[serial(tree)] = bits
+        return bits
 
     def contexts(self, mask: int) -> Contexts:
         """The left contexts for the languages of `mask`."""
         if mask not in self._contexts:
-            chosen = [language for i, language in enumerate(self._languages) if mask >> i & 1]
+            languages = [language for i, language in enumerate(self._languages) if mask >> i & 1]
             one_char = mask & ~self._one_char == 0
-            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, chosen, one_char)
+            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, languages, one_char)
         return self._contexts[mask]
 
     def project(self, context: int, mask: int, smaller: int) -> int:
@@ -178,39 +178,39 @@ class Lowering:
             return context
         state = self.contexts(mask).states[context]
         bits = [i for i in range(mask.bit_length()) if mask >> i & 1]
-        kept = tuple(term for i, term in zip(bits, state, strict=True) if smaller >> i & 1)
-        return self.contexts(smaller).number[kept]
+        substate = tuple(term for i, term in zip(bits, state, strict=True) if smaller >> i & 1)
+        return self.contexts(smaller).number[substate]
 
     # --- lookbehinds
 
     def collect_lookbehinds(self, tree: Tree) -> None:
         """Find the prefix languages of all lookbehinds, inner ones first."""
         for at in _inside_out(tree):
-            if isinstance(at, Look) and not at.ahead:
+            if isinstance(at, Lookaround) and not at.ahead:
                 self._masks[serial(at)] = self._collect_lookbehind(at)
             else:
                 self.mask(at)
 
-    def _collect_lookbehind(self, at: Look) -> int:
+    def _collect_lookbehind(self, at: Lookaround) -> int:
         self.span = at.span
         key = as_chars(at.item) or serial(at.item)
-        known = self._behind_by_item.get(key)
-        if known is None:
+        behind = self._behind_by_item.get(key)
+        if behind is None:
             if not has_look(at.item):
-                assert not isinstance(at.item, (Look, Cat, Or, Times))
+                assert not isinstance(at.item, (Lookaround, Cat, Or, Times))
                 ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANY_STRING)]
             else:
                 exits = run(self.explore(cat([ANY_TEXT, at.item]), (0, ANY_STRING), 0))
                 ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
             if as_chars(at.item) is not None:
                 self._one_char |= 1 << len(self._languages)
-            known = Behind(len(self._languages), tuple(after for _, after in ways))
+            behind = Lookbehind(len(self._languages), tuple(after for _, after in ways))
             self._languages.extend(language for language, _ in ways)
-            self._behind_by_item[key] = known
-        self._behinds[serial(at)] = known
-        return ((1 << len(known.after)) - 1) << known.first
+            self._behind_by_item[key] = behind
+        self._behinds[serial(at)] = behind
+        return ((1 << len(behind.after)) - 1) << behind.first
 
-    def condition(self, at: Look, mask: int, context: int) -> Generator[Any, Any, int]:
+    def condition(self, at: Lookaround, mask: int, context: int) -> Generator[Any, Any, int]:
         """The term for the rest of the text when `at` is satisfied, in a left context for `mask`."""
         if not at.one_char:
             self.span = at.span
@@ -219,11 +219,11 @@ class Lowering:
             node = yield self.suffix(here, self.project(context, mask, here.mask))
             term = self.terms.read(node)
         else:
-            known = self._behinds[serial(at)]
+            behind = self._behinds[serial(at)]
             state = self.contexts(mask).states[context]
-            skipped = (mask & ((1 << known.first) - 1)).bit_count()
-            left = zip(state[skipped:], known.after, strict=False)
-            term = self.terms.union([after for language, after in left if self.terms.nullable[language]])
+            skipped = (mask & ((1 << behind.first) - 1)).bit_count()
+            states = zip(state[skipped:], behind.after, strict=False)
+            term = self.terms.union([after for language, after in states if self.terms.nullable[language]])
         return self.terms.negate(term) if at.negative else term
 
     def explore(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
@@ -240,12 +240,12 @@ class Lowering:
         if at.next is None:
             return EPSILON
         key = (serial(at), context)
-        known = self._suffixes.get(key)
-        if known is None:
-            known = yield self._suffix(at, at.next, context)
-            self._suffixes[key] = known
+        suffix = self._suffixes.get(key)
+        if suffix is None:
+            suffix = yield self._suffix(at, at.next, context)
+            self._suffixes[key] = suffix
             self.budget.spend(1)
-        return known
+        return suffix
 
     def _suffix(self, at: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
         tree = at.tree
@@ -256,7 +256,7 @@ class Lowering:
                 for item in reversed(items):
                     rest = self.continuation(item, rest)
                 result = yield self.suffix(rest, context)
-            case Look():
+            case Lookaround():
                 result = yield self._look(tree, at, after, context)
             case Or(items) if not tree.one_char:
                 branches = []
@@ -265,7 +265,7 @@ class Lowering:
                     branches.append((yield self.suffix(branch, self.project(context, at.mask, branch.mask))))
                 result = alt(branches)
             case Times(item, 0, 1):
-                result = yield self.suffix(self.continuation(either([EPSILON, item]), after), context)
+                result = yield self.suffix(self.continuation(make_alternation([EPSILON, item]), after), context)
             case Or() | Times():
                 parts = []
                 for (target, condition), node in (yield self.explore(tree, (context, ANY_STRING), after.mask)).items():
@@ -293,14 +293,14 @@ class Lowering:
             return self.edges.restrict(rest, *one_char, False)
         return conj(rest, self.terms.node(condition))
 
-    def _look(self, at: Look, here: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
+    def _look(self, at: Lookaround, here: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
         rest: Node = yield self.suffix(after, self.project(context, here.mask, after.mask))
         if rest is EMPTY:
             return EMPTY
         if not at.ahead or as_chars(at.item) is not None:
             return self._satisfying((yield self.condition(at, here.mask, context)), rest)
         inside = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
-        wanted = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
-        if not isinstance(at.item, (Look, Cat, Or, Times)) and self.edges.nullable(at.item):
-            wanted = ANY_TEXT  # "the empty string, then anything" is everything
-        return conj(rest, negate(wanted) if at.negative else wanted)
+        language = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
+        if not isinstance(at.item, (Lookaround, Cat, Or, Times)) and self.edges.nullable(at.item):
+            language = ANY_TEXT  # "the empty string, then anything" is everything
+        return conj(rest, negate(language) if at.negative else language)

@@ -31,7 +31,7 @@ from guided.ir.serial import serial
 from .algebra import alt, chars, repeat, run, seq
 from .derivatives import ANY_STRING, EMPTY_LANGUAGE, EMPTY_STRING, TooLarge, partition
 from .state_elimination import eliminate
-from .tree import Cat, Look, Or, Times, Tree
+from .tree import Cat, Lookaround, Or, Times, Tree
 
 if TYPE_CHECKING:
     from .lookarounds import Continuation, Lowering
@@ -59,16 +59,16 @@ class Explorer:
 
     def exits(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
         """The exits of `tree`; see `Lowering.explore`."""
-        found: Exits | None = None
+        exits: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.span = tree.span
             if _has_count(tree):
-                found = yield self._by_situations(tree, start, after)
-                if found is None:
-                    found = yield self._by_length(tree, start, after)
-        if found is None:
-            found = yield self._explore(tree, start, after)
-        return found
+                exits = yield self._by_situations(tree, start, after)
+                if exits is None:
+                    exits = yield self._by_length(tree, start, after)
+        if exits is None:
+            exits = yield self._explore(tree, start, after)
+        return exits
 
     def _by_situations(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
         """Counted repetition, if each way through the situations between rounds repeats at most one round.
@@ -95,13 +95,13 @@ class Explorer:
                     return False
                 loop, nodes = len(nodes), (*nodes, loop_text)
             steps = len(path) - 1
-            least, most = max(tree.min - steps, 0), None if tree.max is None else tree.max - steps
-            if most is not None and most < 0:
+            lower, upper = max(tree.min - steps, 0), None if tree.max is None else tree.max - steps
+            if upper is not None and upper < 0:
                 return True
-            if loop is not None or least == 0:
-                ended = [repeat(node, least, most) if i == loop else node for i, node in enumerate(nodes)]
+            if loop is not None or lower == 0:
+                nodes_at_end = [repeat(node, lower, upper) if i == loop else node for i, node in enumerate(nodes)]
                 key = (self.lowering.project(at[0], mask, after), at[1])
-                parts.setdefault(key, []).append(seq(ended))
+                parts.setdefault(key, []).append(seq(nodes_at_end))
             return all(
                 to == at or (to not in path and add_ways(to, (*path, to), (*nodes, node), loop))
                 for to, node in rounds[at].items()
@@ -118,8 +118,8 @@ class Explorer:
             return None
         star = Times(tree.item, 0, None, False, tree.span, tree.lookbehind, tree.one_char, tree.lookaround)
         exits = yield self.lowering.explore(star, start, after)
-        most = None if tree.max is None else tree.max * width
-        return {key: Length(node, tree.min * width, most) for key, node in exits.items()}
+        max_length = None if tree.max is None else tree.max * width
+        return {key: Length(node, tree.min * width, max_length) for key, node in exits.items()}
 
     # --- the graph of states
 
@@ -141,22 +141,27 @@ class Explorer:
             for label, target in (yield self._edges(state)):
                 if target[3] == EMPTY_LANGUAGE:
                     continue
-                known = targets.get(target)
-                targets[target] = label if known is None else alt((known, label))
+                other_label = targets.get(target)
+                targets[target] = label if other_label is None else alt((other_label, label))
                 todo.append(target)
             if len(edges) + len(ends) > _STATES:
                 raise TooLarge(_STATES)
-        found = eliminate(edges, start, ends, self.lowering.budget)
-        return {(left, condition): node for (_, _, left, condition), node in found.items()}
+        paths = eliminate(edges, start, ends, self.lowering.budget)
+        return {(context, condition): node for (_, _, context, condition), node in paths.items()}
 
     def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
-        continuation, rest_of_part, left, condition = state
+        continuation, rest_of_part, context, condition = state
         if rest_of_part != EMPTY_STRING or continuation.next is None:
             return self._character_edges(state)
         tree, after = continuation.tree, continuation.next
 
         def to(target: Continuation, pending: int = condition) -> tuple[Node, State]:
-            return EPSILON, (target, EMPTY_STRING, self.lowering.project(left, continuation.mask, target.mask), pending)
+            return EPSILON, (
+                target,
+                EMPTY_STRING,
+                self.lowering.project(context, continuation.mask, target.mask),
+                pending,
+            )
 
         match tree:
             case Cat(items):
@@ -167,18 +172,18 @@ class Explorer:
             case Or(items):
                 return [to(self.lowering.continuation(item, after)) for item in items]
             case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
-                exits = yield self.lowering.explore(tree, (left, condition), after.mask)
-                return [(node, (after, EMPTY_STRING, target, found)) for (target, found), node in exits.items()]
+                exits = yield self.lowering.explore(tree, (context, condition), after.mask)
+                return [(node, (after, EMPTY_STRING, target, condition)) for (target, condition), node in exits.items()]
             case Times(item, low, _):
                 once = to(self.lowering.continuation(item, self._after_round(tree, after)))
                 return [once] if low else [once, to(after)]
-            case Look():
-                look_condition = yield self.lowering.condition(tree, continuation.mask, left)
+            case Lookaround():
+                look_condition = yield self.lowering.condition(tree, continuation.mask, context)
                 both = self.terms.intersection((condition, look_condition))
                 return [] if self.terms.is_empty(both) else [to(after, both)]
             case _:
                 return self._plain_edges(
-                    tree, after, self.lowering.project(left, continuation.mask, after.mask), condition
+                    tree, after, self.lowering.project(context, continuation.mask, after.mask), condition
                 )
 
     def _after_round(self, tree: Times, after: Continuation) -> Continuation:
@@ -195,36 +200,41 @@ class Explorer:
             self._unrolled.add(serial(self._remaining_rounds[key]))
         return self.lowering.continuation(self._remaining_rounds[key], after)
 
-    def _plain_edges(self, node: Node, after: Continuation, left: int, condition: int) -> list[tuple[Node, State]]:
-        """The edges of a part without lookarounds. `left` is a context for the continuation after it."""
+    def _plain_edges(self, node: Node, after: Continuation, context: int, condition: int) -> list[tuple[Node, State]]:
+        """The edges of a part without lookarounds. `context` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANY_STRING:
             one_char = self.terms.next_char_only(condition)
             if one_char is None:
-                return self._character_edges((after, self.terms.read(node), left, condition))
+                return self._character_edges((after, self.terms.read(node), context, condition))
             if self.lowering.edges.nullable(node):
-                out.append((EPSILON, (after, EMPTY_STRING, left, condition)))
+                out.append((EPSILON, (after, EMPTY_STRING, context, condition)))
             node = self.lowering.edges.restrict(node, one_char[0], False, False)
             if node is EMPTY:
                 return out
-        for part, target in self.lowering.contexts(after.mask).ends(node, left):
+        for part, target in self.lowering.contexts(after.mask).ends(node, context):
             out.append((part, (after, EMPTY_STRING, target, ANY_STRING)))
         return out
 
     def _character_edges(self, state: State) -> list[tuple[Node, State]]:
         """The edges of a part without lookarounds, character by character, under a pending condition."""
-        continuation, rest_of_part, left, condition = state
+        continuation, rest_of_part, left_context, condition = state
         contexts = self.lowering.contexts(continuation.mask)
         out: list[tuple[Node, State]] = []
         if self.terms.nullable[rest_of_part]:
-            out.append((EPSILON, (continuation, EMPTY_STRING, left, condition)))
+            out.append((EPSILON, (continuation, EMPTY_STRING, left_context, condition)))
         moves = self.terms.transitions(rest_of_part)
         sets = [ranges for term in (rest_of_part, condition) for ranges, _ in self.terms.transitions(term)]
-        for block in partition([*sets, *(ranges for ranges, _ in contexts.transitions[left])]):
+        for block in partition([*sets, *(ranges for ranges, _ in contexts.transitions[left_context])]):
             code = block[0][0]
             for ranges, target in moves:
                 if contains(ranges, code):
-                    after: State = (continuation, target, contexts.step(left, code), self.terms.derive(condition, code))
+                    after: State = (
+                        continuation,
+                        target,
+                        contexts.step(left_context, code),
+                        self.terms.derive(condition, code),
+                    )
                     out.append((chars(block), after))
         return out
 
@@ -236,16 +246,16 @@ def _has_count(tree: Times) -> bool:
 
 def fixed_width(tree: Tree) -> int | None:
     """The length of the texts that the tree can match, or None if they may differ in length."""
-    known: dict[int, int | None] = {}
+    width_by_tree: dict[int, int | None] = {}
 
     def visit(tree: Tree) -> Generator[Any, Any, int | None]:
-        if serial(tree) not in known:
-            known[serial(tree)] = yield width(tree)
-        return known[serial(tree)]
+        if serial(tree) not in width_by_tree:
+            width_by_tree[serial(tree)] = yield width(tree)
+        return width_by_tree[serial(tree)]
 
     def width(tree: Tree) -> Generator[Any, Any, int | None]:
         match tree:
-            case Look():
+            case Lookaround():
                 return 0
             case Chars():
                 return 1
@@ -259,8 +269,8 @@ def fixed_width(tree: Tree) -> int | None:
                     return widths[0] if len(set(widths)) == 1 else None
                 return None if None in widths else sum(widths)
             case Times(item, low, high) | Repeat(item, low, high):
-                one = yield visit(item)
-                return one * low if low == high and one is not None else None
+                item_width = yield visit(item)
+                return item_width * low if low == high and item_width is not None else None
             case _:
                 return None
 

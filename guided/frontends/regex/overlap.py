@@ -28,35 +28,35 @@ class Overlap:
     """Answers the queries of one compilation, and caches the answers."""
 
     def __init__(self, steps: int = 80_000) -> None:
-        self._most = steps // 10
+        self._max_terms = steps // 10
         self._answers: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
         self._words_by_language: dict[int, dict[str, bool]] = {}  # by language
 
     @cached_property
     def _terms(self) -> Terms:
-        return Terms(self._most)
+        return Terms(self._max_terms)
 
     def may_hold(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
         """Whether some word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
-        found = self._answers.get(key)
-        if found is None:
-            found = self._answers[key] = self._search(inside, outside)
-        return found
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = self._search(inside, outside)
+        return answer
 
     def those_in(self, words: Iterable[str], language: Node) -> list[str]:
         """The given words that may be in the language."""
         words = tuple(words)
-        known = self._words_by_language.setdefault(serial(language), {})
-        if new := [word for word in words if word not in known]:
+        answers = self._words_by_language.setdefault(serial(language), {})
+        if new := [word for word in words if word not in answers]:
             try:
                 start = self._terms.read(language)
                 for word in new:
-                    known[word] = self._contains(start, word)
+                    answers[word] = self._contains(start, word)
             except TooLarge:
                 pass
-        return [word for word in words if known.get(word, True)]
+        return [word for word in words if answers.get(word, True)]
 
     def _contains(self, term: int, word: str) -> bool:
         """Whether a term contains a word."""

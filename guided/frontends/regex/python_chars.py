@@ -80,7 +80,7 @@ def _code(index: int) -> int:
 
 
 @cache
-def _cases() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]]:
+def _case_maps() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]]:
     """(character -> lower case, character -> upper case, lower case -> the lower cases that match it)."""
     lower, upper = {}, {}
     equivalents: dict[str, list[int]] = defaultdict(list)
@@ -107,7 +107,7 @@ def _re_matches_astral_capitals() -> bool:
 def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
     if ascii_only:
         return bool(intersect(ranges, ((0x41, 0x5A), (0x61, 0x7A))))
-    lower, upper, _ = _cases()
+    lower, upper, _ = _case_maps()
     return any(contains(ranges, code) for table in (lower, upper) for code in table)
 
 
@@ -123,7 +123,7 @@ def ignore_case(
     astral = bool(ranges) and ranges[-1][1] > 0xFFFF and not alone
     if not astral and not _is_cased(ranges, ascii_only):
         return charset((*ranges, *classes))
-    lower, upper, equivalents = _cases()
+    lower, upper, equivalents = _case_maps()
     if ascii_only:
         lower, equivalents = {code: code + 32 for code in range(0x41, 0x5B)}, {}
     wanted: list[tuple[int, int]] = [*classes]
@@ -134,19 +134,19 @@ def ignore_case(
     wanted.extend(astral_ranges)
     wanted.extend((code, code) for code in upper if contains(astral_ranges, upper[code]))
     ranges = charset((a, max(a, b)) for a, b in members)
-    found = [lower[code] for code in lower if contains(ranges, code)]
-    found.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
-    found.extend(code for key in found[:] for code in equivalents.get(key, ()))
-    wanted.extend((code, code) for code in found)
-    wanted.extend(intersect(ranges, _unchanged(ascii_only)))
-    kept = charset(wanted)
-    capitals = [(code, code) for code, small in lower.items() if contains(kept, small)]
-    return charset((*intersect(kept, _unchanged(ascii_only)), *capitals))
+    codes = [lower[code] for code in lower if contains(ranges, code)]
+    codes.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
+    codes.extend(code for key in codes[:] for code in equivalents.get(key, ()))
+    wanted.extend((code, code) for code in codes)
+    wanted.extend(intersect(ranges, _own_lower_case(ascii_only)))
+    ranges_wanted = charset(wanted)
+    capitals = [(code, code) for code, small in lower.items() if contains(ranges_wanted, small)]
+    return charset((*intersect(ranges_wanted, _own_lower_case(ascii_only)), *capitals))
 
 
 @cache
-def _unchanged(ascii_only: bool) -> Ranges:
+def _own_lower_case(ascii_only: bool) -> Ranges:
     """The characters that are their own lower case."""
     if ascii_only:
         return complement(((0x41, 0x5A),))
-    return complement(charset((code, code) for code in _cases()[0]))
+    return complement(charset((code, code) for code in _case_maps()[0]))

@@ -21,7 +21,7 @@ from .budget import Budget
 from .python_chars import class_ranges
 from .python_escapes import A, I, M, PythonCharacters, S, U, X
 from .reader import DIGITS, MAX_WIDTH, OCTAL, Classes, Frame
-from .tree import Tree, boundary, cat, line_end, line_start, look, some_text
+from .tree import Tree, boundary, cat, line_end, line_start, make_lookaround, some_text
 
 __all__ = ["PythonReader"]
 
@@ -81,7 +81,7 @@ class PythonReader(PythonCharacters):
             tree = line_end(() if letter in "Zz" else _NEWLINE, span)
         else:  # $: at the end, or before a newline that ends the text
             end = line_end((), span)
-            tree = look(cat([alt((EPSILON, text("\n"))), end]), ahead=True, negative=False, span=span)
+            tree = make_lookaround(cat([alt((EPSILON, text("\n"))), end]), ahead=True, negative=False, span=span)
         self.push(tree, start, 0, 0, "anchor")
 
     # --- escapes
@@ -142,11 +142,11 @@ class PythonReader(PythonCharacters):
             if self.peek() == "}":
                 return self.literal(ord(c), start)
             fewest = self.take_all(DIGITS)
-            most = self.take_all(DIGITS) if self.take(",") else fewest
+            upper = self.take_all(DIGITS) if self.take(",") else fewest
             if not self.take("}"):
                 self.at = start + 1
                 return self.literal(ord(c), start)
-            low, high = self.number(fewest), self.number(most) if most else None
+            low, high = self.number(fewest), self.number(upper) if upper else None
             if max(low, high or 0) >= _MAX_REPEAT:
                 raise self.error("the repetition number is too large", start, hint="the largest count is 4294967294")
             if high is not None and high < low:
@@ -312,8 +312,8 @@ class PythonReader(PythonCharacters):
             if set(on) & set(off):
                 raise self.error("bad inline flags: flag turned on and off", start, hint="name each flag once")
         self.open(Frame("flags", start, self.flags))
-        kept = self.flags & ~(A | U) if "u" in on or "a" in on else self.flags
-        self.flags = (kept | self._bits(on)) & ~self._bits(off)
+        base_flags = self.flags & ~(A | U) if "u" in on or "a" in on else self.flags
+        self.flags = (base_flags | self._bits(on)) & ~self._bits(off)
 
     def _bits(self, letters: str) -> int:
         bits = 0

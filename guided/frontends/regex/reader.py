@@ -28,7 +28,7 @@ from guided.ir.serial import ByIdentity
 from .algebra import chars, text
 from .atomic import atomic
 from .budget import Budget
-from .tree import Tree, cat, either, look, times
+from .tree import Tree, cat, make_alternation, make_lookaround, times
 
 __all__ = ["DIGITS", "HEX", "OCTAL", "Classes", "Frame", "NeedsOrder", "Piece", "Reader"]
 
@@ -118,17 +118,17 @@ class Reader:
         """The character under the cursor, or ""."""
         return self.text[self.at : self.at + 1]
 
-    def take(self, wanted: str) -> bool:
-        """Move past `wanted` if it is at the cursor."""
-        if self.text.startswith(wanted, self.at):
-            self.at += len(wanted)
+    def take(self, expected: str) -> bool:
+        """Move past `expected` if it is at the cursor."""
+        if self.text.startswith(expected, self.at):
+            self.at += len(expected)
             return True
         return False
 
-    def take_all(self, allowed: str, most: int | None = None) -> str:
+    def take_all(self, allowed: str, max_length: int | None = None) -> str:
         """Move past all `allowed` characters at the cursor."""
         start = self.at
-        stop = len(self.text) if most is None else min(len(self.text), start + most)
+        stop = len(self.text) if max_length is None else min(len(self.text), start + max_length)
         while self.at < stop and self.text[self.at] in allowed:
             self.at += 1
         return self.text[start : self.at]
@@ -214,7 +214,7 @@ class Reader:
         """The tree and the width of a group's contents."""
         frame.branches.append(frame.pieces)
         widths = [(sum(p.low for p in b), sum(p.high for p in b)) for b in frame.branches]
-        tree = either([cat([p.tree for p in b]) for b in frame.branches], ordered=self.ordered)
+        tree = make_alternation([cat([p.tree for p in b]) for b in frame.branches], ordered=self.ordered)
         low, high = min(w[0] for w in widths), max(w[1] for w in widths)
         return tree, min(low, MAX_WIDTH), min(high, MAX_WIDTH)
 
@@ -227,7 +227,7 @@ class Reader:
         if frame.kind == "look":
             if not frame.ahead:
                 self.check_lookbehind(low, high, span)
-            tree = look(tree, ahead=frame.ahead, negative=frame.negative, span=span)
+            tree = make_lookaround(tree, ahead=frame.ahead, negative=frame.negative, span=span)
             self.push(tree, frame.start, 0, 0, "look")
         elif frame.kind == "atomic":
             self.push(self.resolve(tree, span), frame.start, low, high, "group")
@@ -246,14 +246,14 @@ class Reader:
         """Express an atomic group by lookarounds. Raises `NeedsOrder` if the tree does not keep the order."""
         if not self.ordered:
             raise NeedsOrder
-        found = atomic(tree, span)
-        if found is None:
+        resolved = atomic(tree, span)
+        if resolved is None:
             reason = "this atomic group or possessive quantifier depends on the order of attempts"
             reason += " in a way that is not supported"
             hint = "use an ordinary group or quantifier, or let its parts begin with characters that cannot follow it"
             self.refuse(reason, *span, hint)
             return EPSILON
-        return found
+        return resolved
 
     # --- quantifiers
 
@@ -269,8 +269,8 @@ class Reader:
         tree = times(piece.tree, low, high, lazy=lazy, span=span, ordered=self.ordered)
         if possessive:
             tree = self.resolve(tree, span)
-        most = MAX_WIDTH if high is None and piece.high else piece.high * (high or 0)
-        self.push(tree, piece.start, min(piece.low * low, MAX_WIDTH), min(most, MAX_WIDTH), "repeat")
+        max_width = MAX_WIDTH if high is None and piece.high else piece.high * (high or 0)
+        self.push(tree, piece.start, min(piece.low * low, MAX_WIDTH), min(max_width, MAX_WIDTH), "repeat")
 
     # --- the loop
 

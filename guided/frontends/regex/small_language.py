@@ -2,7 +2,7 @@
 
 How: the derivatives (`derivatives.py`) from which a word can still end form an automaton. If it has a cycle, the
 language is infinite. So words are extended character by character, at most as often as there are states; if a word can
-still continue then, there is a cycle. Cost: at most MAX_TERMS terms and `most` words.
+still continue then, there is a cycle. Cost: at most MAX_TERMS terms and `max_words` words.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["small_language"]
 MAX_TERMS = 256
 
 
-def small_language(terms: Terms, node: Node, most: int) -> tuple[str, ...] | None:
-    """The words of a language, shortest first. None if there may be more than `most`."""
+def small_language(terms: Terms, node: Node, max_words: int) -> tuple[str, ...] | None:
+    """The words of a language, shortest first. None if there may be more than `max_words`."""
     try:
         transitions = _transitions(terms, start := terms.read(node))
     except TooLarge:
@@ -32,12 +32,12 @@ def small_language(terms: Terms, node: Node, most: int) -> tuple[str, ...] | Non
         following: list[tuple[str, int]] = []
         for word, term in prefixes:
             for ranges, target in transitions[term]:
-                if len(words) + len(following) + sum(high - low + 1 for low, high in ranges) > most:
+                if len(words) + len(following) + sum(high - low + 1 for low, high in ranges) > max_words:
                     return None
                 following += [(word + chr(code), target) for low, high in ranges for code in range(low, high + 1)]
         prefixes = following
         if not prefixes:
-            return tuple(words) if len(words) <= most else None
+            return tuple(words) if len(words) <= max_words else None
     return None
 
 

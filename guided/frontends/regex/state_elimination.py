@@ -30,7 +30,7 @@ S = TypeVar("S", bound=Hashable)
 
 def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Budget) -> dict[S, Node]:
     """The language of all paths from `start` to each of `exits` (states without outgoing edges)."""
-    most = 2 * budget.limits.nodes
+    max_nodes = 2 * budget.limits.nodes
     if start in exits:
         return {start: EPSILON}
     out = {state: {to: (node, measure(node)[0]) for to, node in targets.items()} for state, targets in edges.items()}
@@ -67,13 +67,15 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
             into[target].pop(state, None)
         for source in into.pop(state):
             enter, entered = out[source].pop(state)
-            for target, (leave, left) in targets.items():
-                path, nodes = seq((enter, loops, leave)), entered + size + left
+            for target, (leave, left_size) in targets.items():
+                path, nodes = seq((enter, loops, leave)), entered + size + left_size
                 budget.spend(1)
-                if nodes > most:
-                    raise TooLarge(most, "nodes")
-                known = out[source].get(target)
-                out[source][target] = (path, nodes) if known is None else (alt((known[0], path)), known[1] + nodes)
+                if nodes > max_nodes:
+                    raise TooLarge(max_nodes, "nodes")
+                parallel = out[source].get(target)
+                out[source][target] = (
+                    (path, nodes) if parallel is None else (alt((parallel[0], path)), parallel[1] + nodes)
+                )
                 into[target][source] = None
     targets = out.get(start, {})
     loop, _ = targets.pop(start, (EPSILON, 0))

@@ -4,7 +4,8 @@ them.
 The readers resolve flags, character classes and kinds of groups, so only these nodes remain:
 
 - any IR node is a part whose language does not depend on its context
-- `Look` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds of one character.
+- `Lookaround` is a lookaround: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds of one
+  character.
 - `Cat`, `Or`, `Times` are concatenation, alternation and repetition of parts, at least one of which contains a
   lookaround
 
@@ -12,8 +13,8 @@ With `ordered=True`, `Or` and `Times` are also used for parts without lookaround
 group depends on the order in which a backtracking matcher tries its alternatives. `erase` turns them back into IR.
 
 These four kinds store facts that are computed once: `lookbehind` (it contains one), `one_char` (its lookaheads test
-only one character, and its lookbehinds contain no lookarounds) and, except in `Look`, `lookaround` (it contains one).
-Trees are compared by identity.
+only one character, and its lookbehinds contain no lookarounds) and, except in `Lookaround`, `lookaround` (it contains
+one). Trees are compared by identity.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from .algebra import alt, as_chars, chars, repeat, run, seq
 
 __all__ = [
     "Cat",
-    "Look",
+    "Lookaround",
     "Or",
     "Times",
     "Tree",
     "boundary",
     "cat",
-    "either",
     "erase",
     "has_look",
     "is_plain",
     "line_end",
     "line_start",
-    "look",
+    "make_alternation",
+    "make_lookaround",
     "some_text",
     "times",
 ]
@@ -51,7 +52,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look(Numbered):
+class Lookaround(Numbered):
     """A zero-width condition on the text after it (`ahead`), or before it."""
 
     item: Tree
@@ -96,8 +97,8 @@ class Times(Numbered):
     lookaround: bool
 
 
-Tree: TypeAlias = "Node | Look | Cat | Or | Times"
-_TREE_NODES = (Look, Cat, Or, Times)
+Tree: TypeAlias = "Node | Lookaround | Cat | Or | Times"
+_TREE_NODES = (Lookaround, Cat, Or, Times)
 
 
 def is_plain(tree: Tree) -> bool:
@@ -107,15 +108,15 @@ def is_plain(tree: Tree) -> bool:
 
 def has_look(tree: Tree) -> bool:
     """Whether the tree contains a lookaround."""
-    return isinstance(tree, Look) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
+    return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
 
 
-def _facts(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
+def _facts_of_items(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
     own = [item for item in items if isinstance(item, _TREE_NODES)]
     return any(i.lookbehind for i in own), all(i.one_char for i in own), any(has_look(i) for i in own)
 
 
-def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
+def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
     """A lookaround. It is decided at once if its item is the empty language or the empty string."""
     if isinstance(item, Alt) and not item.items:
         return EPSILON if negative else EMPTY
@@ -123,7 +124,7 @@ def look(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
         return EMPTY if negative else EPSILON
     own = item if isinstance(item, _TREE_NODES) else None
     one_char = as_chars(item) is not None if ahead else own is None
-    return Look(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
+    return Lookaround(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
 
 
 def cat(items: Sequence[Tree]) -> Tree:
@@ -146,10 +147,10 @@ def cat(items: Sequence[Tree]) -> Tree:
     joined = [part for part in joined if part != EPSILON]
     if any(isinstance(part, Alt) and not part.items for part in joined):
         return EMPTY
-    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_facts(joined))
+    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_facts_of_items(joined))
 
 
-def either(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
+def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
     """Alternation."""
     if len(branches) == 1:
         return branches[0]
@@ -158,7 +159,7 @@ def either(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
         if not ordered and plain:
             own = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
             branches = [*own, alt(plain)]
-        return Or(tuple(branches), *_facts(branches))
+        return Or(tuple(branches), *_facts_of_items(branches))
     return alt(plain)
 
 
@@ -172,7 +173,7 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return times(item.item, item.min * low, None, lazy=lazy, span=span)
-    return Times(item, low, high, lazy, span, *_facts((item,)))
+    return Times(item, low, high, lazy, span, *_facts_of_items((item,)))
 
 
 def erase(tree: Tree, *, looks: bool = False) -> Tree:
@@ -185,16 +186,16 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
         if serial(tree) in done:
             return done[serial(tree)]
         result: Tree
-        if isinstance(tree, Look):
+        if isinstance(tree, Lookaround):
             item = EPSILON if looks else (yield visit(tree.item))
-            result = look(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
+            result = make_lookaround(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
         elif isinstance(tree, Times):
             result = times((yield visit(tree.item)), tree.min, tree.max, lazy=False, span=tree.span)
         else:
             items = []
             for part in tree.items:
                 items.append((yield visit(part)))
-            result = cat(items) if isinstance(tree, Cat) else either(items)
+            result = cat(items) if isinstance(tree, Cat) else make_alternation(items)
         done[serial(tree)] = result
         return result
 
@@ -202,7 +203,7 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
 
 
 def _at_one_char(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
-    return look(chars(ranges), ahead=ahead, negative=negative, span=span)
+    return make_lookaround(chars(ranges), ahead=ahead, negative=negative, span=span)
 
 
 def line_start(breaks: Ranges, span: Span) -> Tree:
@@ -223,9 +224,11 @@ def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
         ahead = _at_one_char(word, ahead=True, negative=before is not negative, span=span)
         return cat([behind, ahead])
 
-    return either([sides(True), sides(False)])
+    return make_alternation([sides(True), sides(False)])
 
 
 def some_text(span: Span) -> Tree:
     """A condition that holds everywhere, unless the text is empty."""
-    return either([_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)])
+    return make_alternation(
+        [_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)]
+    )

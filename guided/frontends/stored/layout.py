@@ -37,7 +37,7 @@ from guided.frontends.stored.fields import (
     Field,
 )
 from guided.ir import conditions, nodes
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.encodings import Encoding, Form, Span
 from guided.ir.indentation import Indentation
 
@@ -91,11 +91,11 @@ LAYOUT: Final[tuple[tuple[type, tuple[Field, ...]], ...]] = (
     (nodes.Ending, (_NODE, _NODE, TEXT)),
     (nodes.Region, (TEXT, entry_of(nodes.Ending, is_optional=True), TEMPERATURE, FLAG)),
     (nodes.DeferredRule, (LATER, BYTES, COUNT)),
-    (Embedded, (json_of(str, dict, bool), OPTIONS, json_of(dict), json_of(dict), TEXT)),
+    (EmbeddedSchema, (json_of(str, dict, bool), OPTIONS, json_of(dict), json_of(dict), TEXT)),
     (nodes.Grammar, (
         map_of(TEXT, _NODE), TEXT, map_of(TEXT, TEXT), entry_of(nodes.Lexer, is_optional=True),
         map_of(TEXT, entry_of(nodes.Region)), map_of(TEXT, entry_of(nodes.DeferredRule)), FLAG,
-        map_of(TEXT, entry_of(Embedded)),
+        map_of(TEXT, entry_of(EmbeddedSchema)),
     )),
 )  # fmt: skip
 """Each class, and its fields."""

@@ -38,7 +38,7 @@ def structural_tag_to_grammar(
     allow_special_tokens: bool = False,
     special_tokens: Collection[str] = (),
     limits: Limits | None = None,
-    found: list[Finding] | None = None,
+    findings: list[Finding] | None = None,
     require_values: bool = True,
     later: bool = False,
 ) -> Grammar:
@@ -49,7 +49,7 @@ def structural_tag_to_grammar(
         allow_special_tokens: whether the structural tag may require control tokens in the output. Set it to False for
             untrusted input. Tags may always name tokens to exclude.
         special_tokens: names of control tokens; in a string of the structural tag, such a name stands for the token.
-        found: receives the keywords that are read but not enforced. Without it, they cause a warning.
+        findings: receives the keywords that are read but not enforced. Without it, they cause a warning.
         require_values: if a grammar allows nothing, raise an error that explains why.
         later: if there are many schemas, compile those without errors or warnings only when a matcher reaches them.
 
@@ -63,7 +63,7 @@ def structural_tag_to_grammar(
         with compiling(limits, work=False):
             read = read_structural_tag(spec, limits)
             part = Lowering(limits, special_tokens, allow_special_tokens, require_values, options).part(read)
-            grammar = expr_to_grammar(part, limits, found, options=options, later=later)
+            grammar = expr_to_grammar(part, limits, findings, options=options, later=later)
         return replace(grammar, origins={**grammar.origins, grammar.start: read.pointer})
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
@@ -90,7 +90,12 @@ def structural_tag(
 
     def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         return structural_tag_to_grammar(
-            spec, whole, allow_special_tokens=allow_special_tokens, special_tokens=names, limits=limits, found=findings
+            spec,
+            whole,
+            allow_special_tokens=allow_special_tokens,
+            special_tokens=names,
+            limits=limits,
+            findings=findings,
         )
 
     return ReadPart(read, "structural_tag", spec)

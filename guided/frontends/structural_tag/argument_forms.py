@@ -71,18 +71,22 @@ def _read_form(description: Mapping[Any, Any], pointer: str) -> ArgumentForm:
     if missing:
         raise SpecError(f'"{missing[0]}" is missing', pointer=pointer, hint=f'add "{missing[0]}"')
     form = form_class(**fields)
-    for name, problem in _problems(form):
+    for name, problem in _ambiguous_fields(form):
         raise SpecError(problem, pointer=f"{pointer}/{name}", hint="change the description of the arguments")
     return form
 
 
-def _problems(form: ArgumentForm) -> list[tuple[str, str]]:
+def _ambiguous_fields(form: ArgumentForm) -> list[tuple[str, str]]:
     """The fields that make it impossible to read a form back, each with the reason."""
     if isinstance(form, LiteralForm):
-        known = [quote in ("'", '"') for quote in form.quotes]
+        are_python_quotes = [quote in ("'", '"') for quote in form.quotes]
         checks = [
             ("quotes", not form.quotes or "" in form.quotes, "strings need a delimiter"),
-            ("quotes", form.escapes and not all(known), "strings with Python's escapes have the delimiters ' or \""),
+            (
+                "quotes",
+                form.escapes and not all(are_python_quotes),
+                "strings with Python's escapes have the delimiters ' or \"",
+            ),
             ("assign", form.assign.strip() not in ("=", ":"), "names and values are separated by = or :"),
             ("colon", form.colon.strip() not in ("=", ":"), "names and values are separated by = or :"),
             ("comma", form.comma.strip() != ",", "values are separated by a comma"),

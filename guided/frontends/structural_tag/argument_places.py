@@ -76,9 +76,9 @@ def non_string_pattern(kinds: Collection[str], *, nests: bool) -> str:
     return "|".join(f"(?:{patterns[kind]})" for kind in patterns if kind in kinds)
 
 
-def is_json(written: str, kinds: Collection[str], *, nests: bool) -> bool:
+def is_json(text: str, kinds: Collection[str], *, nests: bool) -> bool:
     """Whether a text that may be a string or another value is another value."""
-    return bool(pattern := non_string_pattern(kinds, nests=nests)) and re.fullmatch(pattern, written) is not None
+    return bool(pattern := non_string_pattern(kinds, nests=nests)) and re.fullmatch(pattern, text) is not None
 
 
 class ArgumentsNarrowing(Narrowing):
@@ -138,21 +138,21 @@ class Places:
         """The place of the members with this name, in objects at a place."""
         return self._step(place, name)
 
-    def other_members(self, place: Place, known: Collection[str]) -> Iterator[tuple[Node, Place]]:
-        """Languages of the names of members, without the `known` names, for objects at a place. Each language comes
+    def other_members(self, place: Place, declared: Collection[str]) -> Iterator[tuple[Node, Place]]:
+        """Languages of the names of members, without the `declared` names, for objects at a place. Each language comes
         with the place of the members with these names.
         """
-        named: dict[str, None] = {}
+        member_names: dict[str, None] = {}
         others: list[tuple[Node, list[Goal]]] = []
         for shape, at in self._shapes(place, "object"):
             for member_goals in self._member_goals(shape, at):
-                named |= dict.fromkeys(member_goals.named)
+                member_names |= dict.fromkeys(member_goals.named)
                 others += member_goals.others
-        listed = Alt(tuple(map(Text, named)))
-        for names, ids in self._expander.keys.classes((), [some for some, _ in others], named, ""):
+        declared_names = Alt(tuple(map(Text, member_names)))
+        for names, ids in self._expander.keys.classes((), [some for some, _ in others], member_names, ""):
             inner = frozenset(goal for some, goals in others if serial(some) in ids for goal in goals)
-            yield And((*names, Not(listed))), inner
-        yield from ((Text(name), self.member(place, name)) for name in named if name not in known)
+            yield And((*names, Not(declared_names))), inner
+        yield from ((Text(name), self.member(place, name)) for name in member_names if name not in declared)
 
     def item(self, place: Place, number: int) -> Place:
         """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
@@ -191,8 +191,8 @@ class Places:
 
     def _kinds_of(self, goal: Goal) -> Iterator[str]:
         for shape in () if has_false(goal) else self._expander.expand(goal).shapes:
-            listed = {json_type(value) for value in shape.values or ()}
-            yield from shape.types if shape.values is None else listed.intersection(shape.types)
+            value_types = {json_type(value) for value in shape.values or ()}
+            yield from shape.types if shape.values is None else value_types.intersection(shape.types)
 
     def _shapes(self, place: Place, kind: str) -> Iterator[tuple[Shape, Goal]]:
         for goal in place:
@@ -207,8 +207,8 @@ class Places:
             return self._constants([item for array in arrays for item in array[first:stop]], at)
         last = shape.prefix_length
         numbers = range(min(first, last), last + 1 if stop is None else min(first, last) + 1)
-        item_goals = [item_goal(shape, one) for one in numbers]
-        return {self._expander.goal(one) for one in item_goals if not has_false(one)}
+        item_goals = [item_goal(shape, number) for number in numbers]
+        return {self._expander.goal(goal) for goal in item_goals if not has_false(goal)}
 
     def _member(self, alternative: _Members, name: str) -> Iterator[Goal]:
         """The possible goals of the member with this name."""
@@ -221,17 +221,21 @@ class Places:
 
     def _member_goals(self, shape: Shape, at: Goal) -> list[_Members]:
         """The goals of a shape's members, with one entry for each alternative."""
-        if (known := self._members_of_shape.get(shape)) is None:
-            known = self._members_of_shape[shape] = list(self._alternatives(shape, at))
-        return known
+        if (goals := self._members_of_shape.get(shape)) is None:
+            goals = self._members_of_shape[shape] = list(self._alternatives(shape, at))
+        return goals
 
     def _alternatives(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         expander = self._expander
         if shape.values is not None:
             objects = [value for value in shape.values if isinstance(value, dict)]
-            names = dict.fromkeys(name for one in objects for name in one)
+            names = dict.fromkeys(name for members in objects for name in members)
             yield _Members(
-                {name: [*self._constants([one[name] for one in objects if name in one], at)] for name in names}, []
+                {
+                    name: [*self._constants([members[name] for members in objects if name in members], at)]
+                    for name in names
+                },
+                [],
             )
         elif shape.formula is not None:
             yield from self._conditional_members(shape, at)
@@ -239,20 +243,28 @@ class Places:
             schemas = {
                 name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)
             }
-            named = {name: [] if has_false(one) else [expander.goal(one)] for name, one in schemas.items()}
+            goals_by_name = {
+                name: [] if has_false(schema) else [expander.goal(schema)] for name, schema in schemas.items()
+            }
             closed = expander.is_closed(shape) or self._narrowing.closes(shape)
-            others = [] if closed else [one for one in expander.key_classes(shape) if not has_false(one.schemas)]
-            yield _Members(named, [(And(one.names), [expander.goal(one.schemas)]) for one in others])
+            others = (
+                []
+                if closed
+                else [key_class for key_class in expander.key_classes(shape) if not has_false(key_class.schemas)]
+            )
+            yield _Members(
+                goals_by_name, [(And(key_class.names), [expander.goal(key_class.schemas)]) for key_class in others]
+            )
 
     def _conditional_members(self, shape: Shape, at: Goal) -> Iterator[_Members]:
         """The goals of the members of a shape with a formula."""
         try:
             bound = bind(shape, self._expander)
         except UnsupportedError:
-            for one in self._expander.by_type.multiply_out(shape):
-                yield from self._alternatives(one, at)
+            for alternative in self._expander.by_type.multiply_out(shape):
+                yield from self._alternatives(alternative, at)
             return
-        goals = {one: [cell.goal for cell in cells] for one, cells in bound.slots.items()}
+        goals = {name: [cell.goal for cell in cells] for name, cells in bound.slots.items()}
         closed = self._narrowing.closed(shape, list(goals.values()), bound.condition) is not None
         others = [] if closed else bound.extras
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])

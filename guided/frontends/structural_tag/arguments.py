@@ -37,7 +37,7 @@ from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, located
 from guided.frontends.structural_tag.literal_forms import LiteralForm
 from guided.frontends.structural_tag.literal_text import LiteralNotation
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import And, Grammar, Node, Seq, Special, Text
 from guided.limits import Limits
 
@@ -84,9 +84,9 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
             grammar = without_strings(grammar, excluded, limits) if excluded else grammar
         except (SpecError, UnsupportedError) as error:
             raise located(error, at) from None
-        findings += [replace(one, pointer=at + one.pointer) for one in own_findings]
+        findings += [replace(finding, pointer=at + finding.pointer) for finding in own_findings]
         embedded = {
-            name: Embedded(inner, options, {}, {}, at + place)
+            name: EmbeddedSchema(inner, options, {}, {}, at + place)
             for each in notations
             for name, place in each.embedded.items()
             if (inner := _schema_at(schema, place)) is not None
@@ -137,17 +137,21 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
         or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):
         return None
-    least = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
-    if least is None or schema.get("type") != "object" or schema.get("additionalProperties", False) is not False:
+    shortest_bound = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
+    if (
+        shortest_bound is None
+        or schema.get("type") != "object"
+        or schema.get("additionalProperties", False) is not False
+    ):
         return None
     properties = schema["properties"]
     if isinstance(form, LiteralForm):  # no longer than JSON
-        return least if all(map(form.may_be_called, properties)) else None
+        return shortest_bound if all(map(form.may_be_called, properties)) else None
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
     for part in _strings(form):
         lowering.pieces(part, f"{it.pointer}/style")  # control tokens need permission
-    return least + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
+    return shortest_bound + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
 
 
 def _cannot_look_like_json(schema: Any) -> bool:

@@ -52,8 +52,8 @@ class JsonArguments:
         self._new_parts.append(piece[: len(piece) - len(after)])
         return after
 
-    def new_text(self, *, ended: bool) -> str:
-        """The new JSON text that can no longer change; `ended`: the arguments are complete."""
+    def new_text(self, *, is_complete: bool) -> str:
+        """The new JSON text that can no longer change; `is_complete`: the arguments are complete."""
         new_text, self._new_parts = "".join(self._new_parts), []
         return new_text
 
@@ -149,9 +149,9 @@ class XmlArguments:
             last = _format_container(container.kind, container.name, [*container.parts, *([last] if last else [])])
         return last
 
-    def new_text(self, *, ended: bool) -> str:
-        """The new JSON text that can no longer change; `ended`: the arguments are complete."""
-        new_text, self._new_parts = "".join([*self._new_parts, "}" * ended]), []
+    def new_text(self, *, is_complete: bool) -> str:
+        """The new JSON text that can no longer change; `is_complete`: the arguments are complete."""
+        new_text, self._new_parts = "".join([*self._new_parts, "}" * is_complete]), []
         return new_text
 
     def spans(self) -> list[tuple[str, int, int]]:
@@ -192,8 +192,8 @@ class XmlArguments:
         if self._form.is_typed:
             kinds = _STRING if match["string"] else _KINDS.get(match.groupdict().get("type", ""), _OTHERS)
         elif (places := self._places) is not None:
-            place, known = places.read(place, key)
-            kinds = known or kinds  # `known` is empty for a name that only the compiler's options allow
+            place, place_kinds = places.read(place, key)
+            kinds = place_kinds or kinds  # `place_kinds` is empty for a name that only the compiler's options allow
         start = self._size - len(self._buffer)
         self._value = _Value(place, set(kinds), name, end, (*container.path, key), start)
 
@@ -217,18 +217,18 @@ class XmlArguments:
         if stop < 0:
             value.searched = max(0, len(self._buffer) - len(value.end) + 1)
             return False
-        written = self._buffer[:stop]
+        raw = self._buffer[:stop]
         spans = [("", value.start, self._size - len(self._buffer) + stop)]
         self._buffer = self._buffer[stop + len(value.end) :]
         if value.kinds == {"string"}:
             out = f'"{value.certain}"'
             self._new_parts.append('"')
-        elif "string" in value.kinds and not is_json(written, value.kinds, nests=self._form.nests):
-            is_framed = self._form.lines and len(written) > 1 and written[0] == "\n"
-            out = json_string(written[1:].removesuffix("\n") if is_framed else written)
+        elif "string" in value.kinds and not is_json(raw, value.kinds, nests=self._form.nests):
+            is_framed = self._form.lines and len(raw) > 1 and raw[0] == "\n"
+            out = json_string(raw[1:].removesuffix("\n") if is_framed else raw)
         else:
-            out = written.strip(_SPACE)
-            spans = [(inner, value.start + start, value.start + end) for inner, start, end in _spans_of(written)]
+            out = raw.strip(_SPACE)
+            spans = [(inner, value.start + start, value.start + end) for inner, start, end in _spans_of(raw)]
         self._spans += [(pointer_of(value.path) + inner, start, end) for inner, start, end in spans]
         if not value.is_emitted:
             self._emit_begin(value.name, out)
@@ -251,17 +251,17 @@ class XmlArguments:
                     return 0
                 begin, value.is_framed = 1, True
             certain -= value.is_framed and certain > begin and self._buffer[certain - 1] == "\n"
-        more = json_string(self._buffer[begin:certain])[1:-1]
-        self._new_parts.append(more)
-        value.certain += more
+        new_text = json_string(self._buffer[begin:certain])[1:-1]
+        self._new_parts.append(new_text)
+        value.certain += new_text
         return certain
 
     def _has_elements(self) -> bool | None:
         """Whether the value of an element consists of elements; None if this is not known yet."""
         if self._form.is_typed:
             return True
-        written, mark = self._buffer.lstrip(_SPACE), self._form.excluded
-        return True if written.startswith(mark) else None if mark.startswith(written) else False
+        buffered, mark = self._buffer.lstrip(_SPACE), self._form.excluded
+        return True if buffered.startswith(mark) else None if mark.startswith(buffered) else False
 
 
 def _spans_of(text: str) -> list[tuple[str, int, int]]:

@@ -79,7 +79,7 @@ class CallPart:
 Arguments: TypeAlias = JsonArguments | XmlArguments | LiteralArguments
 
 
-class _Begin(NamedTuple):
+class _CallBegin(NamedTuple):
     function: Function
     name_at: int  # the offset of the name in the first text; -1: it is in the rest
     rest: re.Pattern[str] | None  # the begin after its first text; None: nothing
@@ -99,8 +99,8 @@ class CallReader:
     def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
         self._texts: dict[bool, list[str]] = {False: [], True: []}
         self.calls: list[Call] = []
-        self._begins: dict[str, list[_Begin]] = {}  # by their first text
-        self._section_begins: dict[str, list[_Begin]] = {}  # the same, in a group of calls
+        self._begins: dict[str, list[_CallBegin]] = {}  # by their first text
+        self._section_begins: dict[str, list[_CallBegin]] = {}  # the same, in a group of calls
         markup, opening = Markup.of(style), style.get("section", {}).get("begin")
         for function in functions:
             for begin in markup.begins:
@@ -153,7 +153,7 @@ class CallReader:
         self._size += len(piece)
         while self._step():
             pass
-        if self._current is not None and (new_text := self._current.new_text(ended=False)):
+        if self._current is not None and (new_text := self._current.new_text(is_complete=False)):
             self._call_part(new_text)
         parts, self._parts = self._parts, []
         return parts
@@ -178,8 +178,8 @@ class CallReader:
             begins, marks = self._section_begins, self._section_marks
         marks = {**marks, **dict.fromkeys(begins, "call")}
         at, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
-        if not self._is_finished and (begun := _find_begun_mark(self._buffer, at, marks)) >= 0:
-            at, mark = begun, ""  # there is no earlier mark, and this one may continue
+        if not self._is_finished and (mark_start := _find_begun_mark(self._buffer, at, marks)) >= 0:
+            at, mark = mark_start, ""  # there is no earlier mark, and this one may continue
         if not mark:
             self._emit(self._buffer[:at])
             self._buffer = self._buffer[at:]
@@ -192,7 +192,7 @@ class CallReader:
         self._mode = marks[mark]
         return True
 
-    def _begin(self, mark: str, begins: Sequence[_Begin]) -> bool:
+    def _begin(self, mark: str, begins: Sequence[_CallBegin]) -> bool:
         """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
         for begin in begins:
             rest = begin.rest.match(self._buffer, len(mark)) if begin.rest is not None else None
@@ -233,17 +233,17 @@ class CallReader:
         self.spans += [
             (f"/{call.index}/arguments{pointer}", at + start, at + end) for pointer, start, end in self._current.spans()
         ]
-        self._call_part(self._current.new_text(ended=True), ends=True)
+        self._call_part(self._current.new_text(is_complete=True), ends=True)
         self._buffer, self._current = self._buffer[end.end() :], None
         return True
 
 
-def _begin(begin: Pattern, function: Function) -> _Begin:
+def _begin(begin: Pattern, function: Function) -> _CallBegin:
     """How the calls of a function begin."""
     rest = begin.rest(function.name)
     if rest and begin.ends_in_placeholder:  # a longer name, number or identifier may begin like this one
         rest += _NO_NAME_FOLLOWS
-    return _Begin(function, begin.name_at, re.compile(rest) if rest else None)
+    return _CallBegin(function, begin.name_at, re.compile(rest) if rest else None)
 
 
 def _arguments_reader(form: ArgumentForm | None, function: Function) -> Arguments:

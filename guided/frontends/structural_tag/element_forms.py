@@ -107,11 +107,11 @@ class ElementForm(NamedTuple):
         """A name as it is written."""
         return "".join([self.escapes.get(char, char) for char in name])
 
-    def decode_name(self, written: str) -> str:
+    def decode_name(self, name: str) -> str:
         """Decode a written name; the inverse of `name`."""
         for char, escape in reversed([*self.escapes.items()]):
-            written = written.replace(escape, char)
-        return written
+            name = name.replace(escape, char)
+        return name
 
     @property
     def name_pattern(self) -> str:

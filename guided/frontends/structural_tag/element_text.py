@@ -25,7 +25,7 @@ from typing import Final
 from guided.errors import UnsupportedError, brief
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Window
-from guided.frontends.json_schema.algebra.strings import either, sized
+from guided.frontends.json_schema.algebra.strings import union_of, with_length
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.json_schema.text.lower import Lowering
@@ -66,8 +66,8 @@ def _name_encoding(style: tuple[tuple[str, str], ...]) -> Encoding:
     """The encoding of names. A style writes some characters as &lt; and similar escapes."""
     others = complement(charset((ord(char), ord(char)) for char, _ in style))
     forms = [Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, others))]
-    for char, written in style:
-        first, *rest = written.encode()
+    for char, escaped in style:
+        first, *rest = escaped.encode()
         digits = ((Span(first, first, ord(char), 1),), *((Span(byte, byte, 0, 1),) for byte in rest))
         forms.append(Form(((ord(char), ord(char)),), digits))
     return Encoding(f"xml-attribute without {''.join(char for char, _ in style)}", tuple(forms))
@@ -95,8 +95,8 @@ class ElementNotation(Notation):
 
     def _spell(self, text: str) -> Node:
         if text not in self._spellings:
-            first, *more = [self._spell_string(part) for part in text.split("{gap}")]
-            self._spellings[text] = Seq((first, *[one for part in more for one in (self._gap, part)]))
+            first, *later_parts = [self._spell_string(part) for part in text.split("{gap}")]
+            self._spellings[text] = Seq((first, *[node for part in later_parts for node in (self._gap, part)]))
         return self._spellings[text]
 
     # --- levels
@@ -125,12 +125,14 @@ class ElementNotation(Notation):
             return self._number(places.item(around, step), f"{where}/items")
         return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
 
-    def additional_levels(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+    def additional_levels(
+        self, level: int, goal: Goal, declared: Collection[str]
+    ) -> list[tuple[tuple[Node, ...], int]]:
         """See `Notation`. If several alternatives constrain other members, their names are grouped by the allowed
         types.
         """
         if level >= 0:
-            return super().additional_levels(level, goal, known)
+            return super().additional_levels(level, goal, declared)
         if self._places is None:
             return [((), -2)]
         places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
@@ -145,11 +147,11 @@ class ElementNotation(Notation):
             return [((), self._number(alone, where))]
         names: dict[frozenset[str], list[Node]] = {}
         levels: dict[frozenset[str], int] = {}
-        for some, place in places.other_members(around, known):
+        for some, place in places.other_members(around, declared):
             kinds = places.kinds(place)
             names.setdefault(kinds, []).append(some)
             levels[kinds] = self._number(place, where)
-        return [((either(some),), levels[kinds]) for kinds, some in names.items()]
+        return [((union_of(some),), levels[kinds]) for kinds, some in names.items()]
 
     def _number(self, place: Place, where: str) -> int:
         if place not in self._numbers:
@@ -239,7 +241,7 @@ class ElementNotation(Notation):
             return super().wrap(brackets, body, may_be_empty, level)
         after = self._gap if brackets == "[]" and not self._form.between else EPSILON  # otherwise elements include it
         cases = [self._gap] if may_be_empty else []
-        return either(cases if body is None else [*cases, Seq((self._gap, body, after))])
+        return union_of(cases if body is None else [*cases, Seq((self._gap, body, after))])
 
     def item(self, value: Node, level: int) -> Node:
         """See `Notation`."""
@@ -262,12 +264,14 @@ class ElementNotation(Notation):
                 f"the name {brief(name)} cannot be written in an element", hint="use letters, digits and _",
                 pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
             )  # fmt: skip
-        written = self._form.name(name)
-        return Field(name, self._rest(value, written), required, Seq((self._spell(self._form.begin), Text(written))))
+        name_text = self._form.name(name)
+        return Field(
+            name, self._rest(value, name_text), required, Seq((self._spell(self._form.begin), Text(name_text)))
+        )
 
-    def _rest(self, value: Node, written: str) -> Node:
+    def _rest(self, value: Node, name_text: str) -> Node:
         """The text after the name of a member."""
-        end = self._form.end.replace("{name}", written)
+        end = self._form.end.replace("{name}", name_text)
         return Seq((self._spell(self._form.after), value, self._spell(end), self._gap))
 
     def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
@@ -281,32 +285,32 @@ class ElementNotation(Notation):
         return None if level < 0 else super().many_optional(fields, window, level)
 
     def other(
-        self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
+        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().other(names, known, value, level, where, in_place)
-        form, most = self._form, self.lowering.options.max_string
+            return super().other(names, declared, value, level, where, in_place)
+        form, max_string = self._form, self.lowering.options.max_string
         allowed = parse_regex(_NAMES["escaped" if form.escapes else "quoted" if form.quotes else "plain"])
-        excluded = () if form.quotes else (Not(either([Text(name) for name in known])),)
-        content = sized(And((*names, allowed, *excluded)), 0, most)
+        excluded = () if form.quotes else (Not(union_of([Text(name) for name in declared])),)
+        content = with_length(And((*names, allowed, *excluded)), 0, max_string)
         name: Node = Encoded(content, _name_encoding(tuple(form.escapes.items())) if form.escapes else UTF8)
         if form.quotes:
             name = Entry(Seq((QUOTE, name, QUOTE)))
-        key = ("name", level, *map(serial, names), *known)
+        key = ("name", level, *map(serial, names), *declared)
         label = f"other name of #{where}" if names else "other name"
-        named = name if in_place else self.lowering.rule(key, label, where, lambda: name)
+        name_node = name if in_place else self.lowering.rule(key, label, where, lambda: name)
         after = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
-        return Seq((self._spell(form.begin.removesuffix('"')), named, after))
+        return Seq((self._spell(form.begin.removesuffix('"')), name_node, after))
 
-    def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
+    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().distinct(text, known, level, counted)
+            return super().distinct(text, declared, level, counted)
         if self._form.quotes:
-            names = tuple(map(self._form.name, known))
+            names = tuple(map(self._form.name, declared))
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
-            return either([case if case is self._gap else Distinct(case, names) for case in cases])
+            return union_of([case if case is self._gap else Distinct(case, names) for case in cases])
         if counted is not None:
             refuse_counted(counted)
         return text

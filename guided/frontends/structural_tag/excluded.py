@@ -40,7 +40,7 @@ def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -
             case Encoded(item, encoding):
                 return Encoded(And((item, without)), encoding)
             case Text(text) if len(text) > 1 and '"' in text:
-                return EMPTY if any(one in json.loads(text) for one in excluded) else node
+                return EMPTY if any(string in json.loads(text) for string in excluded) else node
             case Chars(ranges) if any(low <= _QUOTE <= high for low, high in ranges):
                 raise UnsupportedError("strings of this schema cannot be distinguished from other text")
             case Automaton(states) if any(low <= _QUOTE <= high for _, edges in states for low, high, _ in edges):

@@ -38,7 +38,7 @@ _SIMPLE: Final = {
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenContainer:
     """An object or array that is being read. `key`: the name or number of its current value. `count`: of its values."""
 
     is_object: bool
@@ -52,7 +52,7 @@ class LiteralArguments:
     def __init__(self, form: LiteralForm) -> None:
         self._form, self._json = form, JsonArguments()
         self._buffer, self._at = "", 0  # the text that is not interpreted yet, and its offset in the arguments
-        self._open = [_Open(True)]
+        self._open = [_OpenContainer(True)]
         self._expects = "name"  # name, value, or comma
         self._quote, self._string_at = "", 0  # the delimiter of the string that is being read; "": none
         self._name_parts: list[str] = []
@@ -79,9 +79,9 @@ class LiteralArguments:
         """The arguments so far, as valid JSON."""
         return self._json.text()
 
-    def new_text(self, *, ended: bool) -> str:
-        """The new JSON text that can no longer change; `ended`: the arguments are complete."""
-        return self._json.new_text(ended=ended)
+    def new_text(self, *, is_complete: bool) -> str:
+        """The new JSON text that can no longer change; `is_complete`: the arguments are complete."""
+        return self._json.new_text(is_complete=is_complete)
 
     def spans(self) -> list[tuple[str, int, int]]:
         """As for `JsonArguments`. The span of a string includes its delimiters."""
@@ -182,7 +182,7 @@ class LiteralArguments:
             self._begin_value()
             self._emit("{" if first == "{" else "[")
             self._string_at = self._at
-            self._open.append(_Open(first == "{"))
+            self._open.append(_OpenContainer(first == "{"))
             self._expects = "name" if first == "{" else "value"
             self._skip(1)
         elif (word := _WORD.match(self._buffer)) is None:

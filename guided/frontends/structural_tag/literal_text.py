@@ -21,7 +21,7 @@ from typing import Final
 from guided.errors import UnsupportedError, brief
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Window
-from guided.frontends.json_schema.algebra.strings import either, sized
+from guided.frontends.json_schema.algebra.strings import union_of, with_length
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.json_schema.text.lower import Lowering
@@ -119,7 +119,9 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         return _VALUE
 
-    def additional_levels(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+    def additional_levels(
+        self, level: int, goal: Goal, declared: Collection[str]
+    ) -> list[tuple[tuple[Node, ...], int]]:
         """See `Notation`."""
         return [((), _VALUE)]
 
@@ -131,7 +133,7 @@ class LiteralNotation(Notation):
 
     def constant(self, value: bool | None) -> Node:
         """See `Notation`."""
-        return either([Text(spelling) for spelling in self._form.constant(value)])
+        return union_of([Text(spelling) for spelling in self._form.constant(value)])
 
     def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
         """See `Notation`."""
@@ -146,7 +148,7 @@ class LiteralNotation(Notation):
         return self._quoted(Text(text))
 
     def _quoted(self, content: Node) -> Node:
-        return either([Seq((quote, Encoded(content, encoding), quote)) for quote, encoding in self._strings])
+        return union_of([Seq((quote, Encoded(content, encoding), quote)) for quote, encoding in self._strings])
 
     # --- containers
 
@@ -155,7 +157,7 @@ class LiteralNotation(Notation):
         if level != _ROOT:
             return self.layout.wrap(brackets, body, may_be_empty, 0)
         cases = [self._gap] if may_be_empty else []
-        return either(cases if body is None else [*cases, Seq((self._gap, body, self._gap))])
+        return union_of(cases if body is None else [*cases, Seq((self._gap, body, self._gap))])
 
     def check_unique(self, schema: Schema, level: int) -> None:
         """See `Notation`."""
@@ -186,22 +188,22 @@ class LiteralNotation(Notation):
         return None
 
     def other(
-        self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
+        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().other(names, known, value, level, where, in_place)
-        unknown = Not(either([Text(name) for name in known]))
+            return super().other(names, declared, value, level, where, in_place)
+        unknown = Not(union_of([Text(name) for name in declared]))
         content = And((*names, parse_regex(self._form.name_pattern), unknown))
-        key = ("bare name", *map(serial, names), *known)
-        name: Node = Encoded(sized(content, 0, self.lowering.options.max_string), UTF8)
-        named = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
-        return Seq((named, self._after_name(value, level)))
+        key = ("bare name", *map(serial, names), *declared)
+        name: Node = Encoded(with_length(content, 0, self.lowering.options.max_string), UTF8)
+        name_node = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
+        return Seq((name_node, self._after_name(value, level)))
 
-    def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
+    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().distinct(text, known, level, counted)
+            return super().distinct(text, declared, level, counted)
         if counted is not None:
             refuse_counted(counted)
         return text

@@ -103,11 +103,11 @@ class Lowering:
             case "regex":
                 return self._regex(it)
             case "sequence":
-                return sequence(*[self.part(one, around) for one in it["elements"]])
+                return sequence(*[self.part(element, around) for element in it["elements"]])
             case "or":
-                return choice(*[self.part(one, around) for one in it["elements"]])
+                return choice(*[self.part(element, around) for element in it["elements"]])
             case "tag":
-                return sequence(self._begin(it), self._rest(it))
+                return sequence(self._begin(it), self._content_and_end(it))
             case "optional":
                 return optional(self.part(it["content"], around))
             case "plus":
@@ -147,7 +147,9 @@ class Lowering:
 
     def spelled(self, string: str, pointer: str) -> Expr:
         """Exactly this string."""
-        parts = [text(one) if isinstance(one, str) else special(one.token) for one in self.pieces(string, pointer)]
+        parts = [
+            text(piece) if isinstance(piece, str) else special(piece.token) for piece in self.pieces(string, pointer)
+        ]
         return parts[0] if len(parts) == 1 else sequence(*parts)
 
     def _token(self, token: int | str, pointer: str) -> Expr:
@@ -165,15 +167,15 @@ class Lowering:
         changes: dict[str, Any] = {}
         if it.fields.get("any_order"):
             changes["property_order"] = "any"
-        most = it.fields.get("max_whitespace_cnt")
-        if most is not None:
-            changes["whitespace"] = f"[ \\t\\n\\r]{{0,{most}}}"
+        max_whitespace = it.fields.get("max_whitespace_cnt")
+        if max_whitespace is not None:
+            changes["whitespace"] = f"[ \\t\\n\\r]{{0,{max_whitespace}}}"
         if form is not None:
             return arguments(it, form, self, changes)
         schema, at = it["json_schema"], f"{it.pointer}/json_schema"
         part = self.json(schema, at, changes, it["excludes"])
-        least = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
-        return part if least is None else DeferredPart(part, at, repr(schema).encode(), least)
+        shortest_bound = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
+        return part if shortest_bound is None else DeferredPart(part, at, repr(schema).encode(), shortest_bound)
 
     def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
         """The JSON of a schema, which is at `pointer`. Its strings do not contain the strings of `excludes`."""
@@ -187,11 +189,11 @@ class Lowering:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
                 raise located(error, pointer) from None
-            findings += [replace(one, pointer=pointer + one.pointer) for one in own_findings]
+            findings += [replace(finding, pointer=pointer + finding.pointer) for finding in own_findings]
             return replace(
                 grammar,
                 origins={name: pointer + place for name, place in grammar.origins.items()},
-                schemas={name: replace(one, prefix=pointer) for name, one in grammar.schemas.items()},
+                schemas={name: replace(schema, prefix=pointer) for name, schema in grammar.schemas.items()},
             )
 
         return ReadPart(read, "json_schema", schema)
@@ -203,7 +205,7 @@ class Lowering:
                     it["grammar"],
                     allow_special_tokens=self.allow_special_tokens,
                     limits=limits,
-                    found=findings,
+                    findings=findings,
                     ask_why_empty=self.ask,
                 )
             except (SpecError, UnsupportedError) as error:
@@ -223,10 +225,10 @@ class Lowering:
     # --- free text
 
     def _any_text(self, it: Format, around: _EnclosingTag) -> Node:
-        strings, most = (*it["excludes"], *around.strings), it["max_chars"]
+        strings, max_chars = (*it["excludes"], *around.strings), it["max_chars"]
         node: Node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
-        if most is not None:
-            node = Length(node, 0, most) if strings else Repeat(ANY_CHAR, 0, most)
+        if max_chars is not None:
+            node = Length(node, 0, max_chars) if strings else Repeat(ANY_CHAR, 0, max_chars)
         return node if it["max_tokens"] is None else MaxTokens(node, it["max_tokens"])
 
     def _repeat(self, it: Format, around: _EnclosingTag) -> Expr:
@@ -243,29 +245,31 @@ class Lowering:
         begin, at = tag["begin"], f"{tag.pointer}/begin"
         return self.part(begin) if isinstance(begin, Format) else self.spelled(begin, at)
 
-    def _rest(self, tag: Format) -> Expr:
+    def _content_and_end(self, tag: Format) -> Expr:
         """The content and the end of a tag, as a separate rule."""
         end = tag["end"]
         if isinstance(end, Format):
             inside, closing = _EnclosingTag((), (end["token"],)), self.part(end)
         else:
             inside = _EnclosingTag(tuple(filter(None, end)))
-            closing = choice(*[self.spelled(one, f"{tag.pointer}/end") for one in dict.fromkeys(end)])
+            closing = choice(*[self.spelled(marker, f"{tag.pointer}/end") for marker in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
-        least = None if isinstance(end, Format) else least_arguments(content, self)
-        if least is None:
+        shortest_bound = None if isinstance(end, Format) else least_arguments(content, self)
+        if shortest_bound is None:
             return rules(rule(name), **{name: sequence(self.part(content, inside), closing)})
 
         def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             return expr_to_grammar(sequence(self.part(content, inside), closing), limits, findings, options=whole)
 
         content_key = repr((content.fields, end, self.allow_special_tokens)).encode()
-        return DeferredPart(ReadPart(read), name, content_key, least + sum(len(one.encode()) for one in end))
+        return DeferredPart(
+            ReadPart(read), name, content_key, shortest_bound + sum(len(marker.encode()) for marker in end)
+        )
 
     def _tags_with_separator(self, it: Format) -> Expr:
-        one = choice(*[self.part(tag) for tag in it["tags"]])
+        any_tag = choice(*[self.part(tag) for tag in it["tags"]])
         separator = self.spelled(it["separator"], f"{it.pointer}/separator")
-        several = one if it["stop_after_first"] else sequence(one, repeat(sequence(separator, one)))
+        several = any_tag if it["stop_after_first"] else sequence(any_tag, repeat(sequence(separator, any_tag)))
         return several if it["at_least_one"] else optional(several)
 
     def _triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
@@ -294,7 +298,7 @@ class Lowering:
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
         follows = [
-            (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._rest(tag)) for tag in tags])
+            (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._content_and_end(tag)) for tag in tags])
             for trigger, tags in tags_by_trigger.items()
         ]
         free, dispatched = self._free_text_and_tags(
@@ -368,7 +372,7 @@ class Lowering:
                     pointer=at,
                     hint="add it to trigger_tokens",
                 )
-            tags.append(sequence(self._begin(tag), self._rest(tag)))
+            tags.append(sequence(self._begin(tag), self._content_and_end(tag)))
         begins = {tag["begin"]["token"] for tag in it["tags"]}
         for number, trigger in enumerate(triggers):
             if trigger not in begins:
@@ -378,8 +382,8 @@ class Lowering:
                     hint="remove it, or move it to exclude_tokens",
                 )
         free = _node(OtherTokens((*triggers, *it["exclude_tokens"], *around.tokens), 0, None))
-        one = choice(*tags)
-        return _arrange(free, sequence(free, one), one, it)
+        any_tag = choice(*tags)
+        return _arrange(free, sequence(free, any_tag), any_tag, it)
 
     def _token_dispatch(self, it: Format) -> Expr:
         patterns = [pattern for pattern, _ in it["rules"]]
@@ -396,8 +400,8 @@ def _arrange(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
     """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
     if it["stop_after_first"]:
         return direct if it["at_least_one"] else choice(free, dispatched)
-    more = sequence(repeat(dispatched), free)
-    return sequence(direct, more) if it["at_least_one"] else more
+    repeated = sequence(repeat(dispatched), free)
+    return sequence(direct, repeated) if it["at_least_one"] else repeated
 
 
 def _ending_with(node: Node, end: str) -> Node:

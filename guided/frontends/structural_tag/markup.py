@@ -54,8 +54,8 @@ class Pattern:
             return ""
         out = ""
         for part in _PLACEHOLDER.split(mark + after):
-            known = {"{index}": "[0-9]+", "{id}": self.id_pattern, "{name}": f"(?P<name>{re.escape(name)})"}
-            out += known.get(part, re.escape(part))
+            patterns = {"{index}": "[0-9]+", "{id}": self.id_pattern, "{name}": f"(?P<name>{re.escape(name)})"}
+            out += patterns.get(part, re.escape(part))
         return out
 
     @property
@@ -99,8 +99,8 @@ class Markup:
         """The markup of a style."""
         call = style["call"]
         begins, ends = (
-            tuple(Pattern(text, call.get("id", _ID)) for text in ([given] if isinstance(given, str) else given))
-            for given in (call["begin"], call["end"])
+            tuple(Pattern(text, call.get("id", _ID)) for text in ([markers] if isinstance(markers, str) else markers))
+            for markers in (call["begin"], call["end"])
         )
         return cls(begins, ends, call["arguments"], call.get("first", 0))
 

@@ -43,11 +43,11 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
         return reader.legacy(document)
     reader.check_members(document, "", ("type", "format"))
     if document.get("type", "structural_tag") != "structural_tag":
-        known = isinstance(document["type"], str) and document["type"] in FORMATS
+        is_format = isinstance(document["type"], str) and document["type"] in FORMATS
         raise SpecError(
             f'"type" is {brief(document["type"])}, not "structural_tag"',
             pointer="/type",
-            hint='put the format inside of {"type": "structural_tag", "format": ...}' if known
+            hint='put the format inside of {"type": "structural_tag", "format": ...}' if is_format
             else 'write "type": "structural_tag"',
         )  # fmt: skip
     if "format" not in document:
@@ -151,10 +151,10 @@ class _Reader:
             raise LimitExceeded("nodes", self.formats_read * _NODES_PER_FORMAT, self.limits.nodes)
         if self.depth > self.limits.depth:
             raise LimitExceeded("depth", self.depth, self.limits.depth)
-        known = FORMATS[name]
-        self.check_members(value, at, ("type", *known))
+        members = FORMATS[name]
+        self.check_members(value, at, ("type", *members))
         fields = {}
-        for field, (kind, default) in known.items():
+        for field, (kind, default) in members.items():
             if field in value and not (value[field] is None and default is None):
                 fields[field] = getattr(self, kind)(value[field], f"{at}/{field}")
             elif default is REQUIRED:
@@ -166,16 +166,16 @@ class _Reader:
         self.depth -= 1
         return Format(name, at, fields)
 
-    def check_members(self, value: Any, at: str, known: tuple[str, ...]) -> None:
+    def check_members(self, value: Any, at: str, known_names: tuple[str, ...]) -> None:
         """Refuse a value that is not an object, and unknown members."""
         if not isinstance(value, dict):
             raise SpecError(
-                f"this is {_kind(value)}, not an object", pointer=at, hint=f"its members are {', '.join(known)}"
+                f"this is {_kind(value)}, not an object", pointer=at, hint=f"its members are {', '.join(known_names)}"
             )
         for name in value:
-            if name not in known:
-                close = close_name(name, known)
-                hint = f"did you mean {close!r}?" if close else f"the members here are {', '.join(known)}"
+            if name not in known_names:
+                close = close_name(name, known_names)
+                hint = f"did you mean {close!r}?" if close else f"the members here are {', '.join(known_names)}"
                 raise SpecError(
                     f"there is no member {brief(name)} here", pointer=f"{at}/{escape(str(name))}", hint=hint
                 )
@@ -196,10 +196,10 @@ class _Reader:
             raise SpecError(f"this is {_kind(value)}, not a boolean", pointer=at, hint="write true or false")
         return value
 
-    def _integer(self, value: Any, at: str, least: int) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MAX_INTEGER:
+    def _integer(self, value: Any, at: str, minimum: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= _MAX_INTEGER:
             raise SpecError(
-                f"this is {brief(value)}, not an integer from {least} to {_MAX_INTEGER}",
+                f"this is {brief(value)}, not an integer from {minimum} to {_MAX_INTEGER}",
                 pointer=at,
                 hint="write an integer such as 8",
             )
@@ -228,15 +228,15 @@ class _Reader:
             )
         return value
 
-    def _items(self, value: Any, at: str, what: str, least: int = 1) -> list[tuple[str, Any]]:
+    def _items(self, value: Any, at: str, what: str, min_items: int = 1) -> list[tuple[str, Any]]:
         if not isinstance(value, list | tuple):
             raise SpecError(f"this is {_kind(value)}, not an array of {what}", pointer=at, hint="write [...]")
-        if len(value) < least:
+        if len(value) < min_items:
             raise SpecError(f"the array of {what} is empty", pointer=at, hint="give at least one")
         return [(f"{at}/{number}", item) for number, item in enumerate(value)]
 
-    def strings(self, value: Any, at: str, least: int = 0) -> tuple[str, ...]:
-        texts = [(place, self.string(item, place)) for place, item in self._items(value, at, "strings", least)]
+    def strings(self, value: Any, at: str, min_items: int = 0) -> tuple[str, ...]:
+        texts = [(place, self.string(item, place)) for place, item in self._items(value, at, "strings", min_items)]
         for place, text in texts:
             if not text:
                 raise SpecError("the string is empty, so it occurs in every text", pointer=place, hint="leave it out")
@@ -245,8 +245,8 @@ class _Reader:
     def some_strings(self, value: Any, at: str) -> tuple[str, ...]:
         return self.strings(value, at, 1)
 
-    def tokens(self, value: Any, at: str, least: int = 0) -> tuple[int | str, ...]:
-        return tuple([self.token(item, place) for place, item in self._items(value, at, "tokens", least)])
+    def tokens(self, value: Any, at: str, min_items: int = 0) -> tuple[int | str, ...]:
+        return tuple([self.token(item, place) for place, item in self._items(value, at, "tokens", min_items)])
 
     def some_tokens(self, value: Any, at: str) -> tuple[int | str, ...]:
         return self.tokens(value, at, 1)

@@ -48,13 +48,13 @@ def check_style(style: ToolStyle) -> None:
 
 def tool_instructions(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> list[Piece]:
     """The description of the tools in the system message."""
-    listed = "".join(f"\n{json.dumps(tool, ensure_ascii=False)}" for tool in tools)
+    tool_lines = "".join(f"\n{json.dumps(tool, ensure_ascii=False)}" for tool in tools)
     instructions = style.data.get("instructions")
     if instructions is not None:
         pieces = [Piece(instructions)]
     else:
         pieces = [Piece("For each function call, write this:\n"), *written_calls(style, [_EXAMPLE])]
-    return [Piece(_HEAD), Piece(listed, True), Piece("\n</tools>\n\n"), *pieces]
+    return [Piece(_HEAD), Piece(tool_lines, True), Piece("\n</tools>\n\n"), *pieces]
 
 
 def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
@@ -68,17 +68,17 @@ def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Pi
     section, separator = style.data.get("section"), style.between
     out = [] if section is None else [Piece(section.get("lead", "") + section["begin"] + section.get("open", ""))]
     try:
-        for number, (name, written) in enumerate(calls):
+        for number, (name, arguments) in enumerate(calls):
             out += [Piece(separator)] if number else []
-            out += _call(markup, name, written, number)
+            out += _call(markup, name, arguments, number)
     except RecursionError:
         raise SpecError("the arguments of a call nest too deeply", hint="leave the call out") from None
     return [*out, *([] if section is None else [Piece(section["end"])])]
 
 
-def _call(markup: Markup, name: str, written: str, number: int) -> list[Piece]:
-    form, arguments = argument_form(markup.arguments), read_arguments(written)
-    inner = [Piece(written if arguments else "{}", True)]
+def _call(markup: Markup, name: str, text: str, number: int) -> list[Piece]:
+    form, arguments = argument_form(markup.arguments), read_arguments(text)
+    inner = [Piece(text if arguments else "{}", True)]
     if isinstance(form, ElementForm) and isinstance(arguments, dict):
         inner = _members(form, arguments)
     elif form is not None and not isinstance(form, ElementForm) and isinstance(arguments, dict):
@@ -88,23 +88,23 @@ def _call(markup: Markup, name: str, written: str, number: int) -> list[Piece]:
     return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(markup.ends[0].filled(number))]
 
 
-def read_arguments(written: object) -> dict[str, Any] | str:
+def read_arguments(text: object) -> dict[str, Any] | str:
     """The arguments of a call, from their JSON text. A text that is not a JSON object is returned as it is: a model
     wrote it without a constraint, and the conversation must be able to go on. Without text there are no arguments.
 
     Raises:
         SpecError: the arguments are not a text.
     """
-    if not isinstance(written, str):
-        message = f"the arguments of a call are {brief(written)}, not the text of a JSON object"
+    if not isinstance(text, str):
+        message = f"the arguments of a call are {brief(text)}, not the text of a JSON object"
         raise SpecError(message, hint='write "{...}"')
-    if not written.strip():
+    if not text.strip():
         return {}
     try:
-        value = json.loads(written)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        return written
-    return value if isinstance(value, dict) else written
+        return text
+    return value if isinstance(value, dict) else text
 
 
 def _members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
@@ -177,8 +177,11 @@ def detect_style(template: str) -> str | None:
     text, best = template.replace("\\n", "\n").replace('\\"', '"'), ("", "")
     for name in TOOL_STYLES:
         data = tool_style(name).data
-        if (shown := data.get("shown")) is not None:
-            if all(part in text if isinstance(part, str) else any(one in text for one in part) for part in shown):
+        if (spellings := data.get("shown")) is not None:
+            if all(
+                part in text if isinstance(part, str) else any(spelling in text for spelling in part)
+                for part in spellings
+            ):
                 return name
             continue
         head = Markup.of(data).begins[0].text.partition("{name}")[0]

@@ -102,7 +102,7 @@ class ToolStyle:
             raise SpecError(f"unknown reasoning mode: {brief(reasoning)}", hint='use "enabled", "disabled" or "auto"')
         if not isinstance(parallel_tool_calls, bool):
             raise SpecError(f"parallel_tool_calls is {brief(parallel_tool_calls)}", hint="write True or False")
-        chosen = chosen_tools(tools, tool_choice)
+        choice = chosen_tools(tools, tool_choice)
         if text is not None and mixed:
             raise SpecError("text= is only for answers that are not mixed", hint="write mixed=False")
         if not mixed:
@@ -111,13 +111,13 @@ class ToolStyle:
                     f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
                     hint="leave mixed out",
                 )
-            return _structural_tag(self._separate(chosen, parallel_tool_calls, text))
+            return _structural_tag(self._separate(choice, parallel_tool_calls, text))
         if "channels" in self.data:
-            return _structural_tag(self._messages(chosen, parallel_tool_calls, reasoning))
+            return _structural_tag(self._messages(choice, parallel_tool_calls, reasoning))
         if "response" in self.data:
-            answer = self._blocks(chosen, parallel_tool_calls, reasoning)
+            answer = self._blocks(choice, parallel_tool_calls, reasoning)
         else:
-            answer = [self._answer(chosen, parallel_tool_calls)]
+            answer = [self._answer(choice, parallel_tool_calls)]
         return _structural_tag(_sequence([*self._reasoning(reasoning), *answer]))
 
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
@@ -187,9 +187,11 @@ class ToolStyle:
         schema |= {name: call[name] for name in ("excludes",) if name in call}
         end: str | list[str] = call["end"]
         after: list[Json] = []
-        if any(one.rest("") for one in markup.ends):
-            ends = [_elements(one.parts("")) for one in markup.ends]
-            after = [{"type": "or", "elements": [_sequence(one) for one in ends]}] if len(ends) > 1 else ends[0]
+        if any(marker.rest("") for marker in markup.ends):
+            ends = [_elements(marker.parts("")) for marker in markup.ends]
+            after = (
+                [{"type": "or", "elements": [_sequence(elements) for elements in ends]}] if len(ends) > 1 else ends[0]
+            )
             end = ""
         out = []
         for begin in markup.begins:
@@ -215,83 +217,83 @@ class ToolStyle:
         alternatives = {"type": "or", "elements": [block, _text(marks["skipped"])]} if "skipped" in marks else block
         return [{"type": "optional", "content": alternatives}]
 
-    def _answer(self, chosen: ChosenTools, parallel: bool) -> Json:
-        tags = [tag for function in chosen.functions for tag in self._calls(function)]
+    def _answer(self, choice: ChosenTools, parallel: bool) -> Json:
+        tags = [tag for function in choice.functions for tag in self._calls(function)]
         if not tags:
             return {"type": "any_text", "excludes": self.data["excludes"]}
         section = self.data.get("section")
         if section is not None:
-            if chosen.mode == "named" or (chosen.mode == "required" and not section.get("text_after", False)):
-                return self._section(chosen, parallel, section.get("lead", ""))
+            if choice.mode == "named" or (choice.mode == "required" and not section.get("text_after", False)):
+                return self._section(choice, parallel, section.get("lead", ""))
             if "trigger" in self.data:
-                return self._opened_sections(chosen, parallel)
-            tags = [self._section(chosen, parallel)]
-        elif chosen.mode == "named":
+                return self._opened_sections(choice, parallel)
+            tags = [self._section(choice, parallel)]
+        elif choice.mode == "named":
             return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
-        triggers = self.triggers(chosen.functions)
+        triggers = self.triggers(choice.functions)
         excluded = [*self.data["excludes"], *(section or {}).get("excludes", [])]
         bare = [tag["begin"] for tag in tags if not tag["begin"].startswith(tuple(triggers))]
         return {
             "type": "triggered_tags", "triggers": [*triggers, *bare], "tags": tags,
-            "at_least_one": chosen.mode == "required", "stop_after_first": not parallel,
-            "excludes": [one for one in excluded if one not in triggers],
+            "at_least_one": choice.mode == "required", "stop_after_first": not parallel,
+            "excludes": [marker for marker in excluded if marker not in triggers],
         }  # fmt: skip
 
-    def _separate(self, chosen: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
+    def _separate(self, choice: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
         """Only calls, or only text unless a call is required."""
-        marks = self.triggers(chosen.functions)
+        marks = self.triggers(choice.functions)
         only_text = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
-        if not chosen.functions:
+        if not choice.functions:
             return only_text
         if "section" in self.data:
-            calls = self._section(chosen, parallel, self.data["section"].get("lead", ""))
+            calls = self._section(choice, parallel, self.data["section"].get("lead", ""))
         else:
-            tags = [tag for function in chosen.functions for tag in self._calls(function)]
-            calls = _tags_with_separator(tags, self.between, not parallel or chosen.mode == "named")
-        return calls if chosen.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
+            tags = [tag for function in choice.functions for tag in self._calls(function)]
+            calls = _tags_with_separator(tags, self.between, not parallel or choice.mode == "named")
+        return calls if choice.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
 
-    def _section(self, chosen: ChosenTools, parallel: bool, lead: str = "") -> Json:
+    def _section(self, choice: ChosenTools, parallel: bool, lead: str = "") -> Json:
         """A group of calls."""
         section = self.data["section"]
-        tags = [tag for function in chosen.functions for tag in self._calls(function)]
-        calls = _tags_with_separator(tags, section["separator"], not parallel or chosen.mode == "named")
+        tags = [tag for function in choice.functions for tag in self._calls(function)]
+        calls = _tags_with_separator(tags, section["separator"], not parallel or choice.mode == "named")
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
-    def _opened_sections(self, chosen: ChosenTools, parallel: bool) -> Json:
+    def _opened_sections(self, choice: ChosenTools, parallel: bool) -> Json:
         """Free text, and groups of calls that begin with their first call.
 
         Triggered tags would need a tag for each call that may be the first, with all calls that may follow it.
         """
-        section = self._section(chosen, parallel)
+        section = self._section(choice, parallel)
         excluded = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
-        excluded += _without_overlaps(self.triggers(chosen.functions))
+        excluded += _without_overlaps(self.triggers(choice.functions))
         free: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded))}
         if not parallel:
-            return section if chosen.mode == "required" else _sequence([free, {"type": "optional", "content": section}])
-        more: list[Json] = [{"type": "star", "content": _sequence([free, section])}, free]
-        return _sequence([section, *more] if chosen.mode == "required" else more)
+            return section if choice.mode == "required" else _sequence([free, {"type": "optional", "content": section}])
+        later_sections: list[Json] = [{"type": "star", "content": _sequence([free, section])}, free]
+        return _sequence([section, *later_sections] if choice.mode == "required" else later_sections)
 
-    def _blocks(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
+    def _blocks(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
         """An answer of blocks: text, then calls if there are any."""
         response = self.data["response"]
         begin = "" if reasoning == "disabled" else response["begin"]
         free = {"type": "any_text", "excludes": self.data["excludes"]}
         blocks: list[Json] = [{"type": "tag", "begin": begin, "content": free, "end": response["end"]}]
-        if chosen.functions:
-            section = self._section(chosen, parallel)
-            blocks.append({"type": "optional", "content": section} if chosen.mode == "auto" else section)
+        if choice.functions:
+            section = self._section(choice, parallel)
+            blocks.append({"type": "optional", "content": section} if choice.mode == "auto" else section)
         return [*blocks, _text(self.data["end"])]
 
-    def _messages(self, chosen: ChosenTools, parallel: bool, reasoning: Reasoning) -> Json:
+    def _messages(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> Json:
         """An answer of messages: calls, text, and reasoning before each of them."""
         channels = self.data["channels"]
         message = {
             name: {"type": "tag", **channels[name], "content": {"type": "any_text"}} for name in ("text", "reasoning")
         }
-        calls = [tag for function in chosen.functions for tag in self._calls(function)]
-        tags = calls if chosen.mode != "auto" else [*calls, message["text"]]
-        single = chosen.mode == "named" or not parallel
+        calls = [tag for function in choice.functions for tag in self._calls(function)]
+        tags = calls if choice.mode != "auto" else [*calls, message["text"]]
+        single = choice.mode == "named" or not parallel
         if reasoning == "disabled":
             return _tags_with_separator(tags, channels["separator"], single)
         between = _text(channels["separator"])
@@ -317,8 +319,10 @@ def _without_overlaps(triggers: Sequence[str]) -> list[str]:
     and the begin of a call would contain a trigger.
     """
     begins = {trigger[:size] for trigger in triggers for size in range(1, len(trigger) + 1)}
-    sizes = [next((at for at in range(1, len(one)) if one[at:] in begins), len(one)) for one in triggers]
-    return [one[:size] for one, size in zip(triggers, sizes, strict=True)]
+    sizes = [
+        next((at for at in range(1, len(trigger)) if trigger[at:] in begins), len(trigger)) for trigger in triggers
+    ]
+    return [trigger[:size] for trigger, size in zip(triggers, sizes, strict=True)]
 
 
 def _elements(parts: Sequence[tuple[str, bool]]) -> list[Json]:

@@ -120,8 +120,8 @@ def _require_call(functions: tuple[Function, ...]) -> ChosenTools:
 
 
 def _find_function(functions: Mapping[str, Function], reference: object, at: str) -> Function:
-    named = reference.get("function") if isinstance(reference, Mapping) else None
-    name = named.get("name") if isinstance(named, Mapping) else None
+    function_reference = reference.get("function") if isinstance(reference, Mapping) else None
+    name = function_reference.get("name") if isinstance(function_reference, Mapping) else None
     if not isinstance(reference, Mapping) or reference.get("type") != "function" or not isinstance(name, str):
         raise SpecError(
             "a choice must name a function", pointer=at, hint='write {"type": "function", "function": {"name": ...}}'

@@ -40,8 +40,8 @@ def begin(
     """
     grammar = specification.compile(compilers.ending_with(end_token_ids), settings)
     matcher, budget = GrammarMatcher(grammar), specification.max_tokens
-    if budget is not None and (least := matcher.min_tokens_to_finish()) > budget:
-        raise BudgetError(least, budget)
+    if budget is not None and (min_tokens := matcher.min_tokens_to_finish()) > budget:
+        raise BudgetError(min_tokens, budget)
     return GuidedGrammar(matcher, budget)
 
 
@@ -57,9 +57,9 @@ def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
     outputs = params.structured_outputs
     if outputs is None:
         return None
-    given = {name: getattr(outputs, name) for name in (*KINDS, *OPTIONS)}
+    request_fields = {name: getattr(outputs, name) for name in (*KINDS, *OPTIONS)}
     budget = _budget(params)
-    specification = Specification.from_fields(given, max_tokens=budget).with_budget(budget)
+    specification = Specification.from_fields(request_fields, max_tokens=budget).with_budget(budget)
     ends = {*compilers.vocabulary.eos_token_ids, *(params.stop_token_ids or ())}
     begin(specification, compilers, ends, settings)
     return specification.to_text()

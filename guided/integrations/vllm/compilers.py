@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from guided.errors import VocabularyError
-from guided.integrations.latest import Latest
+from guided.integrations.latest import LruCache
 from guided.limits import Limits
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
@@ -51,7 +51,7 @@ class Compilers:
     def __init__(self, vocabulary: Vocabulary, size: int, limits: Limits | None = None) -> None:
         self.vocabulary, self.size, self.limits = vocabulary, size, limits
         self._lock = threading.Lock()
-        self._compilers = Latest[frozenset[int], GrammarCompiler](_KEPT)
+        self._compilers = LruCache[frozenset[int], GrammarCompiler](_KEPT)
 
     def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
         """The compiler of grammars that end with one of these tokens. None or empty: the tokenizer's own end tokens.
@@ -70,7 +70,7 @@ class Compilers:
             return compiler
 
 
-_by_tokenizer = Latest[int, tuple[Any, Compilers]](_KEPT)
+_by_tokenizer = LruCache[int, tuple[Any, Compilers]](_KEPT)
 _lock = threading.Lock()
 
 

@@ -44,10 +44,10 @@ class GuidedGrammar:
                 return False
         return True
 
-    def follow(self, written: int) -> None:
-        """Record that all accepted tokens are final. `written`: the request's tokens so far, including reasoning."""
+    def follow(self, output_length: int) -> None:
+        """Record that all accepted tokens are final. `output_length`: the tokens so far, with the reasoning."""
         if not self.matcher.is_terminated():
-            self._before = written - self.matcher.steps
+            self._before = output_length - self.matcher.steps
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
@@ -56,8 +56,12 @@ class GuidedGrammar:
             if self.matcher.is_terminated() or not accept_any_id(self.matcher, token):
                 break
             accepted.append(token)
-            left = self._remaining_tokens()
-            if left is not None and not self.matcher.is_terminated() and self.matcher.min_tokens_to_finish() > left:
+            tokens_left = self._remaining_tokens()
+            if (
+                tokens_left is not None
+                and not self.matcher.is_terminated()
+                and self.matcher.min_tokens_to_finish() > tokens_left
+            ):
                 accepted.pop()
                 self.matcher.rollback(1)
                 break
@@ -77,10 +81,10 @@ class GuidedGrammar:
         if self.matcher.is_terminated():
             bitmask[batch_index] = -1
             return
-        left = self._remaining_tokens()
+        tokens_left = self._remaining_tokens()
         try:
             masked = self.matcher.fill_next_token_bitmask(
-                bitmask, batch_index, max_tokens=left if left is None or left > 0 else None
+                bitmask, batch_index, max_tokens=tokens_left if tokens_left is None or tokens_left > 0 else None
             )
         except BudgetError:  # accepted tokens that no mask allowed exceeded the budget: enforce only the grammar
             masked = self.matcher.fill_next_token_bitmask(bitmask, batch_index)

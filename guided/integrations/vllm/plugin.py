@@ -72,8 +72,8 @@ def install(settings: Settings) -> None:
     if hasattr(outlines, _MARK):
         return
     _check_version(import_module("vllm").__version__, settings)
-    if found := differences():
-        raise GuidedError(f"guided does not fit this version of vLLM: {'; '.join(found)}")
+    if unexpected := differences():
+        raise GuidedError(f"guided does not fit this version of vLLM: {'; '.join(unexpected)}")
     outlines.OutlinesBackend = GuidedBackend  # type: ignore[attr-defined]
     setattr(outlines, _VALIDATE, _make_check(settings))
     setattr(sampling.SamplingParams, _METHOD, _record_tokenizer(getattr(sampling.SamplingParams, _METHOD)))
@@ -137,8 +137,8 @@ def _make_check(settings: Settings) -> Callable[[Any], None]:
         try:
             text = seal(params, compilers_of(tokenizer, size, settings.limits), settings)
         except GuidedError as error:
-            given = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
-            raise validation_error(str(error), parameter=f"structured_outputs.{given}".rstrip(".")) from error
+            used_kind = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
+            raise validation_error(str(error), parameter=f"structured_outputs.{used_kind}".rstrip(".")) from error
         if text is not None and text != outputs.grammar:  # the caller may reuse its parameters, so do not change them
             params.structured_outputs = sealed = structured(grammar=text)
             sealed._backend, sealed._backend_was_auto = outputs._backend, outputs._backend_was_auto
@@ -149,7 +149,7 @@ def _make_check(settings: Settings) -> Callable[[Any], None]:
 def differences() -> list[str]:
     """The differences between the installed vLLM and the one that `install` expects, as sentences."""
     types, sampling, outlines = import_module(_TYPES), import_module(_SAMPLING), import_module(_OUTLINES)
-    found = _methods(types.StructuredOutputGrammar, GuidedGrammar) + _methods(
+    unexpected = _methods(types.StructuredOutputGrammar, GuidedGrammar) + _methods(
         types.StructuredOutputBackend, GuidedBackend
     )
     expected: list[tuple[str, set[str] | list[str], set[str] | list[str]]] = [
@@ -178,23 +178,25 @@ def differences() -> list[str]:
         ),
     ]
     if not hasattr(import_module(_REQUEST).Request, "num_output_tokens"):
-        found.append("Request has no num_output_tokens")
-    for what, theirs, known in expected:
-        if theirs != known:
-            found.append(f"{what} are {', '.join(sorted(theirs))}, but {', '.join(sorted(known))} were expected")
-    return found
+        unexpected.append("Request has no num_output_tokens")
+    for what, theirs, expected_names in expected:
+        if theirs != expected_names:
+            unexpected.append(
+                f"{what} are {', '.join(sorted(theirs))}, but {', '.join(sorted(expected_names))} were expected"
+            )
+    return unexpected
 
 
 def _methods(theirs: type, ours: type) -> list[str]:
-    found = []
+    unexpected = []
     for name in sorted(getattr(theirs, "__abstractmethods__", ())):
         parameters = _parameters(getattr(theirs, name))
         if not hasattr(ours, name):
-            found.append(f"{theirs.__name__} has an unknown method {name}")
-        elif parameters != (known := _parameters(getattr(ours, name))):
-            expected = ", ".join(known)
-            found.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
-    return found
+            unexpected.append(f"{theirs.__name__} has an unknown method {name}")
+        elif parameters != (expected_parameters := _parameters(getattr(ours, name))):
+            expected = ", ".join(expected_parameters)
+            unexpected.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
+    return unexpected
 
 
 def _parameters(function: Any) -> list[str]:

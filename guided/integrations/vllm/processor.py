@@ -77,8 +77,8 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         for position in batch_update.removed:
             self._sequences.at.pop(position, None)
         for position, params, prompt, output in batch_update.added:
-            left = None if prompt is None else self._config.max_model_len - len(prompt)
-            if self._sequences.begin(position, params, left):
+            tokens_left = None if prompt is None else self._config.max_model_len - len(prompt)
+            if self._sequences.begin(position, params, tokens_left):
                 self._sequences.at[position].output = output
         for start, to, direction in batch_update.moved:
             self._sequences.move(start, to, direction is MoveDirectionality.SWAP)
@@ -136,7 +136,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
             for slot, rows in rows_of_slot.items():
                 prompt, length = lengths[slot]
                 request = self._sequences.at[slot]
-                start = prompt + request.written
+                start = prompt + request.output_length
                 request.accept(self._state.all_token_ids.gpu[slot, start:length].tolist())
                 drafts = [inputs[row] for row in rows[1:]]
                 request.fill_with_drafts(drafts, bitmask, [bitmask_rows[row] for row in rows])

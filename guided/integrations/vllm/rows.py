@@ -119,7 +119,7 @@ class MaskedRequest:
             self._grammar = None
 
     @property
-    def written(self) -> int:
+    def output_length(self) -> int:
         """The number of written tokens."""
         return len(self._accepted_tokens)
 

@@ -54,11 +54,13 @@ class Settings:
             settings = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise GuidedError(f"{VARIABLE} is not JSON: {error}") from None
-        known = [field.name for field in fields(cls)]
+        field_names = [field.name for field in fields(cls)]
         if not isinstance(settings, dict):
-            raise GuidedError(f"{VARIABLE} must be an object, not {brief(settings)}; its fields are {', '.join(known)}")
-        if unknown := sorted(settings.keys() - set(known)):
-            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; its fields are {', '.join(known)}")
+            raise GuidedError(
+                f"{VARIABLE} must be an object, not {brief(settings)}; its fields are {', '.join(field_names)}"
+            )
+        if unknown := sorted(settings.keys() - set(field_names)):
+            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; its fields are {', '.join(field_names)}")
         for name in ("allow_special_tokens", "strict", "any_version"):
             if not isinstance(settings.get(name, False), bool):
                 raise GuidedError(f"{name} of {VARIABLE} must be true or false, not {brief(settings[name])}")

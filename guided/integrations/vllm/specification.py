@@ -74,13 +74,13 @@ class Specification:
         if self.disable_any_whitespace and self.whitespace_pattern is not None:
             raise SpecError("disable_any_whitespace and whitespace_pattern contradict each other: give only one")
         if self.kind not in _WITH_JSON and (
-            given := [name for name in OPTIONS if getattr(self, name) not in (None, False)]
+            used_options := [name for name in OPTIONS if getattr(self, name) not in (None, False)]
         ):
-            raise SpecError(f"{given[0]} applies to JSON, but {self.kind} is given")
+            raise SpecError(f"{used_options[0]} applies to JSON, but {self.kind} is given")
         _check_source(self.kind, self.source)
 
     @classmethod
-    def from_fields(cls, given: Mapping[str, Any], *, max_tokens: int | None = None) -> Self:
+    def from_fields(cls, fields: Mapping[str, Any], *, max_tokens: int | None = None) -> Self:
         """Read the fields of a request. Fields that are None are ignored, and an envelope in `grammar` is unpacked.
 
         Args:
@@ -89,10 +89,10 @@ class Specification:
         Raises:
             SpecError: a field is unknown or malformed, or not exactly one of `KINDS` is given.
         """
-        known = (*KINDS, *OPTIONS)
-        request_fields = {name: value for name, value in given.items() if value is not None}
-        if unknown := sorted(request_fields.keys() - set(known)):
-            raise SpecError(f"unknown field {brief(unknown[0])}", hint=f"known fields are {', '.join(known)}")
+        known_fields = (*KINDS, *OPTIONS)
+        request_fields = {name: value for name, value in fields.items() if value is not None}
+        if unknown := sorted(request_fields.keys() - set(known_fields)):
+            raise SpecError(f"unknown field {brief(unknown[0])}", hint=f"known fields are {', '.join(known_fields)}")
         kinds = [kind for kind in KINDS if kind in request_fields]
         if len(kinds) != 1:
             raise SpecError(f"give exactly one of {', '.join(KINDS)}; given are {', '.join(kinds) or 'none'}")
@@ -129,8 +129,8 @@ class Specification:
         """One text with all fields."""
         defaults = {field.name: field.default for field in fields(self)}
         options = {name: getattr(self, name) for name in (*OPTIONS, "max_tokens")}
-        given = {name: value for name, value in options.items() if value != defaults[name]}
-        return f"{_BEGIN} {json.dumps({self.kind: self.source, **given})}}}"
+        changed = {name: value for name, value in options.items() if value != defaults[name]}
+        return f"{_BEGIN} {json.dumps({self.kind: self.source, **changed})}}}"
 
     def with_budget(self, max_tokens: int | None) -> Specification:
         """A copy with this budget."""

@@ -63,9 +63,11 @@ def characters_starting_with(data: bytes) -> Ranges:
     code = data[0] & (0x7F >> length)
     for byte in data[1:]:
         code = code << 6 | byte & 0x3F
-    left = 6 * (length - len(data))
-    found = intersect(((code << left, (code + 1 << left) - 1),), (_SPANS[length],)) if code << left <= 0x10FFFF else ()
-    return intersect(found, ALL_CHARS)
+    shift = 6 * (length - len(data))
+    ranges = (
+        intersect(((code << shift, (code + 1 << shift) - 1),), (_SPANS[length],)) if code << shift <= 0x10FFFF else ()
+    )
+    return intersect(ranges, ALL_CHARS)
 
 
 @cache
@@ -73,12 +75,12 @@ def composing_characters() -> frozenset[str]:
     """The characters that normalization may compose with earlier characters, or reorder among them."""
     jamo = {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}
     everything = map(chr, range(0x110000))
-    found = {char for char in everything if combining(char)}
+    composing = {char for char in everything if combining(char)}
     for code in range(0x110000):
         parts = decomposition(chr(code)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
-            found.add(chr(int(parts[1], 16)))
-    return frozenset(found | jamo)
+            composing.add(chr(int(parts[1], 16)))
+    return frozenset(composing | jamo)
 
 
 class ClassTree:

@@ -80,16 +80,16 @@ class CanonicalMatcher:
     def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
         """Drop the tokens after which no canonical spelling is possible, unless that drops all."""
         budget = max_tokens if self.inner.budget_bound else None
-        kept = words.copy()
+        remaining = words.copy()
         if _count(words) <= FEW:
-            self._drop(kept, _ids(words), budget)
+            self._drop(remaining, _ids(words), budget)
         else:
             marks = _ids(words & self._spelling.marks)
             leading_out = [token for token in marks if self._leads_to_few(token, budget)]
             if leading_out:
-                self._drop(kept, _ids(words & self._spelling.with_any(leading_out)), budget)
-        if kept.any():
-            words[:] = kept
+                self._drop(remaining, _ids(words & self._spelling.with_any(leading_out)), budget)
+        if remaining.any():
+            words[:] = remaining
 
     def _drop(self, row: Row, tokens: Sequence[int], budget: int | None) -> None:
         """Remove from `row` those of `tokens` after which no canonical spelling is possible."""
@@ -133,13 +133,13 @@ class CanonicalMatcher:
             return self._search(state, None if budget is None else budget - 1, fuel)
         key, before = (state, inner), fuel[0]
         if key in self._searches:
-            found, steps = self._searches[key]
+            is_canonical, steps = self._searches[key]
             fuel[0] -= steps
-            return found or fuel[0] < 0
-        found = self._search(state, None, fuel)
+            return is_canonical or fuel[0] < 0
+        is_canonical = self._search(state, None, fuel)
         if fuel[0] >= 0:
-            self._searches[key] = found, before - fuel[0]
-        return found
+            self._searches[key] = is_canonical, before - fuel[0]
+        return is_canonical
 
     def _search(self, state: State, budget: int | None, fuel: list[int]) -> bool:
         fuel[0] -= 1
@@ -223,7 +223,7 @@ def _state_of(matcher: object) -> Hashable:
     """A key for the state of a matcher, or None if its states cannot be compared."""
     if isinstance(matcher, HealingMatcher):
         inner = _state_of(matcher.inner)
-        return None if inner is None else (matcher.written, inner)
+        return None if inner is None else (matcher.written_bytes, inner)
     if isinstance(matcher, GrammarMatcher):  # the core renumbers its states after it has dropped them
         return matcher.state, matcher.grammar.native.rebuilds
     return None

@@ -68,40 +68,40 @@ class PairTable:
 
     def merge_word(self, data: bytes) -> list[int]:
         """The tokens that merges produce for the bytes of a word; empty if a byte has no token."""
-        pair, known = self._pairs.pair, self._halves
+        pair, halves = self._pairs.pair, self._halves
         symbols = [self._byte_tokens[byte] for byte in data]
         if -1 in symbols:
             return []
-        found = [pair(a, b) for a, b in pairwise(symbols)]
+        pairs = [pair(a, b) for a, b in pairwise(symbols)]
         while True:
             best, at = None, 0
-            for place, merge in enumerate(found):
+            for place, merge in enumerate(pairs):
                 if merge is not None and (best is None or merge[0] < best[0]):
                     best, at = merge, place
             if best is None:
                 return symbols
             left, right = symbols[at : at + 2]
             rank, merged_token = best
-            if merged_token not in known:
-                known[merged_token] = left, right
+            if merged_token not in halves:
+                halves[merged_token] = left, right
                 self._time[merged_token] = max(rank, self._time[left], self._time[right])
             symbols[at : at + 2] = [merged_token]
-            del found[at]
-            if at < len(found):
-                found[at] = pair(merged_token, symbols[at + 1])
+            del pairs[at]
+            if at < len(pairs):
+                pairs[at] = pair(merged_token, symbols[at + 1])
             if at > 0:
-                found[at - 1] = pair(symbols[at - 1], merged_token)
+                pairs[at - 1] = pair(symbols[at - 1], merged_token)
 
     def row(self, token: int) -> npt.NDArray[np.int32]:
         """The reachable tokens that may follow a reachable token within a word, as a bitmask row."""
-        found = self._rows.get(token)
-        if found is None:
-            found = self._rows[token] = self._row(token)
-            if len(self._rows) * found.nbytes > MAX_ROWS_BYTES:
+        row = self._rows.get(token)
+        if row is None:
+            row = self._rows[token] = self._row(token)
+            if len(self._rows) * row.nbytes > MAX_ROWS_BYTES:
                 self._rows.popitem(last=False)
         else:
             self._rows.move_to_end(token)
-        return found
+        return row
 
     def _row(self, token: int) -> npt.NDArray[np.int32]:
         allowed = self.reachable.copy()
@@ -142,17 +142,17 @@ class PairTable:
 
     def _first_symbols(self) -> tuple[Ints, Ints, Ints]:
         """(symbol, token that at some time begins with it, its end time), sorted by symbol."""
-        found = [
+        symbols = [
             (symbol, token, until)
             for token in np.flatnonzero(self.reachable).tolist()
             for symbol, until in self._spine(token, side=0)
         ]
-        return _sorted(found)
+        return _sorted_columns(symbols)
 
     def _merges_by_left(self) -> tuple[Ints, Ints, Ints]:
         """(left, right, rank), sorted by the left symbol; reachable symbols only."""
         reachable = self.reachable
-        return _sorted(
+        return _sorted_columns(
             [
                 (merge.left, merge.right, merge.rank)
                 for merge in self._pairs.merges()
@@ -167,7 +167,7 @@ class PairTable:
         return self._token_bytes(halves[0]) + self._token_bytes(halves[1])
 
 
-def _sorted(triples: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+def _sorted_columns(triples: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
     """The columns of some triples, sorted by the first one."""
     columns = np.array(triples or np.zeros((0, 3)), np.int64)
     columns = columns[np.argsort(columns[:, 0], kind="stable")]

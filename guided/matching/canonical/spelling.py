@@ -57,10 +57,10 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
         UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.
     """
     with _spellings_lock:
-        found = _spellings.get(vocabulary)
-        if found is None:
-            found = _spellings[vocabulary] = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
-        return found
+        spelling = _spellings.get(vocabulary)
+        if spelling is None:
+            spelling = _spellings[vocabulary] = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
+        return spelling
 
 
 class Branch(NamedTuple):
@@ -181,7 +181,7 @@ class Spelling:
 
     def may_end(self, state: State) -> bool:
         """Whether the tokens are the encoding of their own text."""
-        return any(not b.word_state.rest and not self._blocked(b) and self._words.may_end(b.word_state.states)
+        return any(not b.word_state.rest and not self._is_blocked(b) and self._words.may_end(b.word_state.states)
                    for b in state.branches)  # fmt: skip
 
     def after(self, state: State, token: int) -> State:
@@ -194,8 +194,8 @@ class Spelling:
                 return State(())
             if self._composing_tokens is not None and not self._is_composed(state.text, token):
                 return State(())
-            found = [new for branch in state.branches for new in self._branches_after(branch, state.last, token)]
-            return State(tuple(dict.fromkeys(found)), token, self._text_tail(state.text + data))
+            branches = [new for branch in state.branches for new in self._branches_after(branch, state.last, token)]
+            return State(tuple(dict.fromkeys(branches)), token, self._text_tail(state.text + data))
 
     def after_any_borders(self, state: State, token: int) -> State:
         """The state after a token that the tokenizer would not produce: word borders may be anywhere in its text."""
@@ -237,14 +237,14 @@ class Spelling:
         """The tokens that may compose with the text before them, or are not in normal form C themselves, as a row."""
         joins = composing_characters()
         words = self._words.characters_by_id.items()
-        found = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
-        return row_of(self.size, found)
+        ids = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
+        return row_of(self.size, ids)
 
     def _is_composed(self, text: bytes, token: int) -> bool:
         """Whether a text with a token after it is in normal form C."""
         return is_normalized("NFC", (text + (self._bytes[token] or b"")).decode(errors="ignore"))
 
-    def _blocked(self, branch: Branch) -> bool:
+    def _is_blocked(self, branch: Branch) -> bool:
         """Whether the word must not end here: it has several tokens and the text of an unreachable one."""
         return branch.has_several_tokens and branch.word in self._unreachable_texts
 
@@ -252,7 +252,7 @@ class Spelling:
         """The tokens that may follow in one reading, as a row."""
         out = self._nothing.copy()
         word_state = branch.word_state
-        if not word_state.rest and not self._blocked(branch):
+        if not word_state.rest and not self._is_blocked(branch):
             out |= self._border_row(word_state, True)
         if not branch.must_end and word_state.has_word and self._can_continue_word(last):
             continuing = self._border_row(word_state, False) & self._pairs.row(last)
@@ -296,7 +296,7 @@ class Spelling:
         if token not in self._words.characters_by_id or not (reachable or self._is_unreachable[token]):
             return
         for begins_word in choices:
-            if begins_word and (branch.word_state.rest or self._blocked(branch)):
+            if begins_word and (branch.word_state.rest or self._is_blocked(branch)):
                 continue
             if not begins_word and (branch.must_end or not reachable or not branch.word_state.has_word):
                 continue
@@ -306,9 +306,9 @@ class Spelling:
             if word_state is None:
                 continue
             word = data if begins_word else None if branch.word is None else branch.word + data
-            known = word is not None and (word in self._completing_tokens or word in self._unreachable_texts)
-            new = Branch(word_state, word if known else None, known and not begins_word, not reachable)
-            if not self._blocked(new) or self._row(new, token).any():
+            keeps_word = word is not None and (word in self._completing_tokens or word in self._unreachable_texts)
+            new = Branch(word_state, word if keeps_word else None, keeps_word and not begins_word, not reachable)
+            if not self._is_blocked(new) or self._row(new, token).any():
                 yield new
 
     def _is_completed(self, word_state: WordState, token: int) -> bool:

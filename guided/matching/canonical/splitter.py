@@ -33,7 +33,7 @@ from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.ecma_syntax import EcmaReader
 from guided.frontends.regex.leftmost_match import Program, Step, may_be_empty
-from guided.frontends.regex.tree import Look, Tree, cat, either, look, times
+from guided.frontends.regex.tree import Lookaround, Tree, cat, make_alternation, make_lookaround, times
 from guided.ir.nodes import EPSILON, Alt, Chars, Repeat
 from guided.ir.ranges import Ranges, complement, contains
 from guided.limits import Limits
@@ -95,7 +95,7 @@ class _Stage(NamedTuple):
 _State: TypeAlias = tuple[_Stage, ...]
 
 
-def _unsupported(reason: str, pattern: str) -> UnsupportedError:
+def _unsupported_error(reason: str, pattern: str) -> UnsupportedError:
     return UnsupportedError(f"the pattern of the pre-tokenizer {reason}", text=pattern, hint=HINT)
 
 
@@ -108,18 +108,18 @@ class _Reader(EcmaReader):
 
     def item(self, c: str) -> None:
         if c in "^$" and not (self.rust and c == "$"):
-            raise _unsupported(f"has {c}, which depends on lines", self.text)
+            raise _unsupported_error(f"has {c}, which depends on lines", self.text)
         super().item(c)
 
     def _category(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
         if letter in "wW":
-            raise _unsupported("has \\w, which regular expression engines interpret differently", self.text)
+            raise _unsupported_error("has \\w, which regular expression engines interpret differently", self.text)
         ranges = property_set("White_Space" if letter in "sS" else "Nd")
         return complement(ranges) if letter.isupper() else ranges
 
     def _member(self, negated: bool) -> int | Ranges:
         if self.text[self.at] == "[" or self.text[self.at : self.at + 2] in ("&&", "--", "~~"):
-            raise _unsupported("has a set within a set", self.text)
+            raise _unsupported_error("has a set within a set", self.text)
         return super()._member(negated)
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
@@ -132,7 +132,7 @@ class _Reader(EcmaReader):
         else:
             piece = self.frame.pieces.pop()
             if not isinstance(piece.tree, Chars):
-                raise _unsupported("has a possessive quantifier after more than one character", self.text)
+                raise _unsupported_error("has a possessive quantifier after more than one character", self.text)
             span = (piece.start, self.at)
             piece.tree = _possessive(piece.tree, low, high, span)
             piece.low, piece.high, piece.end, piece.kind = low * piece.low, 1 << 30, self.at, "repeat"
@@ -141,13 +141,13 @@ class _Reader(EcmaReader):
 
 def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -> Tree:
     """A possessive repetition of `item`, one character: it ends early only if no `item` follows."""
-    none_follows = look(item, ahead=True, negative=True, span=span)
+    none_follows = make_lookaround(item, ahead=True, negative=True, span=span)
     first = [item] * low
     if high is None:
         return cat([*first, times(item, 0, None, lazy=False, span=span, ordered=True), none_follows])
     rest: Tree = EPSILON
     for _ in range(high - low):
-        rest = either([cat([item, rest]), none_follows], ordered=True)
+        rest = make_alternation([cat([item, rest]), none_follows], ordered=True)
     return cat([*first, rest])
 
 
@@ -161,7 +161,7 @@ class _Program(Program):
             with compiling(Limits()):
                 tree = _Reader(split).read()
         except SpecError as error:
-            raise _unsupported(f"cannot be read ({error.message})", split.pattern) from None
+            raise _unsupported_error(f"cannot be read ({error.message})", split.pattern) from None
         self.start = self.compile(tree, 0)
 
     def add(self, step: Step) -> int:
@@ -175,13 +175,13 @@ class _Program(Program):
                 return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
             case Repeat(item, low, high):
                 return self.times(item, low, high, False, then)
-            case Look(Chars(ranges), ahead=True, negative=negative):
+            case Lookaround(Chars(ranges), ahead=True, negative=negative):
                 return self.add(Step(ways=(then,), neighbour=ranges, negative=negative))
-        raise _unsupported("has a lookaround that is not a lookahead at one character", self.split.pattern)
+        raise _unsupported_error("has a lookaround that is not a lookahead at one character", self.split.pattern)
 
     def check_round(self, item: Tree) -> None:
         if may_be_empty(item):
-            raise _unsupported("repeats a part that may be empty", self.split.pattern)
+            raise _unsupported_error("repeats a part that may be empty", self.split.pattern)
 
 
 class _Pattern:
@@ -192,8 +192,8 @@ class _Pattern:
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
         self._ahead = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
         self._transitions: dict[tuple[Positions, int], tuple[Positions, bool]] = {}
-        if any(self.after(self.start, one)[1] for one in (END, *range(classes.count))):
-            raise _unsupported("matches the empty text", program.split.pattern)
+        if any(self.after(self.start, symbol)[1] for symbol in (END, *range(classes.count))):
+            raise _unsupported_error("matches the empty text", program.split.pattern)
 
     def after(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
         """The positions after the next character (END: none), and whether there is a match before it."""
@@ -234,8 +234,8 @@ class _Pattern:
         if forbidden is None:
             return None
         if stage.positions == _BETWEEN:
-            begun, _ = self.after(self.start, char_class)
-            return _Stage(_BETWEEN, tuple(sorted({*forbidden, *begun})))
+            first_positions, _ = self.after(self.start, char_class)
+            return _Stage(_BETWEEN, tuple(sorted({*forbidden, *first_positions})))
         positions, _ = self.after(stage.positions, char_class)
         return _Stage(positions, forbidden) if positions else None
 
@@ -247,8 +247,8 @@ class _Pattern:
         preferred: Positions = ()
         between = stage.positions == _BETWEEN
         if not between:
-            preferred, matched = self.after(stage.positions, char_class)
-            if not matched:
+            preferred, has_match = self.after(stage.positions, char_class)
+            if not has_match:
                 return
         for new in self.starts(char_class):
             if not (between and new.positions == _BETWEEN):
@@ -258,8 +258,8 @@ class _Pattern:
         """The forbidden positions after a character, or None if one of them has matched."""
         if not forbidden:
             return ()
-        positions, matched = self.after(forbidden, char_class)
-        return None if matched else tuple(sorted(positions))
+        positions, has_match = self.after(forbidden, char_class)
+        return None if has_match else tuple(sorted(positions))
 
     def may_end(self, stage: _Stage) -> bool:
         """Whether the text may end here."""
@@ -286,7 +286,9 @@ class Splitter:
         self._cuts: dict[tuple[int, int], tuple[int, ...]] = {}
         for split, pattern in zip(splits, self._patterns, strict=True):
             if split.must_cover and any(self._starts_between(pattern)):
-                raise _unsupported("does not cover the whole text, and the tokenizer drops the rest", split.pattern)
+                raise _unsupported_error(
+                    "does not cover the whole text, and the tokenizer drops the rest", split.pattern
+                )
 
     def continue_word(self, state: int, char_class: int) -> int | None:
         """The state after a character of a class that continues the word, or None if none can."""
@@ -309,7 +311,7 @@ class Splitter:
 
     def may_cut(self, state: int) -> bool:
         """Whether the word may end here."""
-        return self.may_end(state) or any(self.begin_word(state, one) for one in range(self.classes.count))
+        return self.may_end(state) or any(self.begin_word(state, symbol) for symbol in range(self.classes.count))
 
     def _checked(self, states: Iterable[_State | None]) -> Iterator[int]:
         """The numbers of the states from which an end can be reached."""
@@ -359,8 +361,8 @@ class Splitter:
             later = zip(self._patterns[at + 1 :], stages[at + 1 :], strict=True)
             if None in after or not all(p.may_end(s) for p, s in later):
                 continue
-            begun = [p.starts(char_class) for p in self._patterns[at + 1 :]]
-            for new in product(pattern.cross_border(stages[at], char_class), *begun):
+            later_stages = [p.starts(char_class) for p in self._patterns[at + 1 :]]
+            for new in product(pattern.cross_border(stages[at], char_class), *later_stages):
                 yield (*after, *new)  # type: ignore[arg-type]
 
     def _starts_between(self, pattern: _Pattern) -> Iterator[bool]:
@@ -368,5 +370,5 @@ class Splitter:
         alone = Splitter.__new__(Splitter)
         alone.classes, alone._patterns, alone._states = self.classes, [pattern], [None]
         alone._numbers, alone._alive, alone._moves, alone._cuts = {}, {}, {}, {}
-        for one in range(self.classes.count):
-            yield any(alone._states[to][0].positions == _BETWEEN for to in alone.begin_word(0, one))  # type: ignore[index]
+        for symbol in range(self.classes.count):
+            yield any(alone._states[to][0].positions == _BETWEEN for to in alone.begin_word(0, symbol))  # type: ignore[index]

@@ -66,8 +66,8 @@ class Words:
         self._sets: list[tuple[int, ...]] = [(), (0,)]
         self._numbers = {states: number for number, states in enumerate(self._sets)}
         self._steps: dict[tuple[int, int, bool], int] = {}
-        found = {id: token_characters(data) for id, data in tokens.items()}
-        self.characters_by_id = {id: parts for id, parts in found.items() if parts is not None}
+        characters_or_none = {id: token_characters(data) for id, data in tokens.items()}
+        self.characters_by_id = {id: parts for id, parts in characters_or_none.items() if parts is not None}
         self.heads = np.array([id for id, parts in self.characters_by_id.items() if parts.head], np.int64)
         self.tails = np.array([id for id, parts in self.characters_by_id.items() if parts.tail], np.int64)
         whole = {id: parts.text for id, parts in self.characters_by_id.items() if not parts.head}
@@ -123,13 +123,13 @@ class Words:
     def row(self, word_state: WordState, begins_word: bool) -> Bools:
         """The tokens that begin a word (`begins_word`), or continue one, without crossing a border; bool (size,)."""
         key = word_state, begins_word
-        found = self._rows.get(key)
-        if found is None:
+        row = self._rows.get(key)
+        if row is None:
             if len(self._rows) >= MAX_ROWS:
                 self._rows.clear()
-            found = self._rows[key] = self._row(word_state, begins_word)
-            found.flags.writeable = False
-        return found
+            row = self._rows[key] = self._row(word_state, begins_word)
+            row.flags.writeable = False
+        return row
 
     def _row(self, word_state: WordState, begins_word: bool) -> Bools:
         out = np.zeros(self._size, bool)
@@ -156,8 +156,8 @@ class Words:
     def _may_follow(self, states: int, data: bytes, begins_word: bool) -> bool:
         """Whether a character that begins with these bytes may follow."""
         in_range = self._splitter.classes.classes_in_range
-        classes = frozenset(one for low, high in characters_starting_with(data) for one in in_range(low, high))
-        return any(self.step(states, one, begins_word) for one in classes)
+        classes = frozenset(symbol for low, high in characters_starting_with(data) for symbol in in_range(low, high))
+        return any(self.step(states, symbol, begins_word) for symbol in classes)
 
     def _number(self, states: tuple[int, ...]) -> int:
         if states not in self._numbers:

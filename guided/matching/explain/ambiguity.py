@@ -20,7 +20,7 @@ from typing import Final
 from guided.automaton import _core
 from guided.errors import GuidedError
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.common.rule_lint import reached
+from guided.frontends.common.rule_lint import reachable_rules
 from guided.ir.nodes import Alt, Grammar, Node
 from guided.limits import Limits
 from guided.matching.regions.annotated_grammar import Automaton, State, automaton_of_rules
@@ -55,11 +55,11 @@ class Search:
         """The byte automaton of the rules from `start`; None if they cannot be compiled or a bound is reached."""
         if self.is_done:
             return None
-        needed = reached(rules, start)
+        names = reachable_rules(rules, start)
         self._compilations += 1
-        self._rules += len(needed)
+        self._rules += len(names)
         try:
-            return automaton_of_rules(Grammar({name: rules[name] for name in needed}, start), self._limits)
+            return automaton_of_rules(Grammar({name: rules[name] for name in names}, start), self._limits)
         except (GuidedError, RecursionError):
             return None
 
@@ -91,7 +91,7 @@ def find_ambiguous_alternatives(grammar: Grammar, limits: Limits | None = None) 
     The search may miss such texts, unless the alternatives are regular and small.
     """
     search = Search(limits)
-    for name in reached(grammar.rules, grammar.start):
+    for name in reachable_rules(grammar.rules, grammar.start):
         node = grammar.rules[name]
         if search.is_done:
             return
@@ -99,7 +99,7 @@ def find_ambiguous_alternatives(grammar: Grammar, limits: Limits | None = None) 
             continue
         # The new names are unused: no rule name contains a newline.
         alternatives = {f"{name}\n{number}": item for number, item in enumerate(node.items, 1)}
-        automata = [search.automaton({**grammar.rules, one: item}, one) for one, item in alternatives.items()]
+        automata = [search.automaton({**grammar.rules, name: item}, name) for name, item in alternatives.items()]
         for (number, first), (other, second) in combinations(enumerate(automata, 1), 2):
             example = None if first is None or second is None else search.find_common_text(first, second)
             if example is not None:

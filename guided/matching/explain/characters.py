@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from guided.frontends.regex.ecma_chars import class_ranges as ecma_category
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.python_chars import class_ranges
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect, without
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, intersect, subtract
 
 __all__ = ["Part", "count", "describe", "join_with_or", "name_of", "parts_of"]
 
@@ -91,15 +91,15 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
         return (Part("any character", characters),)
     missing = complement(characters)
     if count(missing) < count(characters):
-        without = _listed(missing)
-        if len(without) <= _MAX_MISSING:
-            return (Part(f"any character but {join_with_or([part.words for part in without])}", characters),)
+        missing_parts = _listed(missing)
+        if len(missing_parts) <= _MAX_MISSING:
+            return (Part(f"any character but {join_with_or([part.words for part in missing_parts])}", characters),)
     parts = _listed(characters)
     if len(parts) <= _MAX_PARTS:
         return tuple(parts)
-    shown, hidden = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
+    first_parts, hidden = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
     rest = charset(bounds for part in hidden for bounds in part.characters)
-    return (*shown, Part(f"one of {count(rest):,} other characters", rest))
+    return (*first_parts, Part(f"one of {count(rest):,} other characters", rest))
 
 
 def _listed(characters: Ranges) -> list[Part]:
@@ -108,7 +108,7 @@ def _listed(characters: Ranges) -> list[Part]:
     for words, members in _classes():
         if not (common := intersect(remaining, members)):
             continue
-        absent = without(members, common)
+        absent = subtract(members, common)
         if not absent:
             parts.append(Part(words, members))
         elif count(absent) <= min(_MAX_EXCEPTIONS, count(members) // 5) and len(common) > 1:
@@ -116,7 +116,7 @@ def _listed(characters: Ranges) -> list[Part]:
             parts.append(Part(f"{words} other than {join_with_or(names)}", common))
         else:
             continue
-        remaining = without(remaining, common)
+        remaining = subtract(remaining, common)
     return parts + [part for low, high in remaining for part in _describe_run(low, high)]
 
 
@@ -139,7 +139,7 @@ def _describe_run(low: int, high: int) -> list[Part]:
 def _classes() -> tuple[tuple[str, Ranges], ...]:
     """The named classes, the largest first. If two overlap, the larger one takes the common characters."""
     letters, lower, upper = charset(((0x41, 0x5A), (0x61, 0x7A))), ((0x61, 0x7A),), ((0x41, 0x5A),)
-    named: dict[str, Ranges] = {
+    ranges_by_name: dict[str, Ranges] = {
         "a character beyond ASCII": charset([(0x80, 0x10FFFF)]),
         "a letter, digit or underscore of any script": class_ranges("w", False),
         "a letter of any script": property_set("L"),
@@ -156,4 +156,4 @@ def _classes() -> tuple[tuple[str, Ranges], ...]:
         "a digit": ((0x30, 0x39),),
         "white space": ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20)),
     }
-    return tuple(sorted(named.items(), key=lambda item: -count(item[1])))
+    return tuple(sorted(ranges_by_name.items(), key=lambda item: -count(item[1])))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guided.errors import marked_line
-from guided.matching import CompiledGrammar, Expected, Explanation, GrammarMatcher
+from guided.matching import CompiledGrammar, ExpectedText, Explanation, GrammarMatcher
 from guided.matching.explain.explanation import explain, shortest_completion
 from guided.matching.explain.pointers import listed_refusals, named_places
 from guided.matching.explain.positions import in_words
@@ -35,7 +35,7 @@ class ErrorLocation:
     completion: bytes
 
     @property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedText:
         """What was expected there."""
         return self.explanation.expected
 
@@ -59,10 +59,10 @@ class ErrorLocation:
     def details(self) -> str:
         """Lines that name the parts of the specification, if they have names, and say how the lexer split the text."""
         positions = self.explanation.positions
-        named = named_places(self.explanation.places, positions)
+        pointers = named_places(self.explanation.places, positions)
         refusing = listed_refusals(self.explanation.refusals)
         lines = [
-            f"required by {named}" if named else "",
+            f"required by {pointers}" if pointers else "",
             f"refused by {refusing}" if refusing else "",
             in_words(positions),
             str(self.explanation.lexing or ""),
@@ -104,7 +104,7 @@ def locate_error(matcher: GrammarMatcher, prefix: bytes, explanation: Explanatio
     """Where the explained text stops being allowed. `matcher`: after the prefix, which is part of the location."""
     text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
     offset = len((prefix + read).decode(errors="replace"))
-    if explanation.expected.begun:  # the text ends inside its last character
+    if explanation.expected.incomplete:  # the text ends inside its last character
         offset = len(text)
     after = matcher.fork()
     completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion

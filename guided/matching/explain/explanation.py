@@ -32,13 +32,13 @@ from guided.matching.explain.explained_matcher import ExplainedMatcher
 from guided.matching.explain.lexing import LabelledLexer, Lexing, explain_lexing
 from guided.matching.explain.pointers import listed_refusals, named_places
 from guided.matching.explain.positions import LabelledLanguage, Position, in_words, label_rules, positions
-from guided.matching.explain.schema_places import SchemaPlaces, SchemasHere
-from guided.meter import is_exhausted, may_succeed_later, metered
+from guided.matching.explain.schema_places import SchemaPlaces, SchemasAtEnd
+from guided.meter import is_exhausted, limit_work, may_succeed_later
 
 if TYPE_CHECKING:
     from guided.vocabulary import Vocabulary
 
-__all__ = ["Expected", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "shortest_completion"]
+__all__ = ["ExpectedText", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "shortest_completion"]
 
 SECONDS: Final = 4.0
 _SECONDS_OF_PART: Final = 2.0
@@ -49,18 +49,18 @@ _NAMED: Final = 3  # an incomplete character with at most this many completions 
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedText:
     """What may follow. `str` describes it in words, `in` tests a character.
 
     Attributes:
         characters: as sorted ranges of code points; inside a character, those that begin with its first bytes.
-        begun: the first bytes of an incomplete character.
+        incomplete: the first bytes of an incomplete character.
         control_tokens: names of the control tokens that the grammar allows here, such as <think>, or ids, as <[5]>.
         end: whether the output may end.
     """
 
     characters: Ranges
-    begun: bytes
+    incomplete: bytes
     control_tokens: tuple[str, ...]
     end: bool
 
@@ -75,7 +75,7 @@ class Expected:
         return f"Expected({str(self)!r})"
 
     def _words(self) -> list[str]:
-        if self.begun == b"":
+        if self.incomplete == b"":
             return [part.words for part in parts_of(self.characters)]
         if (many := count(self.characters)) > _NAMED:
             return [f"the rest of one of {many:,} characters that begin like this"]
@@ -107,7 +107,7 @@ class Explanation:
     accepted: bool
     data: bytes
     read: int
-    expected: Expected
+    expected: ExpectedText
     places: tuple[str, ...]
     refused_by: tuple[str, ...]
     positions: tuple[Position, ...]
@@ -148,24 +148,26 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
         accepted = matcher.validate_tokens([candidate]) == 1
     else:
         accepted = read == len(data) and not (matcher.is_terminated() and data)
-    written = [*_accepted_symbols(matcher), *data[:read]]
-    refused = b"" if accepted else data[read:]
-    character = (_first_character(refused) or "").encode()
-    is_refused = bool(character) or (ends and not refused and not expected.end)
-    with metered(SECONDS, work=_WORK):
+    symbols = [*_accepted_symbols(matcher), *data[:read]]
+    refused_bytes = b"" if accepted else data[read:]
+    character = (_first_character(refused_bytes) or "").encode()
+    is_refused = bool(character) or (ends and not refused_bytes and not expected.end)
+    with limit_work(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
-        found, lexing = _positions(matcher.grammar, written, refused[:1])
-        schemas = _schemas(matcher.grammar, written, Continuation(character, refused, ends) if is_refused else None)
+        positions, lexing = _positions(matcher.grammar, symbols, refused_bytes[:1])
+        schemas = _schemas(
+            matcher.grammar, symbols, Continuation(character, refused_bytes, ends) if is_refused else None
+        )
         is_partial = schemas.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], schemas)
-    where = _where(named_places(places, found), schemas.refusing, found, lexing)
+    where = _describe_position(named_places(places, positions), schemas.refusing, positions, lexing)
     if special is not None:
         reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
         reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
     refused_by = tuple(dict.fromkeys(pointer for group in schemas.refusing for pointer in group))
     return Explanation(
-        accepted, data, read, expected, places, refused_by, found, lexing, completion or b"",
+        accepted, data, read, expected, places, refused_by, positions, lexing, completion or b"",
         reason + (_PARTIAL if is_partial else ""), controls, schemas.refusing, is_partial,
     )  # fmt: skip
 
@@ -173,10 +175,10 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
 _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and work)"
 
 
-def _where(named: str, refusing: Groups, found: Sequence[Position], lexing: Lexing | None) -> str:
+def _describe_position(pointers: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
     """The position in the specification, as the end of a message."""
-    refused = f"refused by {listed_refusals(refusing)}" if refusing else ""
-    where = "; ".join(filter(None, [in_words(found), f"at {named}" if named else "", refused]))
+    refusals = f"refused by {listed_refusals(refusing)}" if refusing else ""
+    where = "; ".join(filter(None, [in_words(positions), f"at {pointers}" if pointers else "", refusals]))
     where = f" ({where})" if where else ""
     return where + (f"; {lexing}" if lexing is not None and str(lexing) else "")
 
@@ -185,7 +187,7 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
     """The shortest completion (None if the search takes too long), and the names of the control tokens in it."""
     vocabulary = matcher.grammar.vocabulary
     try:
-        with metered(_SECONDS_OF_COMPLETION):
+        with limit_work(_SECONDS_OF_COMPLETION):
             shortest = matcher._shortest(_LONGEST_COMPLETION)
     except LimitExceeded:
         return None, ()
@@ -195,40 +197,40 @@ def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[
     return completion, tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
 
 
-def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, Expected]:
+def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, ExpectedText]:
     """How many bytes are allowed, and what may follow. Counts whole characters, unless the data ends inside one."""
-    read, possible = matcher._probe(data)
-    begun = b""
-    if _inside_character(possible):
+    read, next_bytes = matcher._probe(data)
+    incomplete = b""
+    if _inside_character(next_bytes):
         start = _last_start(data[:read])
         if start is None:
-            begun = _incomplete_bytes(matcher) + data[:read]
+            incomplete = _incomplete_bytes(matcher) + data[:read]
         elif read == len(data):
-            begun = data[start:read]
+            incomplete = data[start:read]
         else:
             read = start
     after = matcher.fork()
     after.accept_string(data[:read])
     tokens = tuple(_name(matcher.grammar.vocabulary, token) for token in after._next_tokens())
     may_end = after.is_accepting() and not after.is_terminated()
-    characters = tuple(after._characters(b"", begun))
+    characters = tuple(after._characters(b"", incomplete))
     if (alphabet := _characters_of(matcher.grammar.vocabulary)) is not None:
         characters = intersect(characters, alphabet)
-    return read, Expected(characters, begun, tokens, may_end)
+    return read, ExpectedText(characters, incomplete, tokens, may_end)
 
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
     """The characters of a vocabulary whose tokens are all whole characters; None for others, which can spell any."""
-    found = set[str]()
+    characters = set[str]()
     for data in vocabulary.tokens:
         if data is not None:
             if not is_text(data):
                 return None
-            found.update(data.decode())
-    return charset((ord(character), ord(character)) for character in found)
+            characters.update(data.decode())
+    return charset((ord(character), ord(character)) for character in characters)
 
 
-def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasHere) -> tuple[str, ...]:
+def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasAtEnd) -> tuple[str, ...]:
     """The parts of the specification that are open after the given bytes, by the author's names.
 
     Rules of schemas are replaced by the locations in the schemas.
@@ -239,7 +241,11 @@ def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasHere) -
         return ()
     origins = matcher.grammar.origins
     others = (origins.get(name, name) for name in matcher._open_rules(after))
-    return tuple(dict.fromkeys([*schemas.pointers, *(one for one in others if not _is_inside(one, schemas.prefixes))]))
+    return tuple(
+        dict.fromkeys(
+            [*schemas.pointers, *(pointer for pointer in others if not _is_inside(pointer, schemas.prefixes))]
+        )
+    )
 
 
 def _is_inside(place: str, prefixes: Sequence[str]) -> bool:
@@ -255,7 +261,7 @@ def _rules(grammar: CompiledGrammar) -> Grammar:
 @lru_cache(maxsize=2)
 def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
     try:
-        with metered(_SECONDS_OF_PART):
+        with limit_work(_SECONDS_OF_PART):
             return SchemaPlaces(grammar, _rules(grammar))
     except (GuidedError, RecursionError) as error:  # too large
         if may_succeed_later(error):
@@ -263,12 +269,12 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
         return None
 
 
-def _schemas(grammar: CompiledGrammar, symbols: list[int], refused: Continuation | None) -> SchemasHere:
+def _schemas(grammar: CompiledGrammar, symbols: list[int], continuation: Continuation | None) -> SchemasAtEnd:
     try:
         places = _schema_places(grammar)
-        return SchemasHere(is_partial=True) if places is None else places.at(symbols, refused)
+        return SchemasAtEnd(is_partial=True) if places is None else places.at(symbols, continuation)
     except (GuidedError, RecursionError):
-        return SchemasHere(is_partial=True)
+        return SchemasAtEnd(is_partial=True)
 
 
 def _accepted_symbols(matcher: ExplainedMatcher) -> list[int]:
@@ -287,12 +293,12 @@ def _incomplete_bytes(matcher: ExplainedMatcher) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
+def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
     """The grammar with labels for its positions, or None if it has none to report."""
     if grammar.kind in ("json_schema", "type"):  # all rules belong to the schema
         return None
     try:
-        with metered(_SECONDS_OF_PART):
+        with limit_work(_SECONDS_OF_PART):
             rules = _rules(grammar)
             if rules.composed:  # a part with a lexer keeps its rules to itself
                 return None
@@ -304,14 +310,14 @@ def _labelled(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | No
 
 
 def _positions(
-    grammar: CompiledGrammar, symbols: list[int], refused: bytes
+    grammar: CompiledGrammar, symbols: list[int], refused_bytes: bytes
 ) -> tuple[tuple[Position, ...], Lexing | None]:
     try:
-        language = _labelled(grammar)
+        language = _labelled_grammar(grammar)
     except (GuidedError, RecursionError):
         return (), None
     if isinstance(language, LabelledLexer):
-        lexing = explain_lexing(language, symbols, refused)
+        lexing = explain_lexing(language, symbols, refused_bytes)
         return lexing.positions, lexing
     return () if language is None else positions(language, symbols, grammar.vocabulary.special_tokens), None
 
@@ -321,7 +327,7 @@ def _name(vocabulary: Vocabulary, token: int) -> str:
     return vocabulary.special_tokens.get(token, f"<[{token}]>")
 
 
-def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, wanted: str) -> str:
+def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, expected: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     vocabulary = matcher.grammar.vocabulary
@@ -329,35 +335,36 @@ def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, wan
     if accepted:
         return f"the control token {name} is allowed"
     if token in vocabulary.eos_token_ids:
-        return f"the output is not complete: expected {wanted}"
-    return f"the grammar has no control token {name} here: expected {wanted}"
+        return f"the output is not complete: expected {expected}"
+    return f"the grammar has no control token {name} here: expected {expected}"
 
 
 _ENDED: Final = "the output has ended: nothing may follow"
 
 
-def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, wanted: str) -> str:
+def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, expected: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     if not data:
-        return f"expected {wanted}"
+        return f"expected {expected}"
     if accepted:
-        return f"allowed; next is {wanted}"
+        return f"allowed; next is {expected}"
     if read == len(data):
-        return f"{_shown(data)} is allowed, but no token of the vocabulary may follow: expected {wanted}"
+        return f"{_quoted_text(data)} is allowed, but no token of the vocabulary may follow: expected {expected}"
     character = _first_character(data[read:])
     if len(data) == len(character.encode() if character else data[:1]):
-        return f"{_named(data)} is not allowed: expected {wanted}"
+        return f"{_describe_first(data)} is not allowed: expected {expected}"
     number = len(data[:read].decode(errors="replace")) + 1
-    return f"{_shown(data)} is not allowed from character {number} on, {_named(data[read:])}: expected {wanted}"
+    rest = f"from character {number} on, {_describe_first(data[read:])}"
+    return f"{_quoted_text(data)} is not allowed {rest}: expected {expected}"
 
 
-def _shown(data: bytes) -> str:
+def _quoted_text(data: bytes) -> str:
     """A text in quotes, or bytes if it is not UTF-8."""
     return brief(data.decode() if is_text(data) else data)
 
 
-def _named(data: bytes) -> str:
+def _describe_first(data: bytes) -> str:
     """A description of the first character or byte."""
     if (character := _first_character(data)) is not None:
         return name_of(character)
@@ -391,9 +398,9 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _inside_character(possible: bytes) -> bool:
+def _inside_character(next_bytes: bytes) -> bool:
     """Whether the possible next bytes continue a character."""
-    return bool(possible) and 0x80 <= possible[0] <= 0xBF
+    return bool(next_bytes) and 0x80 <= next_bytes[0] <= 0xBF
 
 
 def _last_start(data: Sequence[int]) -> int | None:
@@ -407,5 +414,5 @@ def is_cut(data: bytes) -> bool:
     if start is None:
         return False
     last = data[-4:][start:]
-    needed = 1 if not 0xC2 <= last[0] <= 0xF4 else 2 if last[0] < 0xE0 else 3 if last[0] < 0xF0 else 4
-    return len(last) < needed
+    length = 1 if not 0xC2 <= last[0] <= 0xF4 else 2 if last[0] < 0xE0 else 3 if last[0] < 0xF0 else 4
+    return len(last) < length

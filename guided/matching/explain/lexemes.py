@@ -16,24 +16,24 @@ from guided.ir.nodes import Lexer
 from guided.limits import Limits
 from guided.matching.regions.annotated_grammar import Automaton, State, automaton_of
 
-__all__ = ["Lexemes", "Pending"]
+__all__ = ["Lexemes", "PendingLexeme"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingLexeme:
     """A pending lexeme.
 
     Attributes:
         start: the offset at which it begins.
         read: the offset up to which it was read.
-        tried: the terminals that the lexer tries, and marks.
+        candidates: the terminals that the lexer tries, and marks.
         matches: the terminals that may match more, in order, and their states.
         winner, end: the terminal with the longest match so far, or -1, and the end of that match.
     """
 
     start: int
     read: int
-    tried: frozenset[int]
+    candidates: frozenset[int]
     matches: tuple[tuple[int, State], ...]
     winner: int = -1
     end: int = -1
@@ -54,7 +54,7 @@ class Lexemes:
         }
         self._marks = frozenset().union(*self._contexts)
 
-    def is_ignored(self, pending: Pending) -> bool:
+    def is_ignored(self, pending: PendingLexeme) -> bool:
         """Whether a finished lexeme is ignored by the rules."""
         return pending.winner in self._ignored
 
@@ -64,18 +64,18 @@ class Lexemes:
         names = {self._ids[each.name] for number in numbers if number >= 0 for each in all_terminals[number].keywords}
         return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(allowed)
 
-    def begin(self, start: int, allowed: Collection[int]) -> Pending:
+    def begin(self, start: int, allowed: Collection[int]) -> PendingLexeme:
         """A new lexeme at a position where the rules allow these terminals and marks."""
-        tried = frozenset(allowed)
+        candidates = frozenset(allowed)
         if not self._lexer.contextual:
-            tried = frozenset(range(len(self._lexer.terminals)))
-        tried = self._contexts.get(tried & self._marks, tried) | self._ignored
-        tried_here = [(number, self._lexer.terminals[number]) for number in sorted(tried - self._marks)]
+            candidates = frozenset(range(len(self._lexer.terminals)))
+        candidates = self._contexts.get(candidates & self._marks, candidates) | self._ignored
+        tried_here = [(number, self._lexer.terminals[number]) for number in sorted(candidates - self._marks)]
         embedded = {self._ids[each.name] for _, it in tried_here for each in it.keywords if each.embedded}
         matches = [(number, self._automaton(number).start) for number, _ in tried_here if number not in embedded]
-        return Pending(start, start, tried, tuple(matches))
+        return PendingLexeme(start, start, candidates, tuple(matches))
 
-    def read(self, pending: Pending, text: bytes | bytearray, end: int) -> Pending:
+    def read(self, pending: PendingLexeme, text: bytes | bytearray, end: int) -> PendingLexeme:
         """The lexeme after more of the text; it has ended if it has no `matches` left."""
         matches, winner, last = pending.matches, pending.winner, pending.end
         at = pending.read
@@ -95,10 +95,10 @@ class Lexemes:
             pending, read=at, matches=tuple(each for each in matches if each[1].reads), winner=winner, end=last
         )
 
-    def terminal(self, pending: Pending, text: bytes | bytearray) -> int:
+    def terminal(self, pending: PendingLexeme, text: bytes | bytearray) -> int:
         """The terminal of a finished lexeme, or its keyword."""
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
-            if self._ids[keyword.name] in pending.tried:
+            if self._ids[keyword.name] in pending.candidates:
                 automaton = self._automaton(pending.winner, number)
                 if automaton.reads(bytes(text[pending.start : pending.end])):
                     return self._ids[keyword.name]

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from guided.automaton.reference.language import ALL_BYTES
-from guided.automaton.reference.lexer import LexedLanguage, Reading
+from guided.automaton.reference.lexer import LexedLanguage, Tokenization
 from guided.errors import GuidedError
 from guided.ir.nodes import Grammar
 from guided.matching.explain.characters import join_with_or
 from guided.matching.explain.notation import Names
 from guided.matching.explain.positions import MAX_SYMBOLS, SECONDS, Position, label_rules
-from guided.meter import metered
+from guided.meter import limit_work
 
 __all__ = ["LabelledLexer", "Lexing", "explain_lexing"]
 
@@ -54,19 +54,21 @@ class Lexing(NamedTuple):
         return "; ".join(filter(None, [", and ".join(parts), self.refusal]))
 
 
-_Starts = dict[Reading, tuple[int, ...]]
+_Starts = dict[Tokenization, tuple[int, ...]]
 """Reading -> the offsets at which its lexemes begin. The last offset is for the current or the next lexeme."""
-_Excluded = dict[Reading, str]
+_Excluded = dict[Tokenization, str]
 """A reading that a longer match excludes, and that is continued all the same -> this match, in words."""
 
 
-def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused: bytes = b"") -> Lexing:
-    """See the module docstring. `symbols`: the output so far. `refused`: the next text, up to the refused byte."""
+def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused_bytes: bytes = b"") -> Lexing:
+    """See the module docstring. `symbols`: the output so far. `refused_bytes`: the next text, up to the refused
+    byte.
+    """
     if len(symbols) > MAX_SYMBOLS or any(symbol > 255 for symbol in symbols):
         return Lexing()
     try:
-        with metered(SECONDS):
-            return lexer.explain(bytes(symbols), refused)
+        with limit_work(SECONDS):
+            return lexer.explain(bytes(symbols), refused_bytes)
     except (GuidedError, RecursionError):  # beyond the reference implementation
         return Lexing()
 
@@ -84,8 +86,8 @@ class LabelledLexer:
         self.parser = label_rules(grammar, "lark")
         self.language = LexedLanguage(grammar, grammar.lexer, ALL_BYTES, self.parser)
 
-    def explain(self, text: bytes, refused: bytes) -> Lexing:
-        """How `text` was split, and why `refused` may not follow."""
+    def explain(self, text: bytes, refused_bytes: bytes) -> Lexing:
+        """How `text` was split, and why `refused_bytes` may not follow."""
         readings: _Starts = dict.fromkeys(self.language.first, (0,))
         excluded: _Excluded = {}
         for at, byte in enumerate(text):
@@ -95,15 +97,15 @@ class LabelledLexer:
         started = {it: begins for it, begins in inside.items() if self._names(self._current_terminals(it))}
         begin = min((begins[-1] for begins in started.values()), default=len(text))
         longest = [reading for reading, begins in started.items() if begins[-1] == begin]
-        found: dict[Position, None] = {}
+        positions: dict[Position, None] = {}
         for reading in readings:
-            found |= dict.fromkeys(self.parser.positions(reading.position.parser, False))
+            positions |= dict.fromkeys(self.parser.positions(reading.position.parser, False))
         return Lexing(
             text[begin:].decode(errors="replace"),
             self._names(number for reading in longest for number in self._current_terminals(reading)),
             self._names(number for it in readings if not it.started for number in self._current_terminals(it)),
-            tuple(found),
-            self._refusal(readings, excluded, text, refused),
+            tuple(positions),
+            self._refusal(readings, excluded, text, refused_bytes),
         )
 
     def _after(self, readings: _Starts, byte: int, at: int) -> _Starts:
@@ -125,23 +127,23 @@ class LabelledLexer:
                 out.setdefault(after._replace(competitors=frozenset()), reason)
         return out
 
-    def _refusal(self, readings: _Starts, excluded: _Excluded, text: bytes, refused: bytes) -> str:
-        """The longer match, in words, without which `refused` could follow; empty if there is none."""
-        for at, byte in enumerate(refused, 1):
-            whole = text + refused[:at]
+    def _refusal(self, readings: _Starts, excluded: _Excluded, text: bytes, refused_bytes: bytes) -> str:
+        """The longer match, in words, without which `refused_bytes` could follow; empty if there is none."""
+        for at, byte in enumerate(refused_bytes, 1):
+            whole = text + refused_bytes[:at]
             excluded = self._excluded_after(readings, excluded, whole)
             readings = self._after(readings, byte, len(whole))
-        return next(reversed(excluded.values()), "") if refused else ""
+        return next(reversed(excluded.values()), "") if refused_bytes else ""
 
-    def _longer_match(self, reading: Reading, begins: tuple[int, ...], text: bytes) -> str:
+    def _longer_match(self, reading: Tokenization, begins: tuple[int, ...], text: bytes) -> str:
         """The competitor that matches with the last byte of a text, in words; empty if none does."""
         for competitor in reading.competitors:
             for number, run in competitor:
                 if any(further.may_stop for further in run.after(text[-1])):
                     lexeme = next((text[at:] for at in reversed(begins[:-1]) if self._matches(number, text[at:])), b"")
                     name = self.names.terminals[self.lexer.terminals[number].name]
-                    shown = lexeme.decode(errors="replace")
-                    return f"the lexer takes the longest match, and {shown!r} is one {name}"
+                    lexeme_text = lexeme.decode(errors="replace")
+                    return f"the lexer takes the longest match, and {lexeme_text!r} is one {name}"
         return ""
 
     def _matches(self, number: int, text: bytes) -> bool:
@@ -150,7 +152,7 @@ class LabelledLexer:
             runs = [after for run in runs for after in run.after(byte)]
         return bool(text) and any(run.may_stop for run in runs)
 
-    def _current_terminals(self, reading: Reading) -> list[int]:
+    def _current_terminals(self, reading: Tokenization) -> list[int]:
         return [*(number for number, _ in reading.matches), *(number for _, number, _ in reading.keywords)]
 
     def _names(self, numbers: Iterable[int]) -> tuple[str, ...]:

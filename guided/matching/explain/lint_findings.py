@@ -38,8 +38,8 @@ def lint_specification(grammar: CompiledGrammar, kind: str, source: Any, lark: M
     findings, limits = list[LintFinding](), grammar.limits
     with compiling(limits, work=False):
         if kind == "grammar":
-            found = library()[source]
-            findings = lint_lark(found.text, LarkOptions(**found.options), limits)
+            built_in = library()[source]
+            findings = lint_lark(built_in.text, LarkOptions(**built_in.options), limits)
             kind = "lark"
         elif kind == "lark":
             findings = lint_lark(source, LarkOptions(**lark), limits)

@@ -12,7 +12,7 @@ from typing import Any
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.explain.error_location import ErrorLocation, locate_error
 from guided.matching.explain.explanation import Explanation, is_text
-from guided.matching.least_tokens import LeastTokens, least_tokens
+from guided.matching.least_tokens import MinTokens, least_tokens
 from guided.matching.matcher import GrammarMatcher
 
 __all__ = ["NextStep", "explain_next"]
@@ -37,7 +37,7 @@ class NextStep:
     error_location: ErrorLocation | None
     allowed: list[int]
     forced: list[int]
-    to_finish: LeastTokens
+    to_finish: MinTokens
     vocabulary_size: int
 
     def fields(self, max_tokens_shown: int | None = None) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def notation(node: Node, names: Names, *, nested: bool = True) -> str:
             return _characters(ranges)
         case Ref(name):
             if name in names.helpers:
-                return _repeated(name, names.helpers[name], names)
+                return _repetition_notation(name, names.helpers[name], names)
             return names.rules.get(name, name) or "another specification"
         case Special(token):
             return names.terminals.get(str(token), f"<{token}>")
@@ -102,7 +102,7 @@ def is_helper(name: str) -> bool:
     return name.removeprefix("rule ").startswith("__")
 
 
-def _repeated(name: str, node: Node, names: Names) -> str:
+def _repetition_notation(name: str, node: Node, names: Names) -> str:
     """A rule that Lark generated for a repetition, as "x+" with its alternatives that do not begin with the rule."""
     items = node.items if isinstance(node, Alt) else (node,)
     others = [item for item in items if not (isinstance(item, Seq) and item.items[:1] == (Ref(name),))]

@@ -13,21 +13,21 @@ __all__ = ["listed_pointers", "listed_refusals", "named_places"]
 _MAX_POINTERS: Final = 8
 
 
-def named_places(places: Sequence[str], found: Sequence[Position]) -> str:
+def named_places(places: Sequence[str], positions: Sequence[Position]) -> str:
     """The pointers into schemas, and the names of other rules if these have no positions, for a message."""
-    return listed_pointers([place for place in places if not found or "/" in place.partition(" ")[0]])
+    return listed_pointers([place for place in places if not positions or "/" in place.partition(" ")[0]])
 
 
 def listed_pointers(pointers: Sequence[str]) -> str:
     """JSON Pointers for a message, eight at most."""
-    more = [f"{len(pointers) - _MAX_POINTERS} more"] if len(pointers) > _MAX_POINTERS else []
-    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MAX_POINTERS]), *more])
+    omitted = [f"{len(pointers) - _MAX_POINTERS} more"] if len(pointers) > _MAX_POINTERS else []
+    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MAX_POINTERS]), *omitted])
 
 
 def listed_refusals(groups: Groups) -> str:
     """Keywords that refuse a text, for a message; the keywords of a group refuse it together."""
-    named = [
+    refusals = [
         group[0] if len(group) == 1 else f"{listed_pointers(group[:-1])} and {listed_pointers(group[-1:])} together"
         for group in groups
     ]
-    return listed_pointers(named)
+    return listed_pointers(refusals)

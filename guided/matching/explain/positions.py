@@ -27,7 +27,7 @@ from guided.automaton.reference.language import Item, Language, State
 from guided.errors import GuidedError, LimitExceeded
 from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.explain.notation import Names, is_helper
-from guided.meter import metered, spend
+from guided.meter import limit_work, spend
 
 __all__ = ["MAX_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "label_rules", "positions"]
 
@@ -65,8 +65,8 @@ class Position(NamedTuple):
         where = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
             some = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
-            listed = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
-            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {listed} of {self.alternatives}")
+            joined = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
+            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {joined} of {self.alternatives}")
         if self.inside:
             where.append(f"inside of {self.inside}")
         else:
@@ -74,14 +74,14 @@ class Position(NamedTuple):
         return ", ".join(where)
 
 
-def in_words(found: Sequence[Position]) -> str:
+def in_words(positions: Sequence[Position]) -> str:
     """At most four positions for a message. Equal positions in several alternatives are combined."""
     alike: dict[Position, list[int]] = {}
-    for it in found:
+    for it in positions:
         alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
     words = [it.words(numbers) for it, numbers in alike.items()]
-    more = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
-    return "; ".join(words[:_MAX_SHOWN] + more)
+    omitted = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
+    return "; ".join(words[:_MAX_SHOWN] + omitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping
     if len(symbols) > MAX_SYMBOLS:
         return ()
     try:
-        with metered(SECONDS):
+        with limit_work(SECONDS):
             state = language.begin
             for symbol in symbols:
                 spend()
@@ -128,7 +128,7 @@ def label_rules(grammar: Grammar, kind: str) -> LabelledLanguage:
     Raises:
         LimitExceeded: the grammar has too many parts, or takes too long.
     """
-    with metered(SECONDS):
+    with limit_work(SECONDS):
         return LabelledLanguage(*_Labels(grammar, kind).grammar())
 
 
@@ -163,9 +163,9 @@ class _Labels:
         node, rule = self.old.rules[name], self._rule_name(name) or ""
         items = node.items if isinstance(node, Alt) and node.items else (node,)
         count = 1 if is_helper(name) else len(items)
-        return Alt(tuple(self._parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
+        return Alt(tuple(self._label_parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
 
-    def _parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
+    def _label_parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
         """A sequence with a label after each part. `owner`: the rule; references to itself have no label."""
         spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
@@ -180,7 +180,7 @@ class _Labels:
                 behind = replace(self.labels[before], behind=before) if before else _AT_THE_BEGINNING
                 out += [part.items[0], Special(self._label(behind))]
                 part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
-            out.append(self._nested(part, rule, number, count))
+            out.append(self._label_nested(part, rule, number, count))
             if isinstance(part, Ref) and is_helper(part.name) and self.old.rules[part.name] is owner:
                 continue
             nullable = isinstance(part, Repeat) and part.min == 0
@@ -206,17 +206,17 @@ class _Labels:
         """Whether a part stands for the ignored terminals between others, in Lark grammars."""
         return self.names.has_gaps and isinstance(part, Repeat)
 
-    def _nested(self, node: Node, rule: str, number: int, count: int) -> Node:
+    def _label_nested(self, node: Node, rule: str, number: int, count: int) -> Node:
         """A part, with labels inside it if it refers to rules with labels."""
         match node:
             case Ref(name) if name in self.authored:
                 return Ref(_copy(name))
             case Repeat(item, low, high) if not self._is_gap(node) and self._refers(item):
-                return Repeat(self._parts(item, rule, number, count), low, high)
+                return Repeat(self._label_parts(item, rule, number, count), low, high)
             case Alt(items) if self._refers(node):
-                return Alt(tuple(self._parts(item, rule, number, count) for item in items))
+                return Alt(tuple(self._label_parts(item, rule, number, count) for item in items))
             case Seq() if self._refers(node):
-                return self._parts(node, rule, number, count)
+                return self._label_parts(node, rule, number, count)
         return node
 
     def _referring(self, node: Node) -> Node:
@@ -267,29 +267,29 @@ class LabelledLanguage(Language):
         """Skip the search for a completion: the text was accepted."""
         return state
 
-    def positions(self, state: State | None, begun: bool) -> tuple[Position, ...]:
-        """The positions of the text; `begun`: the text is not empty."""
+    def positions(self, state: State | None, is_inside: bool) -> tuple[Position, ...]:
+        """The positions of the text; `is_inside`: the text is not empty."""
         if state is None:
             return ()
         before, labels = self.reached[state]
-        inside = self._inside(before.items) if begun else set[str]()
+        inside = self._labels_inside(before.items) if is_inside else set[str]()
         reached = {label for label in labels if self.labels[label].behind is None}
         reached |= {self.labels[label].behind or "" for label in inside if label in self.labels} - {""}
         reached |= {label.removeprefix(_BEHIND) for label in inside if label.startswith(_BEHIND)}
         inside = {label for label in inside if label in self.labels}
-        found: dict[Position, None] = {}
+        positions: dict[Position, None] = {}
         for label in sorted(inside, key=_number):
             it = self.labels[label]
             is_all = it.is_last and it.before is None and not it.rule and it.alternatives == 1
             if it.behind or is_all or (label in reached and not it.is_last):
                 continue
             after = self.labels[it.before].part if it.before else ""
-            found[Position(it.rule, it.alternative, it.alternatives, after, it.part)] = None
+            positions[Position(it.rule, it.alternative, it.alternatives, after, it.part)] = None
         for label in sorted(reached, key=_number):
             it = self.labels[label]
             if not it.is_last and not (it.is_nullable and it.before in reached):
-                found[Position(it.rule, it.alternative, it.alternatives, it.part, "")] = None
-        return tuple(found)
+                positions[Position(it.rule, it.alternative, it.alternatives, it.part, "")] = None
+        return tuple(positions)
 
     def _behind_labels(self, state: State | None) -> State | None:
         if state is None:
@@ -312,23 +312,23 @@ class LabelledLanguage(Language):
         self.reached[whole] = (state, frozenset(reached))
         return whole
 
-    def _inside(self, items: Iterable[Item]) -> set[str]:
+    def _labels_inside(self, items: Iterable[Item]) -> set[str]:
         """The labels of the incomplete parts."""
-        found, seen = set[str](), set[object]()
+        labels, seen = set[str](), set[object]()
         todo = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
         while todo:
             rest, back, is_before = todo.pop()
             label = next(filter(None, map(_label_of, rest)), "")
             before = self.labels[label].before if label else None
             if label and self.labels[label] is not _AT_THE_BEGINNING and not (is_before and before is None):
-                found.add(_behind(before) if is_before and before else label)
+                labels.add(_label_behind(before) if is_before and before else label)
             elif (back, label) not in seen:
                 seen.add((back, label))
                 todo += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
-        return found
+        return labels
 
 
-def _behind(label: str) -> str:
+def _label_behind(label: str) -> str:
     return f"{_BEHIND}{label}"
 
 

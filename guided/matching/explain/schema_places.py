@@ -20,7 +20,7 @@ from guided.errors import LimitExceeded, SpecError
 from guided.frontends.json_schema.continuation import Continuation
 from guided.frontends.json_schema.instance_locations import InstanceLocations, Judge
 from guided.frontends.json_schema.refusing import Groups, find_refusing_keywords
-from guided.ir.embedded import Embedded
+from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import Grammar, Region
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, text_ids
@@ -28,13 +28,13 @@ from guided.matching.regions.annotated_grammar import AnnotatedGrammar, Automato
 from guided.matching.regions.parse_paths import Past, enter_marks
 from guided.meter import is_exhausted, seconds_left, spend
 
-__all__ = ["SchemaPlaces", "SchemasHere"]
+__all__ = ["SchemaPlaces", "SchemasAtEnd"]
 
 _PATIENCE: Final = 60.0  # seconds to wait while another thread explains a text of the same grammar
 
 
 @dataclass(frozen=True, slots=True)
-class SchemasHere:
+class SchemasAtEnd:
     """The schemas at the end of a text.
 
     Attributes:
@@ -73,8 +73,9 @@ class SchemaPlaces:
             )  # fmt: skip
         self._is_one = rules.start in rules.schemas
 
-    def at(self, symbols: Sequence[int], refused: Continuation | None) -> SchemasHere:
-        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `refused`: the refused text.
+    def at(self, symbols: Sequence[int], continuation: Continuation | None) -> SchemasAtEnd:
+        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `continuation`: the refused
+        text.
 
         Raises:
             GuidedError: limits are exceeded.
@@ -85,7 +86,7 @@ class SchemaPlaces:
         elif self._annotated_grammar is not None:
             open_schemas, is_all = self._open_schemas(self._annotated_grammar, symbols)
         else:
-            return SchemasHere()
+            return SchemasAtEnd()
         pointers: dict[str, None] = {}
         groups: dict[tuple[str, ...], None] = {}
         is_partial = False
@@ -100,7 +101,9 @@ class SchemaPlaces:
                 locations = self._locations_of(number)
                 locations.begin()
                 pointers |= dict.fromkeys(locations.pointers(text))
-                groups |= dict.fromkeys(find_refusing_keywords(locations, text, refused) if refused is not None else ())
+                groups |= dict.fromkeys(
+                    find_refusing_keywords(locations, text, continuation) if continuation is not None else ()
+                )
                 is_partial |= locations.is_partial
             except LimitExceeded:
                 if not is_exhausted():
@@ -109,11 +112,11 @@ class SchemaPlaces:
             finally:
                 self._lock.release()
         prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in open_schemas))
-        return SchemasHere(tuple(pointers), tuple(groups), prefixes, is_all and bool(open_schemas), is_partial)
+        return SchemasAtEnd(tuple(pointers), tuple(groups), prefixes, is_all and bool(open_schemas), is_partial)
 
     def _locations_of(self, number: int) -> InstanceLocations:
         if number not in self._locations:
-            source: Embedded = self._schemas[number][1]
+            source: EmbeddedSchema = self._schemas[number][1]
             self._locations[number] = InstanceLocations(
                 source, self._limits, lambda grammar: _judge(grammar, self._limits)
             )
@@ -132,20 +135,20 @@ class SchemaPlaces:
                     for state, past in threads
                 ]
                 threads = enter_marks(marked, [(state, past) for state, past in steps if state is not None], at)
-            found = {_innermost(marked, past) for _, past in threads}
-        return {each for each in found if each is not None}, None not in found
+            open_schemas = {_innermost_region(marked, past) for _, past in threads}
+        return {each for each in open_schemas if each is not None}, None not in open_schemas
 
 
-def _innermost(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
+def _innermost_region(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
     """The number and the offset of the innermost open region."""
-    ended = 0
+    depth = 0
     while past is not None:
         position, mark, past = past
         number, is_end = divmod(mark - marked.first, 2)
         if is_end:
-            ended += 1
-        elif ended:
-            ended -= 1
+            depth += 1
+        elif depth:
+            depth -= 1
         else:
             return number, position
     return None

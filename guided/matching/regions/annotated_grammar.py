@@ -121,13 +121,13 @@ class AnnotatedGrammar:
         self.lexer, self.limits = grammar.lexer, limits
         self.regions = list(grammar.regions.values())
         self._splits: dict[Ending, tuple[Automaton, Automaton]] = {}
-        more = 2 * len(self.regions)
+        mark_count = 2 * len(self.regions)
         special_ids: dict[str, list[int]] = {}
         tokens: list[bytes | None]
         if grammar.lexer is not None:
             ids = ids_of_terminals(grammar.lexer)
             self.first, special_ids = len(ids), {name: [token] for name, token in ids.items()}
-            tokens, ends = [None] * (self.first + more), [self.first + more]
+            tokens, ends = [None] * (self.first + mark_count), [self.first + mark_count]
         else:
             for token, name in vocabulary.special_tokens.items():
                 special_ids.setdefault(name, []).append(token)
@@ -138,7 +138,7 @@ class AnnotatedGrammar:
             else:
                 tokens += [bytes([each]) for each in range(256)]
             self.first = len(tokens)
-            tokens += [None] * more
+            tokens += [None] * mark_count
         marked_vocabulary = _core.TokenVocabulary(
             tokens, ends, max(len(tokens), max(ends, default=-1) + 1), _TABLE_BYTES
         )

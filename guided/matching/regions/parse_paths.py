@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from guided.errors import LimitExceeded
 from guided.ir.nodes import Region
-from guided.matching.explain.lexemes import Lexemes, Pending
+from guided.matching.explain.lexemes import Lexemes, PendingLexeme
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar, State
 
 __all__ = ["Capture", "ParsePaths", "Past", "Snapshot", "enter_marks"]
@@ -53,7 +53,7 @@ class Snapshot:
     """The state of a parse after a part of the output."""
 
     threads: tuple[Thread, ...]
-    pending: Pending | None = None
+    pending: PendingLexeme | None = None
 
 
 class ParsePaths:
@@ -80,14 +80,14 @@ class ParsePaths:
             kernel = [(after, past) for state, past in threads if (after := automaton.byte(state, byte))]
             threads = self._enter_marks(kernel, at + 1)
         if self._grammar.counts_tokens and start < end:
-            ended: dict[State, Past] = {}
+            threads_by_state: dict[State, Past] = {}
             for state, past in threads:
                 last = automaton.token_end(state)
                 if last is not None and (
                     last.is_accepting or self._can_continue(last)
                 ):  # otherwise only a mark can follow
-                    ended.setdefault(last, past)
-            threads = tuple(ended.items())
+                    threads_by_state.setdefault(last, past)
+            threads = tuple(threads_by_state.items())
         return Snapshot(threads)
 
     def after_token(
@@ -99,13 +99,13 @@ class ParsePaths:
         read = self.after_bytes(before, text, start, end) if is_text else Snapshot(())
         if self._lexemes is not None:
             return read if is_text else before
-        named = [
+        token_marks = [
             (after, past) for state, past in before.threads if (after := self._grammar.automaton.token(state, token))
         ]
-        if not named:
+        if not token_marks:
             return read if is_text else before
         seen = {state for state, _ in read.threads}
-        return Snapshot((*read.threads, *(each for each in self._enter_marks(named, end) if each[0] not in seen)))
+        return Snapshot((*read.threads, *(each for each in self._enter_marks(token_marks, end) if each[0] not in seen)))
 
     def complete(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
         """The captures of a complete output."""
@@ -135,10 +135,10 @@ class ParsePaths:
         for state, past in at.threads:
             if not self._can_continue(state):
                 continue
-            start, found = self._innermost(past)
-            if found is not None and start < length:
-                return found
-            beginning.append(found)
+            start, temperature = self._innermost_temperature(past)
+            if temperature is not None and start < length:
+                return temperature
+            beginning.append(temperature)
         return beginning[0] if beginning and None not in beginning else None
 
     # --- reading
@@ -146,7 +146,7 @@ class ParsePaths:
     def _enter_marks(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
         return enter_marks(self._grammar, kernel, position)
 
-    def _begin_lexemes(self, start: int, threads: Sequence[Thread]) -> Pending | None:
+    def _begin_lexemes(self, start: int, threads: Sequence[Thread]) -> PendingLexeme | None:
         if self._lexemes is None:
             return None
         return self._lexemes.begin(
@@ -180,7 +180,7 @@ class ParsePaths:
         return Snapshot(threads, pending)
 
     @staticmethod
-    def _add_ignored_marks(past: Past, pending: Pending) -> Past:
+    def _add_ignored_marks(past: Past, pending: PendingLexeme) -> Past:
         return pending.end, _IGNORED_ENDS, (pending.start, _IGNORED_BEGINS, past)
 
     def _can_continue(self, state: State) -> bool:
@@ -188,18 +188,18 @@ class ParsePaths:
 
     # --- marks
 
-    def _innermost(self, past: Past) -> tuple[int, float | None]:
+    def _innermost_temperature(self, past: Past) -> tuple[int, float | None]:
         """The beginning and the temperature of the innermost region with a temperature."""
-        ended = 0
+        depth = 0
         while past is not None:
             position, mark, past = past
             if mark < 0:
                 continue
             region, is_end = self._grammar.region(mark)
             if is_end:
-                ended += 1
-            elif ended:
-                ended -= 1
+                depth += 1
+            elif depth:
+                depth -= 1
             elif region.temperature is not None:
                 return position, region.temperature
         return 0, None
@@ -209,9 +209,9 @@ class ParsePaths:
         while past is not None:
             position, mark, past = past
             marks.append((position, mark))
-        ignored = _Ignored()
+        ignored = _IgnoredSpans()
         open_regions: list[tuple[Region, int, int]] = []
-        found: list[tuple[int, Capture]] = []
+        ordered_captures: list[tuple[int, Capture]] = []
         for number, (position, mark) in enumerate(reversed(marks)):
             region, is_end = (_SKIPPED, mark == _IGNORED_ENDS) if mark < 0 else self._grammar.region(mark)
             if region.ignored:
@@ -221,13 +221,13 @@ class ParsePaths:
             else:
                 region, start, order = open_regions.pop()
                 start, end = ignored.without(start, position)
-                found += [(order, each) for each in self._captures_of_region(region, text, start, end)]
+                ordered_captures += [(order, each) for each in self._captures_of_region(region, text, start, end)]
         for region, position, order in open_regions:
             start, end = ignored.without(position, len(text), is_open=True)
             if region.capture and start < end:
-                found.append((order, Capture(region.capture, start, end, end, False)))
-        found.sort(key=lambda each: each[0])
-        return [capture for _, capture in found]
+                ordered_captures.append((order, Capture(region.capture, start, end, end, False)))
+        ordered_captures.sort(key=lambda each: each[0])
+        return [capture for _, capture in ordered_captures]
 
     def _captures_of_region(self, region: Region, text: bytearray, start: int, end: int) -> list[Capture]:
         """The captures of a region that has ended."""
@@ -263,7 +263,7 @@ def enter_marks(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: in
 _SKIPPED = Region(ignored=True)
 
 
-class _Ignored:
+class _IgnoredSpans:
     """The spans of ignored text."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.kernels import gelu
-from guided.models.embedded import Embedded
+from guided.models.embedded import TokenEmbedding
 from guided.models.linear import Embedding, Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
@@ -61,7 +61,7 @@ class GPTLayer:
     down: Affine
 
 
-class GPT(Embedded):
+class GPT(TokenEmbedding):
     """A GPT with its weights; see `guided.models.model.Model`."""
 
     def __init__(

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.kernels import rms_norm, rotate, softcap
-from guided.models.embedded import Embedded
+from guided.models.embedded import TokenEmbedding
 from guided.models.linear import Embedding, Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
@@ -51,7 +51,7 @@ class NanoChatLayer:
     down: Matrix
 
 
-class NanoChat(Embedded):
+class NanoChat(TokenEmbedding):
     """A nanochat GPT with its weights; see `guided.models.model.Model`."""
 
     def __init__(self, config: NanoChatConfig, embedding: Embedding, layers: list[NanoChatLayer], head: Matrix) -> None:

@@ -31,10 +31,10 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
 def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> tuple[Rope, int]:
     """The rotary positions, and the number of positions for which they are valid."""
     where, key = reader.where, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
-    given = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
-    if not isinstance(given, dict):
-        raise ModelFileError(f"{where}: {key} is {brief(given, 100)}, but must be an object")
-    parameters = dict(given)
+    scaling = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
+    if not isinstance(scaling, dict):
+        raise ModelFileError(f"{where}: {key} is {brief(scaling, 100)}, but must be an object")
+    parameters = dict(scaling)
     base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
     part = parameters.pop("partial_rotary_factor", reader.get("partial_rotary_factor", 1.0))
     part = positive(part, "partial_rotary_factor", where)

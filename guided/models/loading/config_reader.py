@@ -28,7 +28,7 @@ class ConfigReader:
         value = self.data.get(key)
         return default if value is None else value
 
-    def given(self, key: str, default: Any) -> Any:
+    def get_or_default(self, key: str, default: Any) -> Any:
         """The value, which may be null, or the default if it is missing."""
         return self.get(key) if key in self.data else self.get(key, default)
 
@@ -46,7 +46,7 @@ class ConfigReader:
 
     def number_or_none(self, key: str, default: float | None) -> float | None:
         """A positive number, or None if the value is null."""
-        value = self.given(key, default)
+        value = self.get_or_default(key, default)
         return None if value is None else positive(value, key, self.where)
 
     def flag(self, key: str, default: bool) -> bool:

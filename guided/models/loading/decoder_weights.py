@@ -150,10 +150,10 @@ class _Block:
         norms |= {"q_norm": names.q_norm, "k_norm": names.k_norm}
         norms |= {"attention_norm_after": names.attention_norm_after, "ffn_norm_after": names.ffn_norm_after}
         shapes = layer_shapes(c)
-        found: dict[str, Tensor | None] = dict.fromkeys(norms)
+        weights: dict[str, Tensor | None] = dict.fromkeys(norms)
         for key, name in norms.items():
             if key in shapes:
-                found[key] = w.put(self._vector(name, shapes[key][0]) - self.gain_offset)
+                weights[key] = w.put(self._vector(name, shapes[key][0]) - self.gain_offset)
         return Layer(
             qkv=w.matrix(*map(p.rows, self._qkv((q, kv, kv)))),
             output=w.matrix(p.columns(w.take_rows(self._name(names.output), c.dim, q))),
@@ -161,7 +161,7 @@ class _Block:
             down=w.matrix(p.columns(w.take_rows(self._name(names.down), c.dim, c.hidden))),
             qkv_bias=w.put(*map(p.entries, biases)) if biases else None,
             output_bias=output_bias if p.tensor.rank == 0 else None,  # added once in the sum over ranks
-            **found,
+            **weights,
         )
 
     def _name(self, field: str, kind: str = "weight") -> str:
@@ -189,11 +189,11 @@ class _Block:
 
     def _qkv_bias(self, sizes: tuple[int, ...]) -> list[Tensor]:
         names = self.names
-        found = [self._vector(name, n, "bias") for name, n in zip((names.q, names.k, names.v), sizes, strict=True)]
+        biases = [self._vector(name, n, "bias") for name, n in zip((names.q, names.k, names.v), sizes, strict=True)]
         if not self.adjacent_pairs:
-            return found
+            return biases
         size = self.config.head_dim
-        return [one.view(-1, size // 2, 2).transpose(1, 2).reshape(-1) for one in found[:2]] + found[2:]
+        return [bias.view(-1, size // 2, 2).transpose(1, 2).reshape(-1) for bias in biases[:2]] + biases[2:]
 
     def _gate_up(self) -> list[Rows]:
         c, w, names = self.config, self.weights, self.names

@@ -79,8 +79,8 @@ def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float 
 
 def attention_biases(reader: ConfigReader) -> dict[str, Any]:
     """Biases of all four projections, or of none."""
-    biased = reader.flag("attention_bias", False)
-    return {"qkv_bias": biased, "output_bias": biased}
+    has_bias = reader.flag("attention_bias", False)
+    return {"qkv_bias": has_bias, "output_bias": has_bias}
 
 
 def layer_windows(
@@ -91,7 +91,7 @@ def layer_windows(
     Args:
         window: the default for configs without `sliding_window`.
     """
-    sliding_window = reader.given("sliding_window", window)
+    sliding_window = reader.get_or_default("sliding_window", window)
     types = reader.get(
         "layer_types", [_SLIDING if sliding_window is not None and slides(i) else _FULL for i in range(layers)]
     )
@@ -107,9 +107,9 @@ def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
     first = reader.get("max_window_layers", 28)
     if isinstance(first, bool) or not isinstance(first, int) or first < 0:
         raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, but must be an integer")
-    used = reader.flag("use_sliding_window", False)
-    windows = layer_windows(reader, layers, lambda layer: used and layer >= first, window=4096)
-    if not used and any(windows):
+    has_windows = reader.flag("use_sliding_window", False)
+    windows = layer_windows(reader, layers, lambda layer: has_windows and layer >= first, window=4096)
+    if not has_windows and any(windows):
         raise reader.refuse("layer_types", "layers have windows, but use_sliding_window is off")
     return windows
 

@@ -155,12 +155,12 @@ def _by_pattern(
     reader: ConfigReader, key: str, patterns: _Patterns, read: Callable[[Any, str, str], Any]
 ) -> tuple[tuple[Matcher, Any], ...]:
     """The numbers for modules that match a pattern. The first matching pattern applies."""
-    given = reader.get(key, {})
-    if not isinstance(given, dict):
-        raise ModelFileError(f"{reader.where}: {key} is {brief(given, 100)}, but must be an object")
+    by_pattern = reader.get(key, {})
+    if not isinstance(by_pattern, dict):
+        raise ModelFileError(f"{reader.where}: {key} is {brief(by_pattern, 100)}, but must be an object")
     return tuple(
         (patterns.end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.where))
-        for pattern, value in given.items()
+        for pattern, value in by_pattern.items()
     )
 
 
@@ -201,5 +201,5 @@ def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
     is_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
     if pattern and not is_layers:
         raise reader.refuse("layers_pattern", f"layers_pattern must be 'layers', not {brief(pattern, 100)}", MERGE)
-    wanted = {f"model.layers.{number}" for number in numbers}
-    return lambda name: ".".join(name.split(".")[:3]) in wanted
+    layer_names = {f"model.layers.{number}" for number in numbers}
+    return lambda name: ".".join(name.split(".")[:3]) in layer_names

@@ -42,11 +42,11 @@ def for_gguf(name: object, where: str) -> Gguf:
     Raises:
         UnsupportedError: the architecture is unknown; the hint lists the supported ones.
     """
-    known = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
-    if not isinstance(name, str) or name not in known:
-        hint = f"supported: {', '.join(known)}"
+    readers = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
+    if not isinstance(name, str) or name not in readers:
+        hint = f"supported: {', '.join(readers)}"
         raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=where, hint=hint)
-    return known[name]
+    return readers[name]
 
 
 def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
@@ -57,21 +57,21 @@ def for_huggingface(data: Any, where: str) -> tuple[Architecture, Any, bool]:
         ModelFileError: a number is missing or invalid.
     """
     reader = ConfigReader(data, where, INERT)
-    found = _by_name(reader)
-    config = found.config(reader)
-    tied = reader.flag("tie_word_embeddings", found.tied)
+    architecture = _by_name(reader)
+    config = architecture.config(reader)
+    tied = reader.flag("tie_word_embeddings", architecture.tied)
     reader.finish(REASONS, "the key {} of this architecture is not known")
-    return found, config, tied
+    return architecture, config, tied
 
 
 def _by_name(reader: ConfigReader) -> Architecture:
     """The architecture by its class name or, if there is none, its model type. If both are present, they must agree."""
     kind, names = reader.get("model_type"), reader.get("architectures", [])
     supported = f"supported: {', '.join(entry.class_name for entry in ARCHITECTURES)}"
-    named = [entry for entry in ARCHITECTURES if names == [entry.class_name]]
-    if names != [] and not named:
+    matches = [entry for entry in ARCHITECTURES if names == [entry.class_name]]
+    if names != [] and not matches:
         raise reader.refuse("architectures", f"the architecture {brief(names, 200)} is not supported", supported)
-    for entry in named or ARCHITECTURES:
-        if kind == entry.model_type or (named and kind is None):
+    for entry in matches or ARCHITECTURES:
+        if kind == entry.model_type or (matches and kind is None):
             return entry
     raise reader.refuse("model_type", f"a model of type {brief(kind, 100)} is not supported", supported)

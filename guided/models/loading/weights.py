@@ -163,8 +163,8 @@ class Weights:
 
     def _use(self, name: str, shape: tuple[int, ...]) -> None:
         self._check(name)
-        if (found := self._file.shape(name)) != shape:
-            raise ModelFileError(f"{self.where}: {name!r} has the shape {found}, expected {shape}")
+        if (actual_shape := self._file.shape(name)) != shape:
+            raise ModelFileError(f"{self.where}: {name!r} has the shape {actual_shape}, expected {shape}")
         self._unused.discard(name)
         self._read_names.append(name)
 

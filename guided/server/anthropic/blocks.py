@@ -20,8 +20,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
-from guided.server.openai.ignored_fields import Only
-from guided.server.openai.reading import Checked, one_of
+from guided.server.openai.ignored_fields import AllowedValues
+from guided.server.openai.reading import StrictModel, one_of
 
 __all__ = [
     "CacheControl", "InputMessage", "TextBlock", "TextContent", "ThinkingBlock", "ToolResultBlock", "ToolUseBlock",
@@ -32,20 +32,20 @@ _ONLY_TEXT: Final = 'this server reads only text: write {"type": "text", "text":
 _NO_SETS: Final = "this server has no sets of tools"
 
 
-class CacheControl(Checked):
+class CacheControl(StrictModel):
     """Marks the end of a prefix of the prompt that should be cached."""
 
     type: Literal["ephemeral"]
     ttl: Literal["5m", "1h"] | None = None
 
 
-class TextBlock(Checked):
+class TextBlock(StrictModel):
     """A text."""
 
     type: Literal["text"]
     text: str
     cache_control: CacheControl | None = None
-    citations: Annotated[Any, Only(([],), "the model does not see citations")] = None
+    citations: Annotated[Any, AllowedValues(([],), "the model does not see citations")] = None
 
 
 def texts_at(where: str) -> BeforeValidator:
@@ -63,7 +63,7 @@ TextContent: TypeAlias = str | list[TextBlock]
 """A text, or text blocks."""
 
 
-class ToolUseBlock(Checked):
+class ToolUseBlock(StrictModel):
     """A call of a tool."""
 
     type: Literal["tool_use"]
@@ -71,8 +71,8 @@ class ToolUseBlock(Checked):
     name: str
     input: dict[str, Any]
     cache_control: CacheControl | None = None
-    caller: Annotated[Any, Only(({"type": "direct"},), "only the model calls tools")] = None
-    toolset_name: Annotated[Any, Only((), _NO_SETS)] = None
+    caller: Annotated[Any, AllowedValues(({"type": "direct"},), "only the model calls tools")] = None
+    toolset_name: Annotated[Any, AllowedValues((), _NO_SETS)] = None
 
     @property
     def call(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class ToolUseBlock(Checked):
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": arguments}}
 
 
-class ToolResultBlock(Checked):
+class ToolResultBlock(StrictModel):
     """The result of a call."""
 
     type: Literal["tool_result"]
@@ -89,7 +89,7 @@ class ToolResultBlock(Checked):
     content: Annotated[TextContent | None, texts_at("content")] = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
-    toolset_name: Annotated[Any, Only((), _NO_SETS)] = None
+    toolset_name: Annotated[Any, AllowedValues((), _NO_SETS)] = None
 
     @property
     def plain(self) -> str:
@@ -97,7 +97,7 @@ class ToolResultBlock(Checked):
         return ("Error: " if self.is_error else "") + plain(self.content or "")
 
 
-class ThinkingBlock(Checked):
+class ThinkingBlock(StrictModel):
     """The model's reasoning."""
 
     type: Literal["thinking"]
@@ -105,7 +105,7 @@ class ThinkingBlock(Checked):
     signature: str
 
 
-class RedactedThinkingBlock(Checked):
+class RedactedThinkingBlock(StrictModel):
     """Reasoning that only Anthropic's API can read."""
 
     type: Literal["redacted_thinking"]
@@ -125,7 +125,7 @@ _KINDS: Final[Mapping[str, Mapping[str, type[BaseModel]]]] = {
 _Block: TypeAlias = TextBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock | RedactedThinkingBlock
 
 
-class InputMessage(Checked):
+class InputMessage(StrictModel):
     """A message of a conversation."""
 
     role: Literal["user", "assistant", "system"]
@@ -137,8 +137,8 @@ class InputMessage(Checked):
         """Read the blocks that messages of this role may have."""
         if (role := info.data.get("role")) is None:
             return value
-        known = " and ".join(_KINDS[role])
-        otherwise = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {known}; {_ONLY_TEXT}"
+        kinds = " and ".join(_KINDS[role])
+        otherwise = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {kinds}; {_ONLY_TEXT}"
         return _blocks("content", value, _KINDS[role], otherwise)
 
     def blocks(self, kind: type[_Block]) -> Iterator[tuple[int, Any]]:

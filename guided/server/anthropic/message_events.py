@@ -32,7 +32,7 @@ from guided.engine.result import StreamEvent
 from guided.server.anthropic.errors import anthropic_error
 from guided.server.http.errors import body_of, status_of
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningDelta, TextDelta
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
 from guided.server.openai.streaming import sse
 
 __all__ = ["MessageEvents"]
@@ -97,7 +97,7 @@ class MessageEvents:
         self.message["content"] = self._content
 
     def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
-        """The events for an event of the engine. A `Reading` has turned it into `deltas`; `tokens` are not needed."""
+        """The events for an event of the engine. `deltas`: from a `SampleReader`. `tokens`: not used."""
         if event.reasoning and event.result is None and not self._shows_thinking and self._kind != "thinking":
             yield from self._begin("thinking", **_EMPTY["thinking"])
         for delta in deltas:
@@ -111,7 +111,7 @@ class MessageEvents:
                 case CallArguments(_, text):
                     yield from self._grow("tool_use", text)
 
-    def end(self, reading: Reading) -> Iterator[_Json]:
+    def end(self, reading: SampleReader) -> Iterator[_Json]:
         """The events after the last token."""
         result = reading.result
         assert result is not None
@@ -168,7 +168,7 @@ class MessageEvents:
         return {"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta}
 
 
-def _stop_reason(reading: Reading) -> str:
+def _stop_reason(reading: SampleReader) -> str:
     """See the module docstring."""
     assert reading.result is not None
     if reading.finish_reason == "length":

@@ -32,9 +32,9 @@ from guided.server.anthropic.blocks import (
 )
 from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
-from guided.server.openai.ignored_fields import Only
-from guided.server.openai.reading import Checked, one_of, read_part
-from guided.server.openai.requests import MAX_TOOLS, Specified
+from guided.server.openai.ignored_fields import AllowedValues
+from guided.server.openai.reading import StrictModel, one_of, read_part
+from guided.server.openai.requests import MAX_TOOLS, ConstraintFields
 
 __all__ = ["CountTokensRequest", "MessagesRequest"]
 
@@ -54,22 +54,26 @@ _NAMES: Final = (
 
 
 # ---- thinking
-class _Enabled(Checked):
+class _ThinkingEnabled(StrictModel):
     type: Literal["enabled"]
     budget_tokens: Annotated[int, Field(ge=_MIN_THINKING, strict=True)]
     display: Literal["summarized", "omitted"] | None = None
 
 
-class _Adaptive(Checked):
+class _ThinkingAdaptive(StrictModel):
     type: Literal["adaptive"]
     display: Literal["summarized", "omitted"] | None = None
 
 
-class _Disabled(Checked):
+class _ThinkingDisabled(StrictModel):
     type: Literal["disabled"]
 
 
-_THINKING: Final[Mapping[str, type[BaseModel]]] = {"enabled": _Enabled, "adaptive": _Adaptive, "disabled": _Disabled}
+_THINKING: Final[Mapping[str, type[BaseModel]]] = {
+    "enabled": _ThinkingEnabled,
+    "adaptive": _ThinkingAdaptive,
+    "disabled": _ThinkingDisabled,
+}
 
 
 def _thinking(value: Any) -> Any:
@@ -77,42 +81,42 @@ def _thinking(value: Any) -> Any:
 
 
 # ---- the format of the text
-class _JsonSchema(Checked):
+class _JsonSchema(StrictModel):
     type: Literal["json_schema"]
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
 
 
-class _OutputConfig(Checked):
+class _OutputConfig(StrictModel):
     format: _JsonSchema | None = None
-    effort: Annotated[Any, Only(("high",), "thinking.budget_tokens limits the length of thinking")] = None
+    effort: Annotated[Any, AllowedValues(("high",), "thinking.budget_tokens limits the length of thinking")] = None
 
 
 # ---- tools
-class _Tool(Checked):
+class _Tool(StrictModel):
     type: Literal["custom"] | None = None
     name: str
     description: str | None = None
     input_schema: dict[str, Any]
     strict: bool | None = None
     cache_control: CacheControl | None = None
-    allowed_callers: Annotated[Any, Only((["direct"],), "only the model calls tools")] = None
-    defer_loading: Annotated[Any, Only((False,), "the model sees all tools")] = None
-    eager_input_streaming: Annotated[Any, Only((True,), "inputs are streamed as the model writes them")] = None
-    input_examples: Annotated[Any, Only(([],), "write the examples into the description")] = None
+    allowed_callers: Annotated[Any, AllowedValues((["direct"],), "only the model calls tools")] = None
+    defer_loading: Annotated[Any, AllowedValues((False,), "the model sees all tools")] = None
+    eager_input_streaming: Annotated[Any, AllowedValues((True,), "inputs are streamed as the model writes them")] = None
+    input_examples: Annotated[Any, AllowedValues(([],), "write the examples into the description")] = None
 
 
-class _AnyChoice(Checked):
+class _AnyChoice(StrictModel):
     type: Literal["auto", "any"]
     disable_parallel_tool_use: bool | None = None
 
 
-class _NamedChoice(Checked):
+class _NamedChoice(StrictModel):
     type: Literal["tool"]
     name: str
     disable_parallel_tool_use: bool | None = None
 
 
-class _NoChoice(Checked):
+class _ToolChoiceNone(StrictModel):
     type: Literal["none"]
 
 
@@ -120,7 +124,7 @@ _CHOICES: Final[Mapping[str, type[BaseModel]]] = {
     "auto": _AnyChoice,
     "any": _AnyChoice,
     "tool": _NamedChoice,
-    "none": _NoChoice,
+    "none": _ToolChoiceNone,
 }
 _ONLY_CUSTOM: Final = "this server has no tools of its own: describe a tool with an input_schema, and call it yourself"
 
@@ -166,11 +170,13 @@ class CountTokensRequest(ConvertedRequest):
     tools: Annotated[
         Annotated[list[_Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
     ] = None
-    tool_choice: Annotated[_AnyChoice | _NamedChoice | _NoChoice | None, BeforeValidator(_tool_choice)] = None
-    thinking: Annotated[_Enabled | _Adaptive | _Disabled | None, BeforeValidator(_thinking)] = None
+    tool_choice: Annotated[_AnyChoice | _NamedChoice | _ToolChoiceNone | None, BeforeValidator(_tool_choice)] = None
+    thinking: Annotated[_ThinkingEnabled | _ThinkingAdaptive | _ThinkingDisabled | None, BeforeValidator(_thinking)] = (
+        None
+    )
     output_config: _OutputConfig | None = None
     cache_control: CacheControl | None = None
-    speed: Annotated[Any, Only(("standard",), "there is only one speed")] = None
+    speed: Annotated[Any, AllowedValues(("standard",), "there is only one speed")] = None
 
     @model_validator(mode="after")
     def _check_choice(self) -> Self:
@@ -206,7 +212,7 @@ class CountTokensRequest(ConvertedRequest):
         if self.messages[-1].role != "assistant":
             return self
         last = "a last message of the assistant, which the answer continues"
-        if isinstance(self.thinking, _Enabled):
+        if isinstance(self.thinking, _ThinkingEnabled):
             raise RequestError(f"thinking cannot be combined with {last}", param="thinking")
         if self.output_config is not None and self.output_config.format is not None:
             raise RequestError(f"output_config.format cannot be combined with {last}", param="output_config.format")
@@ -252,7 +258,7 @@ class CountTokensRequest(ConvertedRequest):
                 body["tool_choice"] = "required" if type == "any" else type
             case _NamedChoice(name=name):
                 body["tool_choice"] = {"type": "function", "function": {"name": name}}
-            case _NoChoice():
+            case _ToolChoiceNone():
                 body["tool_choice"] = "none"
         if getattr(self.tool_choice, "disable_parallel_tool_use", None):
             body["parallel_tool_calls"] = False
@@ -261,21 +267,21 @@ class CountTokensRequest(ConvertedRequest):
     def _chat_thinking(self) -> dict[str, Any]:
         body: dict[str, Any] = {} if self.shows_thinking else {"include_reasoning": False}
         match self.thinking:
-            case _Enabled(budget_tokens=budget):
+            case _ThinkingEnabled(budget_tokens=budget):
                 return body | {"chat_template_kwargs": {"enable_thinking": True}, "think_first": budget}
-            case _Adaptive():
+            case _ThinkingAdaptive():
                 return body
         return {"chat_template_kwargs": {"enable_thinking": False}}
 
 
-class _Metadata(Checked):
+class _Metadata(StrictModel):
     user_id: str | None = None
 
 
-class MessagesRequest(CountTokensRequest, Specified):
+class MessagesRequest(CountTokensRequest, ConstraintFields):
     """A request of /v1/messages."""
 
-    hints = {**Specified.hints, **CountTokensRequest.hints}  # noqa: RUF012
+    hints = {**ConstraintFields.hints, **CountTokensRequest.hints}  # noqa: RUF012
 
     max_tokens: Annotated[int, Field(ge=1, strict=True)]
     stream: bool | None = None
@@ -285,10 +291,10 @@ class MessagesRequest(CountTokensRequest, Specified):
     top_k: Annotated[int, Field(ge=0)] | None = None
     metadata: _Metadata | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
-    response_format: Annotated[Any, Only((), 'write "output_config": {"format": ...}')] = None
-    container: Annotated[Any, Only((), "this server runs no code")] = None
-    diagnostics: Annotated[Any, Only((), "this server does not report on its cache")] = None
-    inference_geo: Annotated[Any, Only((), "there is only this server")] = None
+    response_format: Annotated[Any, AllowedValues((), 'write "output_config": {"format": ...}')] = None
+    container: Annotated[Any, AllowedValues((), "this server runs no code")] = None
+    diagnostics: Annotated[Any, AllowedValues((), "this server does not report on its cache")] = None
+    inference_geo: Annotated[Any, AllowedValues((), "there is only this server")] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -300,7 +306,7 @@ class MessagesRequest(CountTokensRequest, Specified):
 
     @model_validator(mode="after")
     def _check_budget(self) -> Self:
-        if isinstance(self.thinking, _Enabled) and self.thinking.budget_tokens >= self.max_tokens:
+        if isinstance(self.thinking, _ThinkingEnabled) and self.thinking.budget_tokens >= self.max_tokens:
             numbers = f"budget_tokens={self.thinking.budget_tokens} and max_tokens={self.max_tokens}"
             message = f"{numbers} cannot be combined: thinking counts as output, so raise max_tokens"
             raise RequestError(message, param="thinking.budget_tokens")
@@ -308,7 +314,7 @@ class MessagesRequest(CountTokensRequest, Specified):
 
     def chat_body(self) -> dict[str, Any]:
         """See `CountTokensRequest.chat_body`."""
-        names = {*Specified.model_fields, "max_tokens", "temperature", "top_p", "top_k"} - {"response_format"}
+        names = {*ConstraintFields.model_fields, "max_tokens", "temperature", "top_p", "top_k"} - {"response_format"}
         body = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         body |= {"stop": self.stop_sequences} if self.stop_sequences else {}
         return body | super().chat_body()

@@ -119,7 +119,7 @@ class AccessMiddleware:
         bearer = rest.strip() if scheme.lower() == "bearer" else authorization
         sent_keys = [key.encode("latin-1") for key in (bearer, headers.get("x-api-key", "")) if key]  # the bytes sent
         # compare all keys, so that the time reveals nothing
-        equal = [sum(hmac.compare_digest(one, key) for one in sent_keys) > 0 for key in self._keys]
+        equal = [sum(hmac.compare_digest(sent_key, key) for sent_key in sent_keys) > 0 for key in self._keys]
         if not any(equal):
             message = "the API key is invalid" if sent_keys else "an API key is required"
             raise RequestError(message, code="invalid_api_key", status=401)

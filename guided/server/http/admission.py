@@ -39,9 +39,9 @@ _RECENT: Final = 32  # the number of most recent requests that the estimate uses
 
 @dataclass(slots=True)
 class _Bucket:
-    """The token bucket of a key: `left` requests at `time`, by `monotonic`."""
+    """The token bucket of a key: `requests_left` requests at `time`, by `monotonic`."""
 
-    left: float
+    requests_left: float
     time: float
 
 
@@ -96,22 +96,22 @@ class Admission:
         await self._empty.wait()
 
     def _check_key(self, key: int) -> None:
-        most, rate, now = self._settings.max_requests_per_key, self._settings.requests_per_minute, monotonic()
-        if most and self._requests_by_key[key] >= most:
-            message = f"this key already has {most} requests in progress: wait until one of them ends"
+        limit, rate, now = self._settings.max_requests_per_key, self._settings.requests_per_minute, monotonic()
+        if limit and self._requests_by_key[key] >= limit:
+            message = f"this key already has {limit} requests in progress: wait until one of them ends"
             raise self._refusal("max_requests_per_key", message, code="rate_limit_exceeded", status=429)
         if not rate:
             return
         bucket = self._buckets.setdefault(key, _Bucket(rate, now))
-        bucket.left = min(rate, bucket.left + (now - bucket.time) * rate / _MINUTE)
+        bucket.requests_left = min(rate, bucket.requests_left + (now - bucket.time) * rate / _MINUTE)
         bucket.time = now
-        if bucket.left < 1:
-            seconds = math.ceil((1 - bucket.left) * _MINUTE / rate)
+        if bucket.requests_left < 1:
+            seconds = math.ceil((1 - bucket.requests_left) * _MINUTE / rate)
             message = f"this key may send {rate} requests per minute: retry in {seconds} s"
             raise self._refusal(
                 "requests_per_minute", message, code="rate_limit_exceeded", status=429, retry_after=seconds
             )
-        bucket.left -= 1
+        bucket.requests_left -= 1
 
     # ---- before the engine runs it
     def check_outputs(self, outputs: int) -> None:
@@ -120,14 +120,14 @@ class Admission:
         Raises:
             RequestError: the queue is full, or the request has more outputs than the queue can ever hold.
         """
-        if outputs > (most := self._settings.max_queued_requests):
-            message = f"the request asks for {outputs} outputs, but at most {most} can wait on this server"
+        if outputs > (limit := self._settings.max_queued_requests):
+            message = f"the request asks for {outputs} outputs, but at most {limit} can wait on this server"
             raise RequestError(message, param="n")
         self._check_queue(outputs)
 
     def _check_queue(self, outputs: int) -> None:
-        if self.queued + outputs > (most := self._settings.max_queued_requests):
-            message = f"{self.queued} requests are already waiting, and at most {most} may: retry later"
+        if self.queued + outputs > (limit := self._settings.max_queued_requests):
+            message = f"{self.queued} requests are already waiting, and at most {limit} may: retry later"
             raise self._refusal("max_queued_requests", message, code="overloaded")
 
     def check_prompt_tokens(self, stream: Stream, tokens: int) -> None:
@@ -136,10 +136,10 @@ class Admission:
         Raises:
             RequestError: too many tokens are queued. A prompt is always admitted if no other is queued.
         """
-        most = self._settings.max_queued_tokens
-        queued = self.queued_tokens if most else 0
-        if queued and queued + tokens > most:
-            waiting = f"{queued} prompt tokens are already waiting, and at most {most} may"
+        limit = self._settings.max_queued_tokens
+        queued = self.queued_tokens if limit else 0
+        if queued and queued + tokens > limit:
+            waiting = f"{queued} prompt tokens are already waiting, and at most {limit} may"
             message = f"{waiting}; this prompt has {tokens}: retry later"
             raise self._refusal("max_queued_tokens", message, code="overloaded")
         stream.prompt_tokens = tokens

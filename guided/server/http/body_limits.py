@@ -29,11 +29,11 @@ from starlette.requests import ClientDisconnect
 
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.errors import RequestError
-from guided.server.http.lanes import SMALL, Lanes
+from guided.server.http.lanes import SMALL, BodyThreads
 from guided.server.http.request_context import request_context_of
 from guided.server.settings import Settings
 
-__all__ = ["Bodies"]
+__all__ = ["BodyReader"]
 
 _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -42,14 +42,14 @@ _MAX_BODIES: Final = 16  # times `max_body` bytes may arrive at once
 _OF_A_MESSAGE: Final = ("content", "tool_calls", "output", "summary")  # lists whose entries count as messages
 
 
-class Bodies:
+class BodyReader:
     """See the module docstring. Runs on the event loop.
 
     Attributes:
         small: the largest body, in bytes, that is read on the event loop.
     """
 
-    def __init__(self, settings: Settings, lanes: Lanes) -> None:
+    def __init__(self, settings: Settings, lanes: BodyThreads) -> None:
         self._settings, self._lanes, self.small = settings, lanes, SMALL
         self._pending_bytes = 0  # bytes of bodies that are still being read
 
@@ -122,7 +122,7 @@ def _json(body: bytearray, max_depth: int) -> Any:
     return value
 
 
-def _check_messages(body: Any, most: int) -> None:
+def _check_messages(body: Any, max_messages: int) -> None:
     """Raise RequestError if a conversation has too many messages, parts and calls in total."""
     for name in ("messages", "input"):
         messages = body.get(name) if isinstance(body, dict) else None
@@ -130,9 +130,9 @@ def _check_messages(body: Any, most: int) -> None:
             continue
         inner = (message.get(part) for message in messages if isinstance(message, dict) for part in _OF_A_MESSAGE)
         number = len(messages) + sum(len(parts) for parts in inner if isinstance(parts, list))
-        if number > most:
-            text = f"{name} has {number} messages, parts and calls; this server reads at most {most} (--max-messages)"
-            raise RequestError(f"{text}: shorten the conversation", param=name)
+        if number > max_messages:
+            text = f"{name} has {number} messages, parts and calls; this server reads at most {max_messages}"
+            raise RequestError(f"{text} (--max-messages): shorten the conversation", param=name)
 
 
 def _finite(text: str) -> float:
@@ -142,10 +142,10 @@ def _finite(text: str) -> float:
     return number
 
 
-def _depth(value: Any, most: int) -> int:
-    """The nesting depth of arrays and objects in a JSON value. Counting stops at `most` + 1."""
+def _depth(value: Any, max_depth: int) -> int:
+    """The nesting depth of arrays and objects in a JSON value. Counting stops at `max_depth` + 1."""
     level, depth = [value], 0
-    while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= most:
+    while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= max_depth:
         depth += 1
         level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
     return depth

@@ -21,14 +21,14 @@ from typing import Final
 
 from guided.engine.polite_pool import PolitePool
 
-__all__ = ["SMALL", "Lanes"]
+__all__ = ["SMALL", "BodyThreads"]
 
 SMALL: Final = 32 << 10
 """The largest body of the first lane, in bytes."""
 _LANES: Final = 6
 
 
-class Lanes:
+class BodyThreads:
     """See the module docstring."""
 
     def __init__(self) -> None:

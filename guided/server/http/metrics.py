@@ -92,8 +92,8 @@ class Metrics(Collector):
             name: Counter(name, about, _LABELS, registry=self.registry).labels(*self._labels)
             for name, about in _COUNTERS.items()
         }
-        ended = Counter("vllm:request_success", "outputs", (*_LABELS, "finished_reason"), registry=self.registry)
-        self._ended = {why: ended.labels(*self._labels, why) for why in ("stop", "length", "abort")}
+        counter = Counter("vllm:request_success", "outputs", (*_LABELS, "finished_reason"), registry=self.registry)
+        self._ended = {why: counter.labels(*self._labels, why) for why in ("stop", "length", "abort")}
         self._refused = Counter(
             "guided:specifications_refused", "refused specifications, by error code", (*_LABELS, "code"),
             registry=self.registry,

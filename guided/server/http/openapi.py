@@ -102,10 +102,10 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
         components["securitySchemes"] = _KEYS
     for path, operations in document["paths"].items():
         error = {"$ref": _ref("AnthropicError" if is_messages_route(path) else "Error")}
-        refused = {"description": "An error", "content": {"application/json": {"schema": error}}}
+        error_response = {"description": "An error", "content": {"application/json": {"schema": error}}}
         for method, operation in operations.items():
             operation["responses"].pop("422", None)  # FastAPI adds 422; this server answers malformed requests with 400
-            operation["responses"] |= {"4XX": refused, "5XX": refused}
+            operation["responses"] |= {"4XX": error_response, "5XX": error_response}
             if keys and needs_key(method.upper(), path):
                 operation["security"] = [{name: []} for name in _KEYS]
             if path in descriptions:

@@ -91,7 +91,7 @@ class RequestTracer:
                     if len(context.streams) > 1:
                         phase.set_attribute("guided.prompt", number)
                     if name == "decode":
-                        phase.set_attributes(_work(stream.results))
+                        phase.set_attributes(_summarize_steps(stream.results))
                     phase.end(nanoseconds(finish))
         span.end(nanoseconds(end))
 
@@ -145,7 +145,7 @@ def _attributes(context: RequestContext, model: str) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _work(results: Sequence[Result]) -> dict[str, Any]:
+def _summarize_steps(results: Sequence[Result]) -> dict[str, Any]:
     """What happened in the steps of a prompt's outputs."""
     masks = [seconds for result in results for seconds in result.timings.mask]
     return {

@@ -31,10 +31,10 @@ from guided.matching.explain.lint_findings import lint_specification
 from guided.matching.explain.next_texts import explain_next
 from guided.matching.least_tokens import least_tokens
 from guided.matching.sentences import byte_vocabulary, sentence
-from guided.meter import metered
+from guided.meter import limit_work
 from guided.server.http.errors import RequestError, body_of, status_of
-from guided.server.openai.requests import Specified
-from guided.server.openai.structured import Structured
+from guided.server.openai.requests import ConstraintFields
+from guided.server.openai.structured import StructuredOutput
 from guided.server.preparing import report_timeout, with_time_limit
 
 __all__ = [
@@ -56,13 +56,13 @@ _SECONDS: Final = 10.0  # for the sentences of one request
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
-class CheckRequest(Specified):
+class CheckRequest(ConstraintFields):
     """A specification. `remarks`: whether to lint it, too."""
 
     remarks: bool = True
 
 
-class ExplainRequest(Specified):
+class ExplainRequest(ConstraintFields):
     """What may follow `prefix`, a text or token ids; and why `text`, or the token with the id `token`, may or may not.
     `most`: the number of allowed tokens to list."""
 
@@ -72,7 +72,7 @@ class ExplainRequest(Specified):
     most: Annotated[int, Field(ge=0, le=_MAX_ALLOWED, strict=True)] = 100
 
 
-class SampleRequest(Specified):
+class SampleRequest(ConstraintFields):
     """`n` sentences of at most `max_length` bytes. `any_character`: not only printable ASCII."""
 
     n: Annotated[int, Field(ge=1, le=100, strict=True)] = 5
@@ -81,14 +81,16 @@ class SampleRequest(Specified):
     any_character: bool = False
 
 
-def require_specification(specification: Structured) -> Structured:
+def require_specification(specification: StructuredOutput) -> StructuredOutput:
     """The specification. Raises RequestError if the request has none."""
     if specification.constraint is None:
         raise RequestError("give a specification, such as json_schema, regex, lark, gbnf or grammar")
     return specification
 
 
-def compile_in_time(compiler: GrammarCompiler, specification: Structured, seconds: float) -> CompiledGrammar | None:
+def compile_in_time(
+    compiler: GrammarCompiler, specification: StructuredOutput, seconds: float
+) -> CompiledGrammar | None:
     """Compile a specification as for generation, in at most `seconds`. None: any text is allowed.
 
     Raises:
@@ -100,7 +102,7 @@ def compile_in_time(compiler: GrammarCompiler, specification: Structured, second
         return compile_constraint(limited, specification.constraint, options)
 
 
-def grammar_of(compiler: GrammarCompiler, specification: Structured, seconds: float) -> CompiledGrammar | None:
+def grammar_of(compiler: GrammarCompiler, specification: StructuredOutput, seconds: float) -> CompiledGrammar | None:
     """As `compile_in_time`, but raises RequestError with the field of the specification."""
     try:
         return compile_in_time(compiler, specification, seconds)
@@ -117,7 +119,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     Raises:
         RequestError: the request has no specification. Errors inside a specification are part of the answer.
     """
-    fields = {name: getattr(request, name) for name in Specified.model_fields}
+    fields = {name: getattr(request, name) for name in ConstraintFields.model_fields}
     try:
         specification = require_specification(request.structured_output(allow_special_tokens=allow_special_tokens))
     except RequestError as error:
@@ -136,7 +138,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     compile_seconds = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
     text = shortest.completion.decode(errors="backslashreplace")
-    least = least_tokens(GrammarMatcher(grammar))
+    min_tokens = least_tokens(GrammarMatcher(grammar))
     return {
         "valid": True,
         "kind": specification.kind,
@@ -144,8 +146,8 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "findings": [asdict(finding) for finding in grammar.findings],
         "remarks": _remarks(grammar, specification) if request.remarks else None,
         "shortest": text[:_MAX_SHOWN],
-        "min_tokens": least.count - 1,
-        "min_tokens_is_exact": least.is_exact,
+        "min_tokens": min_tokens.count - 1,
+        "min_tokens_is_exact": min_tokens.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(compile_seconds * 1e3, 3)},
         "warnings": list(specification.warnings.values()),
     }
@@ -175,7 +177,7 @@ def _only_text(fields: Mapping[str, Any]) -> tuple[str | None, str]:
     return name, value if isinstance(value, str) else ""
 
 
-def _remarks(grammar: CompiledGrammar, specification: Structured) -> list[dict[str, Any]] | None:
+def _remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> list[dict[str, Any]] | None:
     """The lint findings; None: the specification is too large to lint."""
     try:
         return [asdict(each) for each in lint_specification(grammar, specification.kind, specification.source, {})]
@@ -246,7 +248,7 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     seed = secrets.randbits(32) if request.seed is None else request.seed
     generator, texts = random.Random(seed), list[str]()
     try:
-        with metered(_SECONDS):
+        with limit_work(_SECONDS):
             for _ in range(request.n):
                 texts.append(sentence(grammar, generator, request.max_length, request.any_character))
     except LimitExceeded as error:

@@ -29,7 +29,7 @@ from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import log_mass
 from guided.server.http.errors import RequestError
 from guided.server.inspector.inspection import LONGEST, accept_prefix, grammar_of
-from guided.server.openai.requests import Message, Specified
+from guided.server.openai.requests import ConstraintFields, Message
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["PIECE", "Step", "StepRequest", "token_fields"]
@@ -40,7 +40,7 @@ _RAMP: Final = 1.0  # the default of `Options.budget_ramp`
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
-class StepRequest(Specified):
+class StepRequest(ConstraintFields):
     """A prompt (a text or ids) or messages, a specification, and the tokens that were written after it.
 
     `max_tokens`: the limit of the request that wrote them; null: the rest of the model's context. `top`: the number of
@@ -69,16 +69,16 @@ class Step:
     Attributes:
         ids: the model's input: the prompt and the tokens after it.
         matcher: the matcher after the tokens; None: any text is allowed.
-        max_tokens, left: the budget, and how much of it is left.
-        top, most: see `StepRequest`.
+        max_tokens, tokens_left: the budget, and how much of it is left.
+        top, max_tokens_shown: see `top` and `most` of `StepRequest`.
     """
 
     ids: list[int]
     matcher: GrammarMatcher | None
     max_tokens: int
-    left: int
+    tokens_left: int
     top: int
-    most: int
+    max_tokens_shown: int
 
     @classmethod
     def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
@@ -95,20 +95,24 @@ class Step:
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
         room = engine.model.config.context - len(ids)
-        most = min(request.max_tokens or room, room)
-        left = most - len(request.tokens)
-        if left < 0:
-            message = f"{len(request.tokens)} tokens are written, but max_tokens allows only {most}"
+        token_limit = min(request.max_tokens or room, room)
+        tokens_left = token_limit - len(request.tokens)
+        if tokens_left < 0:
+            message = f"{len(request.tokens)} tokens are written, but max_tokens allows only {token_limit}"
             raise RequestError(message, param="tokens")
         if grammar is None:
             size = engine.vocabulary.size
-            if wrong := [id for id in request.tokens if id >= size]:
-                raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
-            return cls([*ids, *request.tokens], None, most, left, request.top, request.most)
-        if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > most:
-            raise BudgetError(needed, room, request.max_tokens or room) if room < needed else BudgetError(needed, most)
+            if invalid_ids := [id for id in request.tokens if id >= size]:
+                raise RequestError(f"tokens contains {invalid_ids[0]}, but ids are 0 to {size - 1}", param="tokens")
+            return cls([*ids, *request.tokens], None, token_limit, tokens_left, request.top, request.most)
+        if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > token_limit:
+            raise (
+                BudgetError(needed, room, request.max_tokens or room)
+                if room < needed
+                else BudgetError(needed, token_limit)
+            )
         matcher = accept_prefix(grammar, request.tokens)
-        return cls([*ids, *request.tokens], matcher, most, left, request.top, request.most)
+        return cls([*ids, *request.tokens], matcher, token_limit, tokens_left, request.top, request.most)
 
     @torch.inference_mode()
     def fields(self, logits: Tensor, vocabulary: Vocabulary) -> dict[str, Any]:
@@ -118,26 +122,29 @@ class Step:
             GuidedError: the tokens do not fit the budget.
         """
         before = logits.float().clone()
-        fields: dict[str, Any] = {"ids": len(self.ids), "budget": {"max_tokens": self.max_tokens, "left": self.left}}
+        fields: dict[str, Any] = {
+            "ids": len(self.ids),
+            "budget": {"max_tokens": self.max_tokens, "left": self.tokens_left},
+        }
         if self.matcher is None:
-            top = _top(before, before, self.top, vocabulary)
+            top = _most_likely_tokens(before, before, self.top, vocabulary)
             mask = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
             removed = {"mass": 0.0, "by_budget": 0.0}
             return fields | {"mask": mask, "before": top, "after": top, "removed": removed, "state": None}
         after = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
-        masks.fill(self.left + 1)
+        masks.fill(self.tokens_left + 1)
         choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
         removed_mass, by_budget = apply_mask(after, choice)
         allowed: list[int] = (after[: vocabulary.size] > -inf).nonzero().flatten().tolist()
         fields["mask"] = {
             "allowed": len(allowed),
             "of": vocabulary.size,
-            "tokens": [token_fields(vocabulary, token) for token in allowed[: self.most]],
+            "tokens": [token_fields(vocabulary, token) for token in allowed[: self.max_tokens_shown]],
             "forced": [token_fields(vocabulary, token) for token in self.matcher.forced_tokens()],
         }
-        fields["before"] = _top(before, after, self.top, vocabulary)
-        fields["after"] = _top(after, after, self.top, vocabulary)
+        fields["before"] = _most_likely_tokens(before, after, self.top, vocabulary)
+        fields["after"] = _most_likely_tokens(after, after, self.top, vocabulary)
         fields["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": by_budget or 0.0}
         needed = max(0, self.matcher.min_tokens_to_finish() - 1)
         fields["budget"] |= {"needed": needed, "bound": by_budget is not None}
@@ -157,10 +164,10 @@ def token_fields(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
     }
 
 
-def _top(logits: Tensor, masked: Tensor, most: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
+def _most_likely_tokens(logits: Tensor, masked: Tensor, count: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
     """The most likely tokens by `logits`, and whether `masked` allows them."""
     mass = log_mass(logits)
-    values, ids = torch.topk(logits[: vocabulary.size], min(most, vocabulary.size))
+    values, ids = torch.topk(logits[: vocabulary.size], min(count, vocabulary.size))
     return [
         token_fields(vocabulary, id) | {"probability": exp(value - mass), "allowed": bool(masked[id] > -inf)}
         for id, value in zip(ids.tolist(), values.tolist(), strict=True)

@@ -2,12 +2,12 @@
 
 Beyond OpenAI's fields, an answer may have `warnings` (warnings.py). A choice has `stop_reason` (the stop that ended it,
 as in vLLM), `budget_bound` if the budget affected it (`guided.BudgetBound`), `captures` of its grammar, `healed` (the
-end of the prompt that its first tokens repeat), and in chunks `partial`, if requested (`Reading.partial`). A message
-and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the results
-of the server's own tools. With `return_token_ids`, a choice has `token_ids`, as in vLLM, and `tokens`: for each token
-its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the answer
-shows it, but not an echoed prompt (echo.py). Log probabilities cover the text only. With `return_fields`, a choice has
-`fields`, which report how sure the model was of each value (`guided.engine.fields.Field`).
+end of the prompt that its first tokens repeat), and in chunks `partial`, if requested (`SampleReader.partial`). A
+message and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the
+results of the server's own tools. With `return_token_ids`, a choice has `token_ids`, as in vLLM, and `tokens`: for each
+token its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the
+answer shows it, but not an echoed prompt (echo.py). Log probabilities cover the text only. With `return_fields`, a
+choice has `fields`, which report how sure the model was of each value (`guided.engine.fields.Field`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from typing import Any, Literal
 
 from guided.engine.result import Result, StreamEvent
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningDelta, TextDelta, ToolResult
+from guided.server.openai.deltas import (
+    CallArguments,
+    CallBegin,
+    Delta,
+    ReasoningDelta,
+    SampleReader,
+    TextDelta,
+    ToolResult,
+)
 from guided.server.openai.scores import chat_logprobs, text_logprobs, token_fields
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -50,19 +58,19 @@ class Answer:
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def body(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
+    def body(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The whole answer. `groups`: the samples of each prompt."""
         choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
-        return self._whole("") | {"choices": choices, "usage": usage_of(groups)}
+        return self._whole_response("") | {"choices": choices, "usage": usage_of(groups)}
 
-    def begin(self, number: int, reading: Reading) -> dict[str, Any]:
+    def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, as it may stay empty."""
         delta = {"role": "assistant", "content": "" if reading.options.calls is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
-        return self._whole("chunk") | {"choices": [choice]}
+        return self._whole_response("chunk") | {"choices": [choice]}
 
     def chunks(
-        self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: Reading
+        self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: SampleReader
     ) -> Iterable[dict[str, Any]]:
         """The chunks of one event. The last chunk has the finish reason and the log probabilities."""
         parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
@@ -80,18 +88,18 @@ class Answer:
                 choice |= self._end(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
-            yield self._whole("chunk") | {"choices": [choice]}
+            yield self._whole_response("chunk") | {"choices": [choice]}
 
-    def usage(self, groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
+    def usage(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The last chunk of a stream, if usage is requested."""
-        return self._whole("chunk") | {"choices": [], "usage": usage_of(groups)}
+        return self._whole_response("chunk") | {"choices": [], "usage": usage_of(groups)}
 
-    def _whole(self, part: Literal["", "chunk"]) -> dict[str, Any]:
+    def _whole_response(self, part: Literal["", "chunk"]) -> dict[str, Any]:
         kind = "chat.completion" + (".chunk" if part else "") if self.chat else "text_completion"
         prefix = "chatcmpl" if self.chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
 
-    def _choice(self, number: int, reading: Reading) -> dict[str, Any]:
+    def _choice(self, number: int, reading: SampleReader) -> dict[str, Any]:
         result = reading.result
         assert result is not None
         choice = {"index": number, "logprobs": self._logprobs(reading.tokens, reading), **self._end(reading)}
@@ -118,7 +126,7 @@ class Answer:
         fields = [token_fields(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
         return {"token_ids": [token.id for token in tokens], "tokens": fields}
 
-    def _logprobs(self, tokens: Sequence[ShownToken], reading: Reading) -> dict[str, Any] | None:
+    def _logprobs(self, tokens: Sequence[ShownToken], reading: SampleReader) -> dict[str, Any] | None:
         if self.top is None:
             return None
         text = [token for token in tokens if token.is_text]
@@ -126,7 +134,7 @@ class Answer:
             return chat_logprobs(text, self.vocabulary)
         return text_logprobs(text, reading.offsets, self.vocabulary)
 
-    def _end(self, reading: Reading) -> dict[str, Any]:
+    def _end(self, reading: SampleReader) -> dict[str, Any]:
         result: Result | None = reading.result
         end: dict[str, Any] = {"finish_reason": reading.finish_reason}
         if result is None:
@@ -138,13 +146,13 @@ class Answer:
         return end | extension_fields(result)
 
 
-def usage_of(groups: Sequence[Sequence[Reading]]) -> dict[str, Any]:
+def usage_of(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
     """The number of tokens read and written, including reasoning. A prompt counts once for all its samples."""
-    ended = [[reading.result for reading in group if reading.result is not None] for group in groups]
-    prompt = sum(group[0].prompt_tokens for group in ended if group)
-    written = sum(len(result.tokens) for result in chain.from_iterable(ended))
+    finished = [[reading.result for reading in group if reading.result is not None] for group in groups]
+    prompt = sum(group[0].prompt_tokens for group in finished if group)
+    completion_tokens = sum(len(result.tokens) for result in chain.from_iterable(finished))
     usage: dict[str, Any] = {
-        "prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written,
+        "prompt_tokens": prompt, "completion_tokens": completion_tokens, "total_tokens": prompt + completion_tokens,
     }  # fmt: skip
     readings = [reading for group in groups for reading in group]
     if any(reading.options.thinks for reading in readings):

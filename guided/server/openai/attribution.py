@@ -105,10 +105,10 @@ class Attribution:
             if group is not None and group.begin <= position:
                 group.kind = group.kind or is_text
 
-    def take_decided(self, undecided: int) -> list[ShownToken]:
-        """Remove and return the tokens of text and reasoning before `undecided`, the first undecided character."""
+    def take_decided(self, decided_length: int) -> list[ShownToken]:
+        """Remove and return the tokens of text and reasoning before `decided_length`, the first undecided character."""
         out = list[ShownToken]()
-        while self._groups and (self._groups[0].end <= undecided or self._groups[0].kind is not None):
+        while self._groups and (self._groups[0].end <= decided_length or self._groups[0].kind is not None):
             group = self._groups.popleft()
             if group.kind is not None:
                 out += [token._replace(is_text=group.kind) for token in group.tokens]

@@ -13,7 +13,7 @@ from pydantic import Field
 from guided.engine.request import Options, Request
 from guided.server.http.errors import RequestError
 from guided.server.openai.requests import Count, Counts, TextRequest, without_stops
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 
 __all__ = ["CompletionRequest"]
 
@@ -53,7 +53,7 @@ class CompletionRequest(TextRequest):
         """Whether the engine computes log probabilities of the prompts. If it writes nothing, it does nothing else."""
         return bool(self.echo) and (self.logprobs is not None or self.max_tokens == 0)
 
-    def requests(self, structured: Structured, max_tokens: int) -> list[Request]:
+    def requests(self, structured: StructuredOutput, max_tokens: int) -> list[Request]:
         """One request of the engine for each prompt."""
         if self.best_of not in (None, self.n):
             raise RequestError("choosing the best of several answers is not supported: use n", param="best_of")
@@ -67,8 +67,8 @@ class CompletionRequest(TextRequest):
             raise RequestError(message, param=name)
         if not self.prompts() or [] in self.prompts():
             raise RequestError("the prompt is empty: the model needs at least one token", param="prompt")
-        most = max_tokens if self.max_tokens is None else self.max_tokens
-        options = self.options() | dict(structured.options) | {"max_tokens": most, "raw": True}
+        token_limit = max_tokens if self.max_tokens is None else self.max_tokens
+        options = self.options() | dict(structured.options) | {"max_tokens": token_limit, "raw": True}
         if structured.constraint is not None:
             options = without_stops(options)
         if self.logprobs is not None:

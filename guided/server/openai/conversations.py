@@ -24,7 +24,7 @@ from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
 from guided.server.openai.deltas import ReadingOptions
 from guided.server.openai.requests import ChatRequest, without_stops
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
 from guided.tools.tool import Tool
@@ -43,7 +43,7 @@ def style_of(engine: Engine, settings: Settings) -> ToolStyle:
 
 
 def build_chat_request(
-    chat: ChatRequest, text: Structured, engine: Engine, settings: Settings
+    chat: ChatRequest, text: StructuredOutput, engine: Engine, settings: Settings
 ) -> tuple[Request, ReadingOptions, Mapping[str, str]]:
     """See the module docstring. The last result has the warnings about stops: field -> message.
 
@@ -112,7 +112,7 @@ def _new_splitter(
     return split(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 
 
-def _constraint_of(text: Structured, functions: Functions | None, thinks: bool) -> str:
+def _constraint_of(text: StructuredOutput, functions: Functions | None, thinks: bool) -> str:
     """What constrains the answer, as a part of a sentence."""
     if functions is not None and functions.constraint.free:
         return "this answer may contain calls"
@@ -135,9 +135,9 @@ def _prompt(
     for message in messages:
         if message["role"] == "tool":
             message["name"] = names[message["tool_call_id"]]
-    given = chat.chat_template_kwargs
-    variables, switches = given.others if given is not None else {}, dict[str, bool]()
-    if settings.reasoning_end or (given is not None and given.on is not None):
+    template_options = chat.chat_template_kwargs
+    variables, switches = template_options.others if template_options is not None else {}, dict[str, bool]()
+    if settings.reasoning_end or (template_options is not None and template_options.on is not None):
         reads = engine.chat_template.uses_variable if engine.chat_template is not None else lambda _: False
         switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
     begins = chat.add_generation_prompt is not False and not chat.continue_final_message

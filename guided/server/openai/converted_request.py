@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 from guided.chat.conversation import MessageError
 from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError
 from guided.server.http.errors import RequestError, body_of
-from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.reading import StrictModel, read_request
 from guided.server.openai.requests import ChatRequest
 
 __all__ = ["ConvertedRequest"]
 
 
-class ConvertedRequest(Checked):
+class ConvertedRequest(StrictModel):
     """See the module docstring.
 
     Attributes:

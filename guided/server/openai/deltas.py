@@ -3,8 +3,8 @@
     events of the engine  ->  Reading.read  ->  deltas  ->  chunks of /v1/chat/completions, events of /v1/responses
 
 All routes build their answers from these deltas, so a stream and a whole answer have the same content. The deltas of a
-kind, joined, equal the final content of the `Reading`. `AnswerSplitter` finds the parts of the answer; here, they get
-ids, tokens and the form of OpenAI's API.
+kind, joined, equal the final content of the `SampleReader`. `AnswerSplitter` finds the parts of the answer; here, they
+get ids, tokens and the form of OpenAI's API.
 
 Cost: linear in the answer. Each delta contains only new text, and the whole text is joined on request.
 """
@@ -28,8 +28,16 @@ from guided.server.openai.echo import EchoedPrompt
 from guided.server.openai.scores import Offsets
 
 __all__ = [
-    "CallArguments", "CallBegin", "Delta", "FunctionCall", "Reading", "ReadingOptions", "ReasoningDelta", "TextDelta",
-    "ToolResult", "end_of",
+    "CallArguments",
+    "CallBegin",
+    "Delta",
+    "FunctionCall",
+    "ReadingOptions",
+    "ReasoningDelta",
+    "SampleReader",
+    "TextDelta",
+    "ToolResult",
+    "end_of",
 ]  # fmt: skip
 
 
@@ -78,7 +86,7 @@ class ReadingOptions:
         shows_reasoning: whether the answer includes the reasoning.
         trims: whether to drop line ends between reasoning and text.
         named: whether the request named the function to call, so that the call was not the model's decision.
-        partial: whether to report how to complete the JSON text so far (`Reading.partial`).
+        partial: whether to report how to complete the JSON text so far (`SampleReader.partial`).
     """
 
     calls: Callable[[], CallReader] | None = None
@@ -98,8 +106,8 @@ def end_of(result: Result) -> Literal["stop", "length"]:
     return "length" if result.cut else "stop"
 
 
-class Reading:
-    """What one sample has produced so far.
+class SampleReader:
+    """Reads the events of one sample, and has what it has produced so far.
 
     Args:
         options: see `ReadingOptions`.
@@ -186,7 +194,7 @@ class Reading:
         echo, self._echo = self._echo, None
         if echo is None:
             return []
-        self.tokens += echo.shown(event.prompt_logprobs)
+        self.tokens += echo.shown_tokens(event.prompt_logprobs)
         return self._add_text(echo.text)
 
     def _deltas(self, parts: Sequence[AnswerPart]) -> list[Delta]:

@@ -54,7 +54,7 @@ class EchoedPrompt:
             return cls(decoded, tokens)
         return cls(prompt, tokens, len(prompt) - len(decoded) if decoded.endswith(prompt) else 0)
 
-    def shown(self, logprobs: Sequence[TokenLogprobs | None]) -> list[ShownToken]:
+    def shown_tokens(self, logprobs: Sequence[TokenLogprobs | None]) -> list[ShownToken]:
         """The tokens as a part of an answer. `logprobs`: of each token; empty if they were not requested."""
         scores = logprobs or (None,) * len(self.tokens)
         return [ShownToken(id, True, score, is_prompt=True) for id, score in zip(self.tokens, scores, strict=True)]

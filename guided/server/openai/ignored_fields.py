@@ -14,11 +14,11 @@ from pydantic_core import CoreSchema, core_schema
 
 from guided.errors import brief
 
-__all__ = ["IgnoredFields", "IgnoredInConversations", "Only"]
+__all__ = ["AllowedValues", "IgnoredFields", "IgnoredInConversations"]
 
 
 @dataclass(frozen=True, slots=True)
-class Only:
+class AllowedValues:
     """The values that a field may have in addition to null, and the reason why other values are refused."""
 
     values: tuple[Any, ...]
@@ -31,10 +31,10 @@ class Only:
         return {"enum": [*self.values, None]}
 
     def _check(self, value: Any) -> Any:
-        if value is None or any(type(value) is type(known) and value == known for known in self.values):
+        if value is None or any(type(value) is type(accepted) and value == accepted for accepted in self.values):
             return value
-        known = " or ".join(["; leave it out", *(f"write {brief(known)}" for known in self.values)])
-        raise ValueError(f"{brief(value)} is not supported: {self.why}{known}")
+        advice = " or ".join(["; leave it out", *(f"write {brief(advice)}" for advice in self.values)])
+        raise ValueError(f"{brief(value)} is not supported: {self.why}{advice}")
 
 
 _NO_TEMPLATE = "only the operator of the server chooses the chat template"
@@ -44,34 +44,39 @@ _NO_BEAMS = "there is no beam search"
 class IgnoredFields(BaseModel):
     """Fields of all requests for text."""
 
-    skip_special_tokens: Annotated[Any, Only((True,), "control tokens are not part of the text")] = None
-    spaces_between_special_tokens: Annotated[Any, Only((True, False), "the text has no control tokens")] = None
-    use_beam_search: Annotated[Any, Only((False,), _NO_BEAMS)] = None
-    length_penalty: Annotated[Any, Only((1, 1.0), _NO_BEAMS)] = None
-    early_stopping: Annotated[Any, Only((False,), _NO_BEAMS)] = None
-    bad_words: Annotated[Any, Only(([],), "logit_bias with -100 forbids tokens, and a regex forbids words")] = None
-    prompt_logprobs: Annotated[Any, Only((0, False), "echo=true with logprobs scores the prompt of a completion")] = (
-        None
-    )
-    truncate_prompt_tokens: Annotated[Any, Only((-1,), "a prompt that is too long is refused, not truncated")] = None
-    return_tokens_as_token_ids: Annotated[Any, Only((False,), "return_token_ids=true gives the ids")] = None
-    logits_processors: Annotated[Any, Only(([],), "requests cannot run code on the server")] = None
+    skip_special_tokens: Annotated[Any, AllowedValues((True,), "control tokens are not part of the text")] = None
+    spaces_between_special_tokens: Annotated[Any, AllowedValues((True, False), "the text has no control tokens")] = None
+    use_beam_search: Annotated[Any, AllowedValues((False,), _NO_BEAMS)] = None
+    length_penalty: Annotated[Any, AllowedValues((1, 1.0), _NO_BEAMS)] = None
+    early_stopping: Annotated[Any, AllowedValues((False,), _NO_BEAMS)] = None
+    bad_words: Annotated[
+        Any, AllowedValues(([],), "logit_bias with -100 forbids tokens, and a regex forbids words")
+    ] = None
+    prompt_logprobs: Annotated[
+        Any, AllowedValues((0, False), "echo=true with logprobs scores the prompt of a completion")
+    ] = None
+    truncate_prompt_tokens: Annotated[
+        Any, AllowedValues((-1,), "a prompt that is too long is refused, not truncated")
+    ] = None
+    return_tokens_as_token_ids: Annotated[Any, AllowedValues((False,), "return_token_ids=true gives the ids")] = None
+    logits_processors: Annotated[Any, AllowedValues(([],), "requests cannot run code on the server")] = None
 
 
 class IgnoredInConversations(IgnoredFields):
     """Fields of chat requests."""
 
-    modalities: Annotated[Any, Only((["text"],), "answers are text only")] = None
-    audio: Annotated[Any, Only((), "answers are text only")] = None
-    prediction: Annotated[Any, Only((), "drafts come from the prompt")] = None
-    web_search_options: Annotated[Any, Only((), "the server does not search the web")] = None
-    moderation: Annotated[Any, Only((), "the server does not moderate text")] = None
-    verbosity: Annotated[Any, Only(("medium",), "max_tokens limits the length of an answer")] = None
-    functions: Annotated[Any, Only(([],), 'write tools=[{"type": "function", "function": {...}}]')] = None
+    modalities: Annotated[Any, AllowedValues((["text"],), "answers are text only")] = None
+    audio: Annotated[Any, AllowedValues((), "answers are text only")] = None
+    prediction: Annotated[Any, AllowedValues((), "drafts come from the prompt")] = None
+    web_search_options: Annotated[Any, AllowedValues((), "the server does not search the web")] = None
+    moderation: Annotated[Any, AllowedValues((), "the server does not moderate text")] = None
+    verbosity: Annotated[Any, AllowedValues(("medium",), "max_tokens limits the length of an answer")] = None
+    functions: Annotated[Any, AllowedValues(([],), 'write tools=[{"type": "function", "function": {...}}]')] = None
     function_call: Annotated[
-        Any, Only(("none",), 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}')
+        Any,
+        AllowedValues(("none",), 'write tool_choice="none", "auto" or {"type": "function", "function": {"name": ...}}'),
     ] = None
-    echo: Annotated[Any, Only((False,), "answers do not repeat the prompt")] = None
-    add_special_tokens: Annotated[Any, Only((False,), "the chat template adds the special tokens")] = None
-    chat_template: Annotated[Any, Only((), _NO_TEMPLATE)] = None
-    mm_processor_kwargs: Annotated[Any, Only(({},), "messages are text only")] = None
+    echo: Annotated[Any, AllowedValues((False,), "answers do not repeat the prompt")] = None
+    add_special_tokens: Annotated[Any, AllowedValues((False,), "the chat template adds the special tokens")] = None
+    chat_template: Annotated[Any, AllowedValues((), _NO_TEMPLATE)] = None
+    mm_processor_kwargs: Annotated[Any, AllowedValues(({},), "messages are text only")] = None

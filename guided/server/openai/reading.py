@@ -1,8 +1,8 @@
 """Parses JSON values as requests. In: a JSON value, and the class of the request. Out: the request, or its first error.
 
 Reading stops at the first error. pydantic would collect all errors, at 10 us each, and a body may have a million. So
-names are checked before values (`Checked`), lists have `fail_fast`, and large objects are read in parts (`by_parts`).
-The error for an unknown name suggests a similar name of the same object.
+names are checked before values (`StrictModel`), lists have `fail_fast`, and large objects are read in parts
+(`by_parts`). The error for an unknown name suggests a similar name of the same object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.close_names import close_name
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 
-__all__ = ["Checked", "by_parts", "fault", "one_of", "read_part", "read_request"]
+__all__ = ["StrictModel", "by_parts", "fault", "one_of", "read_part", "read_request"]
 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
@@ -33,7 +33,7 @@ def fault(message: str, param: str) -> PydanticCustomError:
     return PydanticCustomError(_FAULT, "{message}", {"message": message, "param": param})
 
 
-class Checked(BaseModel):
+class StrictModel(BaseModel):
     """An object that refuses unknown names.
 
     Attributes:
@@ -46,10 +46,10 @@ class Checked(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, value: Any) -> Any:
-        known = _names(cls)
-        if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known.keys():
-            name = next(name for name in value if name not in known)
-            close = close_name(name, known)
+        known_names = _names(cls)
+        if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known_names.keys():
+            name = next(name for name in value if name not in known_names)
+            close = close_name(name, known_names)
             hint = cls.hints.get(name) or (f"did you mean {close}?" if close else "")
             raise fault(f"unknown field {brief(name)}{hint and ': '}{hint}", name)
         return value
@@ -116,7 +116,7 @@ def one_of(
     kinds: Mapping[str, type[BaseModel]],
     *,
     default: str = "",
-    refused: Mapping[str, str] | None = None,
+    reasons: Mapping[str, str] | None = None,
     otherwise: str = "",
 ) -> BaseModel:
     """Parse an object as the kind that its `type` names.
@@ -125,7 +125,7 @@ def one_of(
         where, value: see `read_part`.
         kinds: type -> kind.
         default: the type if the object names none; "": the type is required.
-        refused: known type that is refused -> what to write instead.
+        reasons: known type that is refused -> what to write instead.
         otherwise: what to write instead of any other type.
 
     Raises:
@@ -136,7 +136,7 @@ def one_of(
     kind = _object(where, value).get("type") or default
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
-        why = (refused or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
+        why = (reasons or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
         raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
     return read_part(where, model, value)
 

@@ -16,16 +16,16 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 from guided.server.openai.ignored_fields import IgnoredFields, IgnoredInConversations
-from guided.server.openai.reading import Checked, by_parts, fault, read_request
-from guided.server.openai.structured import KINDS, Structured, structured
+from guided.server.openai.reading import StrictModel, by_parts, fault, read_request
+from guided.server.openai.structured import KINDS, StructuredOutput, structured
 
 __all__ = [
     "MAX_TOOLS",
     "ChatRequest",
+    "ConstraintFields",
     "Count",
     "Counts",
     "Message",
-    "Specified",
     "StreamOptions",
     "TextRequest",
     "read_request",
@@ -54,7 +54,7 @@ _PART: dict[str, Any] = {
 _CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
 
 
-class StreamOptions(Checked):
+class StreamOptions(StrictModel):
     """What a stream has in addition to the text.
 
     `include_partial_json`: in each chunk, how to complete the JSON so far.
@@ -66,7 +66,7 @@ class StreamOptions(Checked):
     include_obfuscation: bool = False  # sent by OpenAI's clients; this server does not obfuscate
 
 
-class Specified(Checked):
+class ConstraintFields(StrictModel):
     """Fields that constrain the text. structured.py checks their values."""
 
     hints = {name: f'write "structured_outputs": {{"{name}": ...}}' for name in KINDS}  # noqa: RUF012
@@ -90,21 +90,23 @@ class Specified(Checked):
     gbnf: _Text = None
     grammar: _Text = None
 
-    def structured_output(self, *, allow_special_tokens: bool) -> Structured:
+    def structured_output(self, *, allow_special_tokens: bool) -> StructuredOutput:
         """The constraint on the text. Raises as `structured` does."""
-        given = {name: getattr(self, name) for name in Specified.model_fields}
-        return structured(given, allow_special_tokens=allow_special_tokens)
+        fields = {name: getattr(self, name) for name in ConstraintFields.model_fields}
+        return structured(fields, allow_special_tokens=allow_special_tokens)
 
 
 def _may_be_null(schema: dict[str, Any]) -> None:
     """Optional fields may be null; see `TextRequest`."""
     for name, property in schema["properties"].items():
-        types = [one["type"] for one in (property, *property.get("anyOf", ())) if "type" in one]  # none: any value
+        types = [
+            schema["type"] for schema in (property, *property.get("anyOf", ())) if "type" in schema
+        ]  # none: any value
         if name not in schema.get("required", ()) and types and not any("null" in type for type in types):
             schema["properties"][name] = {"anyOf": [property, {"type": "null"}]}
 
 
-class TextRequest(Specified, IgnoredFields):
+class TextRequest(ConstraintFields, IgnoredFields):
     """The common fields of requests for text. A null field counts as absent, as in OpenAI's API."""
 
     model_config = ConfigDict(json_schema_extra=_may_be_null)
@@ -145,11 +147,11 @@ class TextRequest(Specified, IgnoredFields):
 
     @model_validator(mode="before")
     @classmethod
-    def _drop_nulls(cls, given: Any) -> Any:
+    def _drop_nulls(cls, body: Any) -> Any:
         """Drop nulls, but refuse an unknown name even if its value is null."""
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
+        if not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if value is not None or name not in cls.model_fields}
 
     @model_validator(mode="after")
     def _check_stream_options(self) -> Self:
@@ -194,20 +196,20 @@ def without_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> di
     return {name: value for name, value in options.items() if name not in _STOPS or name in keep}
 
 
-class _CalledFunction(Checked):
+class _CalledFunction(StrictModel):
     name: str
     arguments: str
     parsed_arguments: Any = None
 
 
-class _Call(Checked):
+class _Call(StrictModel):
     id: str
     type: Literal["function"] = "function"
     function: _CalledFunction
     index: int | None = None
 
 
-class Message(Checked):
+class Message(StrictModel):
     """A message of a conversation."""
 
     role: str
@@ -370,6 +372,6 @@ class ChatRequest(TextRequest, IgnoredInConversations):
 
     def engine_options(self, max_tokens: int) -> dict[str, Any]:
         """The sampling options and the number of tokens. `max_tokens`: the default if the request sets none."""
-        most = self.max_completion_tokens or self.max_tokens or max_tokens
+        token_limit = self.max_completion_tokens or self.max_tokens or max_tokens
         scores = {"logprobs": self.top_logprobs or 0, "score_forced": True} if self.logprobs else {}
-        return self.options() | {"max_tokens": most} | scores
+        return self.options() | {"max_tokens": token_limit} | scores

@@ -23,7 +23,7 @@ from guided.engine.result import Result, StreamEvent
 from guided.server.http.errors import body_of, status_of
 from guided.server.openai.answers import Answer, extension_fields
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import CallArguments, CallBegin, Delta, Reading, ReasoningDelta, TextDelta
+from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
 from guided.server.openai.scores import chat_logprobs
 from guided.server.openai.streaming import KEEP_ALIVE
 
@@ -62,7 +62,7 @@ class ResponseEvents:
         yield self._event("response.in_progress", response=self._response("in_progress"))
 
     def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
-        """The events for an event of the engine. A `Reading` has turned it into `deltas` and new `tokens`."""
+        """The events for an event of the engine. A `SampleReader` has turned it into `deltas` and new `tokens`."""
         if event.reasoning and event.result is None:
             self._reasoning_tokens += len(event.tokens)
         self._waiting += [token for token in tokens if token.is_text]
@@ -83,7 +83,7 @@ class ResponseEvents:
                     assert self._kind == "function_call" and self._call == index, "calls are written one by one"
                     yield from self._grow("function_call", text)
 
-    def end(self, reading: Reading) -> Iterator[_Json]:
+    def end(self, reading: SampleReader) -> Iterator[_Json]:
         """The events after the last token."""
         result = reading.result
         assert result is not None
@@ -113,17 +113,17 @@ class ResponseEvents:
         yield self._event("response.failed", response=self._response("failed") | {"error": failed})
 
     # ---- items
-    def _grow(self, kind: str, text: str, **more: Any) -> Iterator[_Json]:
+    def _grow(self, kind: str, text: str, **fields: Any) -> Iterator[_Json]:
         if self._kind != kind:
             yield from self._add(kind)
         self._pieces.append(text)
-        yield self._of_part("delta", delta=text, **more)
+        yield self._of_part("delta", delta=text, **fields)
 
-    def _add(self, kind: str, **more: Any) -> Iterator[_Json]:
+    def _add(self, kind: str, **fields: Any) -> Iterator[_Json]:
         """End the open item, if there is one, and begin another."""
         yield from self._close("completed")
         id = f"{_PREFIXES[kind]}_{self.answer.id}{len(self.output)}"
-        item: _Json = {"id": id, "type": kind, "status": "in_progress", **more}
+        item: _Json = {"id": id, "type": kind, "status": "in_progress", **fields}
         if kind == "message":
             item |= {"role": "assistant", "content": []}
         elif kind == "reasoning":
@@ -136,9 +136,9 @@ class ResponseEvents:
 
     def _take(self) -> list[ShownToken]:
         """Move the waiting tokens to the message."""
-        taken, self._waiting = self._waiting, []
-        self._scored += taken
-        return taken
+        scores, self._waiting = self._waiting, []
+        self._scored += scores
+        return scores
 
     def _close(self, status: str) -> Iterator[_Json]:
         """End the open item, if there is one."""
@@ -159,8 +159,8 @@ class ResponseEvents:
         yield self._event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
 
     def _part(self, text: str, logprobs: list[_Json]) -> _Json:
-        more: _Json = {"annotations": [], "logprobs": logprobs} if self._kind == "message" else {}
-        return {"type": _PARTS[self._kind], "text": text, **more}
+        fields: _Json = {"annotations": [], "logprobs": logprobs} if self._kind == "message" else {}
+        return {"type": _PARTS[self._kind], "text": text, **fields}
 
     def _of_part(self, what: str, **fields: Any) -> _Json:
         if self._kind != "function_call":

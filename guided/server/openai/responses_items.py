@@ -11,19 +11,19 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from guided.server.openai.reading import Checked, one_of
+from guided.server.openai.reading import StrictModel, one_of
 
 __all__ = ["INPUT_ITEMS", "CallItem", "CallOutputItem", "InputItem", "MessageItem", "ReasoningItem"]
 
 _Status: TypeAlias = Literal["in_progress", "completed", "incomplete"] | None
 
 
-class _InputText(Checked):
+class _InputText(StrictModel):
     type: Literal["input_text"]
     text: str
 
 
-class _OutputText(Checked):
+class _OutputText(StrictModel):
     type: Literal["output_text"]
     text: str
     annotations: list[Any] | None = None
@@ -31,7 +31,7 @@ class _OutputText(Checked):
     parsed: Any = None
 
 
-class _Refusal(Checked):
+class _Refusal(StrictModel):
     type: Literal["refusal"]
     refusal: str
 
@@ -40,12 +40,12 @@ class _Refusal(Checked):
         return self.refusal
 
 
-class _ReasoningText(Checked):
+class _ReasoningText(StrictModel):
     type: Literal["reasoning_text"]
     text: str
 
 
-class _SummaryText(Checked):
+class _SummaryText(StrictModel):
     type: Literal["summary_text"]
     text: str
 
@@ -70,7 +70,7 @@ def _parts(field: str) -> BeforeValidator:
 _Parts: TypeAlias = list[_InputText | _OutputText | _Refusal]
 
 
-class MessageItem(Checked):
+class MessageItem(StrictModel):
     """A message of a conversation."""
 
     type: Literal["message"] = "message"
@@ -83,10 +83,10 @@ class MessageItem(Checked):
     @property
     def plain(self) -> str:
         """The text."""
-        return _plain(self.content)
+        return _plain_text(self.content)
 
 
-class CallItem(Checked):
+class CallItem(StrictModel):
     """A call of a function; `arguments` is JSON text."""
 
     type: Literal["function_call"]
@@ -98,7 +98,7 @@ class CallItem(Checked):
     parsed_arguments: Any = None
 
 
-class CallOutputItem(Checked):
+class CallOutputItem(StrictModel):
     """The result of a function call."""
 
     type: Literal["function_call_output"]
@@ -110,10 +110,10 @@ class CallOutputItem(Checked):
     @property
     def plain(self) -> str:
         """The text."""
-        return _plain(self.output)
+        return _plain_text(self.output)
 
 
-class ReasoningItem(Checked):
+class ReasoningItem(StrictModel):
     """The model's reasoning before the next item."""
 
     type: Literal["reasoning"]
@@ -126,7 +126,7 @@ class ReasoningItem(Checked):
     @property
     def plain(self) -> str:
         """The text."""
-        return _plain(self.content or self.summary)
+        return _plain_text(self.content or self.summary)
 
 
 InputItem: TypeAlias = MessageItem | CallItem | CallOutputItem | ReasoningItem
@@ -138,5 +138,5 @@ INPUT_ITEMS: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def _plain(content: Any) -> str:
+def _plain_text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)

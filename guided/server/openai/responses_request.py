@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidato
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
-from guided.server.openai.reading import Checked, by_parts, one_of
+from guided.server.openai.reading import StrictModel, by_parts, one_of
 from guided.server.openai.requests import MAX_TOOLS, StreamOptions, TextRequest
 from guided.server.openai.responses_items import (
     INPUT_ITEMS,
@@ -59,15 +59,15 @@ _NAMES: Final = (
 
 
 # ---- the format of the text
-class _Text(Checked):
+class _Text(StrictModel):
     type: Literal["text"]
 
 
-class _JsonObject(Checked):
+class _JsonObject(StrictModel):
     type: Literal["json_object"]
 
 
-class _JsonSchema(Checked):
+class _JsonSchema(StrictModel):
     type: Literal["json_schema"]
     name: str
     schema_: Annotated[dict[str, Any], Field(alias="schema")]
@@ -75,27 +75,27 @@ class _JsonSchema(Checked):
     strict: bool | None = None
 
 
-class _Lark(Checked):
+class _Lark(StrictModel):
     type: Literal["lark"]
     lark: str
 
 
-class _Gbnf(Checked):
+class _Gbnf(StrictModel):
     type: Literal["gbnf"]
     gbnf: str
 
 
-class _Regex(Checked):
+class _Regex(StrictModel):
     type: Literal["regex"]
     regex: str
 
 
-class _Grammar(Checked):
+class _Grammar(StrictModel):
     type: Literal["grammar"]
     grammar: str
 
 
-class _StructuralTag(Checked):
+class _StructuralTag(StrictModel):
     model_config = ConfigDict(extra="allow")
     type: Literal["structural_tag"]
 
@@ -117,7 +117,7 @@ def _format(value: Any) -> Any:
     return None if value is None else one_of("text.format", value, _FORMATS)
 
 
-class _TextConfig(Checked):
+class _TextConfig(StrictModel):
     format: Annotated[_Format | None, BeforeValidator(_format)] = None
     verbosity: Literal["medium"] | None = None
 
@@ -133,7 +133,7 @@ class _TextConfig(Checked):
 
 
 # ---- tools
-class _Function(Checked):
+class _Function(StrictModel):
     type: Literal["function"]
     name: str
     description: str | None = None
@@ -141,12 +141,12 @@ class _Function(Checked):
     strict: bool | None = None
 
 
-class _Choice(Checked):
+class _Choice(StrictModel):
     type: Literal["function"]
     name: str
 
 
-class _AllowedTools(Checked):
+class _AllowedTools(StrictModel):
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
     tools: Annotated[list[_Choice], Field(max_length=MAX_TOOLS, fail_fast=True)]
@@ -179,14 +179,14 @@ def _items(value: Any) -> Any:
         return value
     if not isinstance(value, list) or not value:
         raise RequestError(f"input must be a string, or a list of at least one item, not {brief(value)}", param="input")
-    refused = {"item_reference": _NOT_STORED}
+    reasons = {"item_reference": _NOT_STORED}
     return [
-        one_of(f"input.{number}", item, INPUT_ITEMS, default="message", refused=refused)
+        one_of(f"input.{number}", item, INPUT_ITEMS, default="message", reasons=reasons)
         for number, item in enumerate(value)
     ]
 
 
-class _Reasoning(Checked):
+class _Reasoning(StrictModel):
     effort: str | None = None  # `ChatRequest` checks the values
     summary: None = None
     generate_summary: None = None

@@ -85,13 +85,13 @@ def token_fields(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _by_name(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
-    chosen = {_name(score.token, vocabulary): score.logprob}
+    own_score = {_name(score.token, vocabulary): score.logprob}
     top: dict[str, float] = {}
     for id, value in score.top:
         name = _name(id, vocabulary)
-        is_taken = id != score.token and (name in chosen or name in top)
+        is_taken = id != score.token and (name in own_score or name in top)
         top[f"token_id:{id}" if is_taken else name] = value
-    return top | {name: value for name, value in chosen.items() if name not in top}
+    return top | {name: value for name, value in own_score.items() if name not in top}
 
 
 def _name(token: int, vocabulary: Vocabulary) -> str:

@@ -21,7 +21,7 @@ from guided.server.engine_thread import Stream
 from guided.server.http.errors import body_of
 from guided.server.openai.answers import Answer, usage_of
 from guided.server.openai.attribution import ShownToken
-from guided.server.openai.deltas import Delta, Reading
+from guided.server.openai.deltas import Delta, SampleReader
 from guided.server.openai.requests import StreamOptions
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 _LINE_ENDS: Final = (("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x85", r"\u0085"))
 _NEVER: Final = 1e6  # seconds
-NewReading = Callable[[], Reading]
+NewReading = Callable[[], SampleReader]
 
 
 async def wait_until_begun(streams: Sequence[Stream]) -> None:
@@ -55,12 +55,12 @@ async def wait_until_begun(streams: Sequence[Stream]) -> None:
         raise
 
 
-async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[NewReading]) -> list[list[Reading]]:
+async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[NewReading]) -> list[list[SampleReader]]:
     """The readings of each stream's samples, in order. If one fails, the others are cancelled. `new_readings`: for each
     stream."""
 
-    async def read(stream: Stream, new_reading: NewReading) -> list[Reading]:
-        readings: dict[int, Reading] = {}
+    async def read(stream: Stream, new_reading: NewReading) -> list[SampleReader]:
+        readings: dict[int, SampleReader] = {}
         async for number, event in stream:
             readings.setdefault(number, new_reading()).read(event)
         return [readings[number] for number in sorted(readings)]
@@ -88,7 +88,7 @@ async def stream_chunks(
     `warnings`: for the first chunk."""
     readings = [[new_reading() for _ in range(samples)] for new_reading in new_readings]
     begins = list(range(len(streams) * samples)) if answer.chat else []  # in order, as OpenAI's client requires
-    begun, output = set[int](), list[str]()
+    started_choices, output = set[int](), list[str]()
     first: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
     try:
         async with aclosing(merge_events(streams, samples, keep_alive)) as batches:
@@ -99,11 +99,11 @@ async def stream_chunks(
                     for sample in begins:  # all of one stream, since a chat has one prompt
                         output.append(sse(answer.begin(sample, reading) | ttft | first))
                         first = {}
-                    begun.update(begins)
+                    started_choices.update(begins)
                     begins = []
                     for chunk in answer.chunks(number, event, reading.read(event), reading):
-                        if number not in begun:
-                            begun.add(number)
+                        if number not in started_choices:
+                            started_choices.add(number)
                             chunk |= ttft
                         if options.continuous_usage_stats:
                             chunk["usage"] = usage_of(readings)
@@ -146,7 +146,7 @@ async def merge_events(
                 quiet_since = loop.time()
             if error is not None:
                 raise error
-            if not any(stream.left for stream in streams):
+            if not any(stream.unread_samples for stream in streams):
                 return
             if alarm is None:  # one timer for all events until it fires
                 if loop.time() >= quiet_since + keep_alive:
@@ -187,9 +187,9 @@ class NamedEvents(Protocol):
     def read(
         self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]
     ) -> Iterator[dict[str, Any]]:
-        """The events for an event of the engine. A `Reading` has turned it into `deltas` and new `tokens`."""
+        """The events for an event of the engine. A `SampleReader` has turned it into `deltas` and new `tokens`."""
 
-    def end(self, reading: Reading) -> Iterator[dict[str, Any]]:
+    def end(self, reading: SampleReader) -> Iterator[dict[str, Any]]:
         """The events after the last token."""
 
     def fail(self, error: Exception) -> Iterator[dict[str, Any]]:
@@ -232,12 +232,12 @@ async def stream_events(
     try:
         async with aclosing(_batches(events, stream, new_reading, keep_alive)) as batches:
             async for batch in batches:
-                yield _named(batch) or events.keep_alive
+                yield _named_events(batch) or events.keep_alive
     except Exception as error:
-        yield _named(events.fail(error))
+        yield _named_events(events.fail(error))
 
 
-def _named(events: Iterable[dict[str, Any]]) -> str:
+def _named_events(events: Iterable[dict[str, Any]]) -> str:
     return "".join(sse(event, event["type"]) for event in events)
 
 

@@ -32,10 +32,10 @@ from guided.frontends.library import grammar as library_grammar
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import CompiledBy, Constraint
+from guided.matching.constraint import Constraint, ConstraintCompiler
 from guided.server.http.errors import RequestError
 
-__all__ = ["KINDS", "Structured", "structured"]
+__all__ = ["KINDS", "StructuredOutput", "structured"]
 
 _DEPRECATED: Final = {
     "guided_json": "json",
@@ -53,7 +53,7 @@ _ANY_OBJECT: Final = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True)
-class Structured:
+class StructuredOutput:
     """A constraint on a text.
 
     Attributes:
@@ -75,14 +75,14 @@ class Structured:
     source: Any = None
 
 
-def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) -> Structured:
+def structured(request_fields: Mapping[str, Any], *, allow_special_tokens: bool = False) -> StructuredOutput:
     """Combine the fields of a request that constrain its text into one constraint. Fields that are None are ignored.
 
     Raises:
         RequestError: a field is malformed, or several fields constrain the text.
         SpecError: no bundled grammar has the given name. Errors inside a specification are found when it compiles.
     """
-    fields = {name: value for name, value in given.items() if value is not None}
+    fields = {name: value for name, value in request_fields.items() if value is not None}
     warnings = {
         name: f"{name} is deprecated: write structured_outputs={{{_DEPRECATED.get(name, name)!r}: ...}}"
         for name in fields
@@ -90,7 +90,7 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
     }
     fields.pop("guided_decoding_backend", None)  # there is only one backend
     reader = _Reader(allow_special_tokens)
-    candidates = list[Structured]()
+    candidates = list[StructuredOutput]()
     if (format := fields.pop("response_format", None)) is not None:
         candidates.append(reader.response_format(_mapping("response_format", format)))
     if (outputs := fields.pop("structured_outputs", None)) is not None:
@@ -102,8 +102,8 @@ def structured(given: Mapping[str, Any], *, allow_special_tokens: bool = False) 
     if len(candidates) > 1:
         names = " and ".join(candidate.param for candidate in candidates)
         raise RequestError(f"{names} cannot be combined: give only one constraint", param=candidates[1].param)
-    chosen = candidates[0] if candidates else Structured()
-    return replace(chosen, warnings=warnings)
+    output = candidates[0] if candidates else StructuredOutput()
+    return replace(output, warnings=warnings)
 
 
 class _Reader:
@@ -112,12 +112,12 @@ class _Reader:
     def __init__(self, allow_special_tokens: bool) -> None:
         self._allow_special_tokens = allow_special_tokens
 
-    def response_format(self, format: Mapping[str, Any]) -> Structured:
+    def response_format(self, format: Mapping[str, Any]) -> StructuredOutput:
         kind = format.get("type")
         match kind:
             case "text":
                 _refuse_unknown("response_format", format, ("type",))
-                return Structured(param="response_format")
+                return StructuredOutput(param="response_format")
             case "json_object" | "json_schema" if format.get("schema") is not None and "json_schema" not in format:
                 _refuse_unknown("response_format", format, ("type", "schema"))  # as in llama.cpp's server
                 return self.read("json", "response_format.schema", format["schema"])
@@ -140,52 +140,52 @@ class _Reader:
                 return self.read(
                     kind if kind != "grammar" else "text_grammar", f"response_format.{name}", format.get(name)
                 )
-        known = "text, json_object, json_schema, structural_tag, grammar, lark, gbnf, regex"
-        message = f"response_format.type must be one of {known}, not {brief(kind)}"
+        types = "text, json_object, json_schema, structural_tag, grammar, lark, gbnf, regex"
+        message = f"response_format.type must be one of {types}, not {brief(kind)}"
         raise RequestError(message, param="response_format.type")
 
-    def structured_outputs(self, prefix: str, given: Mapping[str, Any]) -> Structured:
-        _refuse_unknown(prefix.rstrip("._"), given, (*KINDS, *_MODIFIERS))
-        kinds = [kind for kind in KINDS if given.get(kind) is not None and given[kind] is not False]
+    def structured_outputs(self, prefix: str, request_fields: Mapping[str, Any]) -> StructuredOutput:
+        _refuse_unknown(prefix.rstrip("._"), request_fields, (*KINDS, *_MODIFIERS))
+        kinds = [kind for kind in KINDS if request_fields.get(kind) is not None and request_fields[kind] is not False]
         if len(kinds) != 1:
             given_kinds = f"{' and '.join(kinds)} are given" if kinds else "none of them is given"
-            param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(given))
+            param = prefix.rstrip(".") if prefix.endswith(".") else prefix + next(iter(request_fields))
             raise RequestError(f"give exactly one of {', '.join(KINDS)}; {given_kinds}", param=param)
         kind = kinds[0]
         for name in _MODIFIERS:
-            if given.get(name) not in (None, False) and kind not in ("json", "json_object"):
+            if request_fields.get(name) not in (None, False) and kind not in ("json", "json_object"):
                 raise RequestError(f"{name} requires json or json_object", param=f"{prefix}{name}")
-            if name != "whitespace_pattern" and not isinstance(given.get(name), bool | None):
-                message = f"{prefix}{name} must be true or false, not {brief(given[name])}"
+            if name != "whitespace_pattern" and not isinstance(request_fields.get(name), bool | None):
+                message = f"{prefix}{name} must be true or false, not {brief(request_fields[name])}"
                 raise RequestError(message, param=f"{prefix}{name}")
-        read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, given[kind])
+        read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, request_fields[kind])
         if not read.is_json:
             return read
         options = dict(read.options)
-        if given.get("disable_any_whitespace"):
+        if request_fields.get("disable_any_whitespace"):
             options["whitespace"] = "compact"
-        if (pattern := given.get("whitespace_pattern")) is not None:
+        if (pattern := request_fields.get("whitespace_pattern")) is not None:
             options["whitespace"] = pattern
-        if given.get("disable_additional_properties"):
+        if request_fields.get("disable_additional_properties"):
             options["additional_properties"] = False
         return replace(read, options=options)
 
-    def read(self, kind: str, param: str, value: Any) -> Structured:
+    def read(self, kind: str, param: str, value: Any) -> StructuredOutput:
         """Read a field's value as a specification of this kind."""
         match kind:
             case "json" | "json_schema":
-                return Structured(_schema(param, value), {}, param, True, kind="schema", source=value)
+                return StructuredOutput(_schema(param, value), {}, param, True, kind="schema", source=value)
             case "json_object" if value is True:
-                return Structured(_ANY_OBJECT, {"additional_properties": True}, param, True, kind="schema")
+                return StructuredOutput(_ANY_OBJECT, {"additional_properties": True}, param, True, kind="schema")
             case "choice":
                 if not (isinstance(value, list) and value and all(isinstance(choice, str) for choice in value)):
                     raise RequestError(f"{param} must be a list of strings, not {brief(value)}", param=param)
-                return Structured(value, {}, param, kind="choice", source=value)
+                return StructuredOutput(value, {}, param, kind="choice", source=value)
             case "structural_tag":
                 tag = _json(param, value) if isinstance(value, str) else value
                 compile_tag = GrammarCompiler.compile_structural_tag
                 constraint = self._build_constraint(compile_tag, _mapping(param, tag), **_JSON_OPTIONS)
-                return Structured(constraint, {}, param, kind="structural_tag", source=value)
+                return StructuredOutput(constraint, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
             raise RequestError(f"{param} must be a string, not {brief(value)}", param=param)
         if kind in ("ebnf", "text_grammar"):
@@ -198,16 +198,18 @@ class _Reader:
         }
         if kind not in makers:
             raise RequestError(f"{param} cannot be {brief(value)}", param=param)
-        return Structured(makers[kind](value), {}, param, kind=kind, source=value)
+        return StructuredOutput(makers[kind](value), {}, param, kind=kind, source=value)
 
-    def _build_constraint(self, method: Callable[..., CompiledGrammar], source: Any, **options: Any) -> CompiledBy:
+    def _build_constraint(
+        self, method: Callable[..., CompiledGrammar], source: Any, **options: Any
+    ) -> ConstraintCompiler:
         """A constraint whose grammar the compiler caches by content, for all clients."""
         allowed = self._allow_special_tokens
 
         def compile_constraint(compiler: GrammarCompiler) -> CompiledGrammar:
             return method(compiler, source, allow_special_tokens=allowed, **options)
 
-        return CompiledBy(compile_constraint)
+        return ConstraintCompiler(compile_constraint)
 
 
 def _schema(param: str, value: Any) -> Any:

@@ -35,9 +35,9 @@ from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.frontends.structural_tag.tools import chosen_tools
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
-from guided.matching.constraint import CompiledBy, ConstraintOptions, compile_constraint
+from guided.matching.constraint import ConstraintCompiler, ConstraintOptions, compile_constraint
 from guided.server.http.errors import RequestError
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Functions"]
@@ -60,7 +60,7 @@ class Functions:
 
     style: ToolStyle
     tools: Sequence[_Json]
-    constraint: CompiledBy
+    constraint: ConstraintCompiler
     call_markers: tuple[str, ...]
     named: bool
 
@@ -71,7 +71,7 @@ class Functions:
     @classmethod
     def of(
         cls, tools: Sequence[_Json], tool_choice: Any, *, parallel: bool, style: ToolStyle, vocabulary: Vocabulary,
-        text: Structured,
+        text: StructuredOutput,
     ) -> Functions | None:  # fmt: skip
         """Read the request's tools; None for the choice "none". `text`: the request's constraint on the text.
 
@@ -79,7 +79,7 @@ class Functions:
             RequestError: a tool or the choice is malformed, or cannot be combined with the constraint on the text.
         """
         try:
-            chosen = chosen_tools(tools, tool_choice)
+            choice = chosen_tools(tools, tool_choice)
             _check_keys(tools)
         except (SpecError, UnsupportedError) as error:
             raise _request_error(error) from None
@@ -87,8 +87,8 @@ class Functions:
             return None
         tools = [_require_object(number, tool) for number, tool in enumerate(tools)]
         _check_names(tools, style, vocabulary)
-        form = _text_format(style, text) if chosen.mode == "auto" else None
-        mixed = form is None and (chosen.mode == "auto" or style.is_always_mixed)
+        form = _text_format(style, text) if choice.mode == "auto" else None
+        mixed = form is None and (choice.mode == "auto" or style.is_always_mixed)
         if mixed:
             style = style.with_bare_calls()
         tag = style.structural_tag(tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=mixed, text=form)
@@ -107,10 +107,10 @@ class Functions:
             except (SpecError, UnsupportedError) as error:
                 raise _locate_error(error, locations) from None
 
-        call_markers = () if form is None else style.begin_markers(chosen.functions)
-        is_forced = chosen.mode != "auto"
-        constraint = CompiledBy(compile_calls, free=mixed, has_calls=True, follows_message=is_forced)
-        return cls(style, tools, constraint, call_markers, chosen.mode == "named")
+        call_markers = () if form is None else style.begin_markers(choice.functions)
+        is_forced = choice.mode != "auto"
+        constraint = ConstraintCompiler(compile_calls, free=mixed, has_calls=True, follows_message=is_forced)
+        return cls(style, tools, constraint, call_markers, choice.mode == "named")
 
 
 def _require_object(number: int, tool: _Json) -> _Json:
@@ -140,7 +140,7 @@ def _wrap_reference(schema: _Json) -> _Json:
     return {**document, "allOf": [{name: value for name, value in schema.items() if name not in _DOCUMENT_KEYWORDS}]}
 
 
-def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
+def _text_format(style: ToolStyle, text: StructuredOutput) -> dict[str, Any] | None:
     """The format of the text if the answer may also call tools."""
     if text.constraint is None:
         return None
@@ -155,7 +155,7 @@ def _text_format(style: ToolStyle, text: Structured) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _check_text(compiler: GrammarCompiler, text: Structured) -> None:
+def _check_text(compiler: GrammarCompiler, text: StructuredOutput) -> None:
     try:
         compile_constraint(compiler, text.constraint, cast(ConstraintOptions, dict(text.options)))
     except (SpecError, UnsupportedError) as error:
@@ -166,12 +166,12 @@ def _check_text(compiler: GrammarCompiler, text: Structured) -> None:
 def _check_keys(tools: Sequence[_Json]) -> None:
     """Refuse unknown keys of a tool. Raises SpecError."""
     for number, tool in enumerate(tools):
-        for at, known in _KEYS.items():
+        for at, known_keys in _KEYS.items():
             for name, value in (tool["function"] if at else tool).items():
-                if name not in known:
+                if name not in known_keys:
                     raise SpecError(
                         f"a tool cannot have {brief(name)}", pointer=f"/tools/{number}{at}/{name}",
-                        hint=f"known members are {', '.join(known)}",
+                        hint=f"known members are {', '.join(known_keys)}",
                     )  # fmt: skip
                 expected = {"strict": bool, "description": str}.get(name)
                 if expected is not None and value is not None and not isinstance(value, expected):
@@ -182,10 +182,10 @@ def _check_keys(tools: Sequence[_Json]) -> None:
 def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabulary) -> None:
     """Refuse names that contain the name of a control token, if the model would read it as that token. Checks names of
     functions and, in styles without JSON, names of members."""
-    known = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
+    control_tokens = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
 
     def check(name: str, param: str) -> None:
-        if match := known.search(name):
+        if match := control_tokens.search(name):
             message = f"the name {brief(name)} contains the control token {match[0]} of this model"
             raise RequestError(message, param=param)
 
@@ -204,16 +204,16 @@ def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabular
 
 def _locations(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) -> dict[str, str]:
     """The locations in the request of the structural tag's schemas. `form`: the format of the text, at `param`."""
-    known = {} if form is None else {id(form["json_schema"]): param}
+    param_by_id = {} if form is None else {id(form["json_schema"]): param}
     for number, tool in enumerate(tools):
-        known[id(tool["function"].get("parameters"))] = f"tools/{number}/function/parameters"
+        param_by_id[id(tool["function"].get("parameters"))] = f"tools/{number}/function/parameters"
     locations, work = dict[str, str](), list[tuple[Any, str]]([(tag, "")])
     while work:
         value, at = work.pop()
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             where = f"{at}/{key}"
             if key == "json_schema" and isinstance(inner, dict):
-                locations[where] = known.get(id(inner), "tools")
+                locations[where] = param_by_id.get(id(inner), "tools")
             elif isinstance(inner, dict | list):
                 work.append((inner, where))
     return locations

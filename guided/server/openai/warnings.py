@@ -15,7 +15,7 @@ from guided.errors import Finding
 from guided.matching import GrammarMatcher
 from guided.server.engine_thread import Stream
 from guided.server.http.errors import for_clients
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 
 __all__ = ["header_of", "warnings_of"]
 
@@ -23,7 +23,7 @@ _MAX_FINDINGS: Final = 20  # in one answer
 _MAX_HEADER: Final = 300  # characters of the header
 
 
-def warnings_of(constraint: Structured, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
+def warnings_of(constraint: StructuredOutput, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
     """See the module docstring.
 
     Args:
@@ -40,8 +40,8 @@ def warnings_of(constraint: Structured, param: str, streams: Sequence[Stream] = 
         {"message": for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
         for finding in findings[:_MAX_FINDINGS]
     ]
-    if (more := len(findings) - _MAX_FINDINGS) > 0:
-        warnings.append({"message": f"and {more} more parts are not enforced", "param": param or None})
+    if (omitted := len(findings) - _MAX_FINDINGS) > 0:
+        warnings.append({"message": f"and {omitted} more parts are not enforced", "param": param or None})
     return warnings
 
 

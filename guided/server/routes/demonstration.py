@@ -21,14 +21,14 @@ from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
 from guided.server.http.errors import body_of
 from guided.server.http.openapi import takes
-from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.reading import StrictModel, read_request
 from guided.server.openai.streaming import milliseconds, sse, wait_until_begun
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["StreamRequest", "add"]
 
 
-class StreamRequest(Checked):
+class StreamRequest(StrictModel):
     """A request of /stream."""
 
     model_config = ConfigDict(strict=False)

@@ -18,7 +18,7 @@ from guided.engine.polite_pool import PolitePool
 from guided.errors import LimitExceeded
 from guided.frontends.library import library
 from guided.matching.gc_pause import gc_paused
-from guided.meter import metered
+from guided.meter import limit_work
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
 from guided.server.inspector.inspection import CheckRequest, ExplainRequest, SampleRequest, check, explain, sample
@@ -69,7 +69,7 @@ class _InspectionPool:
         answered, end = threading.Event(), perf_counter() + _TIMEOUT
 
         def metered_work() -> _Result:
-            with metered(end - perf_counter(), stop=answered), gc_paused():
+            with limit_work(end - perf_counter(), stop=answered), gc_paused():
                 return work()
 
         future = self._threads.submit(metered_work)

@@ -18,11 +18,11 @@ from guided.server.http.request_context import request_context_of
 from guided.server.openai.answers import Answer
 from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.conversations import build_chat_request
-from guided.server.openai.deltas import Reading
+from guided.server.openai.deltas import SampleReader
 from guided.server.openai.echo import EchoedPrompt, check_scores
 from guided.server.openai.requests import ChatRequest, StreamOptions, read_request
 from guided.server.openai.streaming import NewReading, collect_readings, stream_chunks, wait_until_begun
-from guided.server.openai.structured import Structured
+from guided.server.openai.structured import StructuredOutput
 from guided.server.openai.warnings import header_of, warnings_of
 from guided.server.server import Server, run_while_connected, stream_response
 
@@ -78,22 +78,22 @@ class PreparedRequest:
         parts: one request of the engine for each prompt.
         text: the constraint on the text.
         param: the field of the specification, for its errors; None: there is none, or the errors name it themselves.
-        new_reading: makes the `Reading` of a sample.
+        new_reading: makes the `SampleReader` of a sample.
         echoes: for each prompt, what the text repeats of it; empty: nothing.
     """
 
     parts: Sequence[EngineRequest]
-    text: Structured
+    text: StructuredOutput
     param: str | None = None
-    new_reading: NewReading = Reading
+    new_reading: NewReading = SampleReader
     echoes: Sequence[EchoedPrompt] = ()
 
     @property
     def new_readings(self) -> Sequence[NewReading]:
-        """Make the `Reading`s of each prompt."""
+        """Make the `SampleReader`s of each prompt."""
         if not self.echoes:
             return [self.new_reading] * len(self.parts)
-        return [partial(Reading, echo=echo) for echo in self.echoes]
+        return [partial(SampleReader, echo=echo) for echo in self.echoes]
 
     def warnings(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
         """The warnings in the answer, once the streams have begun."""
@@ -118,7 +118,7 @@ def prepare_request(
         text = replace(text, warnings={**text.warnings, **warnings})
         has_tools = reading_options.calls is not None  # errors of tools have their own locations
         param = None if has_tools else text.param or None
-        return PreparedRequest([part], text, param, partial(Reading, reading_options))
+        return PreparedRequest([part], text, param, partial(SampleReader, reading_options))
     if text.constraint is not None:
         warnings = body.limited_stops(f"{text.param} determines this answer", is_free=False)
         text = replace(text, warnings={**text.warnings, **warnings})

@@ -13,13 +13,13 @@ from pydantic import ConfigDict
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
 from guided.server.http.request_context import request_context_of
-from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.reading import StrictModel, read_request
 from guided.server.server import Server
 
 __all__ = ["AbortRequest", "add"]
 
 
-class AbortRequest(Checked):
+class AbortRequest(StrictModel):
     """A request of /abort_request, as in SGLang, with one of its two fields."""
 
     model_config = ConfigDict(strict=False)

@@ -16,7 +16,7 @@ from pydantic import Field
 from guided.engine import Engine
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
-from guided.server.openai.reading import Checked, read_request
+from guided.server.openai.reading import StrictModel, read_request
 from guided.server.openai.requests import ChatRequest
 from guided.server.routes.openai import prepare_request
 from guided.server.server import Server
@@ -24,7 +24,7 @@ from guided.server.server import Server
 __all__ = ["add"]
 
 
-class TokenizeRequest(Checked):
+class TokenizeRequest(StrictModel):
     """A text to tokenise. For a conversation, the request is a `ChatRequest`.
 
     Attributes:
@@ -38,7 +38,7 @@ class TokenizeRequest(Checked):
     add_special_tokens: bool | None = None
 
 
-class DetokenizeRequest(Checked):
+class DetokenizeRequest(StrictModel):
     """Token ids to decode."""
 
     model: str | None = None
@@ -72,8 +72,8 @@ def add(app: FastAPI, server: Server) -> None:
         body = await server.read(request, partial(read_request, DetokenizeRequest))
         size = server.engine.vocabulary.size
         server.check_model(body.model)
-        if wrong := [id for id in body.tokens if id >= size]:
-            raise RequestError(f"tokens contains {wrong[0]}, but ids are 0 to {size - 1}", param="tokens")
+        if invalid_ids := [id for id in body.tokens if id >= size]:
+            raise RequestError(f"tokens contains {invalid_ids[0]}, but ids are 0 to {size - 1}", param="tokens")
         return {"prompt": server.engine.vocabulary.decode(body.tokens).decode("utf-8", "replace")}
 
     @app.get("/tokenizer_info")
@@ -94,5 +94,5 @@ def _info(engine: Engine) -> dict[str, str | None]:
         "eos_token", next((names[id] for id in sorted(engine.vocabulary.eos_token_ids) if id in names), "")
     )
     tokens.setdefault("bos_token", names.get(engine.bos[0], "") if engine.bos else "")
-    known = {name: tokens.get(name) or None for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-    return known | {"chat_template": chat.source if chat else None}
+    special_tokens = {name: tokens.get(name) or None for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
+    return special_tokens | {"chat_template": chat.source if chat else None}

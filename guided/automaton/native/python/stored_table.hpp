@@ -7,7 +7,7 @@
 // may come from strangers. So this file checks everything that Python's reader checks: lengths, classes, references to
 // earlier rows only, one form for each value, no two equal rows. It refuses a table that is malformed or has rare parts
 // with a ValueError. Then Python's reader reads the table, or raises an error with a message. Python accepts every
-// table that is accepted here. It also reads the rows of the class `Embedded`, whose fields are JSON values.
+// table that is accepted here. It also reads the rows of the class `EmbeddedSchema`, whose fields are JSON values.
 //
 // Rare parts: several grammars or lexers, regions, parts with a lexer, and numbers of 2**30 and more.
 //

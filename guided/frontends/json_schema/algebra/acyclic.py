@@ -15,7 +15,7 @@ from guided.frontends.json_schema.documents.keywords import REFERENCES
 from guided.frontends.json_schema.documents.schema import Schema
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.algebra.reader import Reading
+    from guided.frontends.json_schema.algebra.reader import SchemaMeaning
 
 __all__ = ["Acyclic", "endless_error", "is_alias"]
 
@@ -23,7 +23,7 @@ __all__ = ["Acyclic", "endless_error", "is_alias"]
 class Acyclic:
     """Remembers the schemas that are known not to lead back to themselves. `read` reads a schema."""
 
-    def __init__(self, read: Callable[[Schema], Reading]) -> None:
+    def __init__(self, read: Callable[[Schema], SchemaMeaning]) -> None:
         self._read = read
         self._acyclic: set[Schema] = set()
 
@@ -47,7 +47,11 @@ class Acyclic:
 
 def is_alias(schema: Schema) -> bool:
     """Whether the schema consists of a reference only."""
-    return len(schema.constraints) == 1 and schema.constraints[0] in REFERENCES and schema.known(schema.constraints[0])
+    return (
+        len(schema.constraints) == 1
+        and schema.constraints[0] in REFERENCES
+        and schema.has_keyword(schema.constraints[0])
+    )
 
 
 def endless_error(schema: Schema) -> SpecError:

@@ -67,11 +67,11 @@ def _enumeration(
             return []  # reported where the branch itself is read
         if values is None:
             return []
-        listed = {canonical(value): value for value in values}
-        repeated.update(key for key in listed if key in listed_values)
-        listed_values |= listed
-    left = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
-    return [(reader.negation.one_of(schema, left) if left else reader.negation.nothing(schema),)]
+        branch_values = {canonical(value): value for value in values}
+        repeated.update(key for key in branch_values if key in listed_values)
+        listed_values |= branch_values
+    distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
+    return [(reader.negation.one_of(schema, distinct_values) if distinct_values else reader.negation.nothing(schema),)]
 
 
 def _unevaluated(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
@@ -88,13 +88,13 @@ def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     """The groups of (if and then) or (not if, and else)."""
-    if not (schema.known("then") or schema.known("else")):
+    if not (schema.has_keyword("then") or schema.has_keyword("else")):
         return []
     condition = reader.library.child(schema, "if")
     cases = []
     for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
-        more = ((reader.library.child(schema, name),),) if schema.known(name) else ()
-        cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *more))
+        branches = ((reader.library.child(schema, name),),) if schema.has_keyword(name) else ()
+        cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *branches))
     return [tuple(cases)]
 
 
@@ -107,15 +107,15 @@ def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schem
     for name, then in value.items():
         check_texts(name, schema, keyword)
         names: tuple[str, ...] = (name,)
-        more: tuple[tuple[Schema, ...], ...] = ()
+        branches: tuple[tuple[Schema, ...], ...] = ()
         if isinstance(then, list) and keyword != "dependentSchemas":
             names = (name, *reader.names_of(then, schema, keyword, name))
         elif keyword == "dependentRequired":
             raise malformed(schema, keyword, "an object of lists of names", then, name)
         else:
-            more = ((reader.library.child(schema, keyword, name),),)
+            branches = ((reader.library.child(schema, keyword, name),),)
         present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
-        holds = reader.negation.derive(schema, present, *more)
+        holds = reader.negation.derive(schema, present, *branches)
         groups.append((reader.negation.without(schema, name), holds))
     return groups
 

@@ -29,13 +29,13 @@ from guided.limits import Limits
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["ByType"]
+__all__ = ["ShapesByType"]
 
 
 _FEW = 100_000  # the most nodes of a normal form that replaces a formula
 
 
-class ByType:
+class ShapesByType:
     """Computes the shapes of goals, for one `Expander`."""
 
     def __init__(self, expander: Expander, limits: Limits) -> None:
@@ -65,17 +65,19 @@ class ByType:
     def _formula(self, goal: Goal) -> Formula:
         return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
 
-    def _normal_form(self, formula: Formula, start: Shape, most: int | None = None) -> list[Shape]:
-        """The shapes of a formula for one type, multiplied out. `most` bounds the nodes (None: the limit)."""
-        shapes = normal_form(formula, self._without, self._expander.narrow_or_none, start, most or self._limits.nodes)
-        return [shape for one in shapes for shape in self._expander.resolve_obligations(one)[0]]
+    def _normal_form(self, formula: Formula, start: Shape, max_nodes: int | None = None) -> list[Shape]:
+        """The shapes of a formula for one type, multiplied out. `max_nodes` bounds the nodes (None: the limit)."""
+        shapes = normal_form(
+            formula, self._complement_of_type, self._expander.narrow_or_none, start, max_nodes or self._limits.nodes
+        )
+        return [shape for base in shapes for shape in self._expander.resolve_obligations(base)[0]]
 
-    def _without(self, leaf: Leaf) -> Iterator[Formula]:
+    def _complement_of_type(self, leaf: Leaf) -> Iterator[Formula]:
         """The complement of a leaf of one type, as alternatives."""
         negation, (name,) = self._expander.reader.negation, leaf.shape.types
         if leaf.shape.values is not None:
             constants = (negation.constant(value, leaf.at) for value in leaf.shape.values)
-            yield for_type(join(True, (self._formula((negation.of(one),)) for one in constants)), name)
+            yield for_type(join(True, (self._formula((negation.of(constant),)) for constant in constants)), name)
         for shape in negation.shapes_without(leaf.shape, leaf.at):
             if (alternative := for_type(Leaf(shape, leaf.at), name)) is not False:
                 yield alternative

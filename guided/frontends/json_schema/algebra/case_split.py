@@ -50,19 +50,19 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
     """
     assert shape.formula is not None
     out: list[Shape] = []
-    work, left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
+    work, steps_left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
     while work:
-        one, left = work.pop(), left - 1
+        case, steps_left = work.pop(), steps_left - 1
         spend(STEP)
-        if one.formula is not None:
+        if case.formula is not None:
             try:
-                bind(one, expander)
+                bind(case, expander)
             except UnsupportedError:
-                if left < 0 or (cases := _cases(one, expander)) is None:
+                if steps_left < 0 or (cases := _cases(case, expander)) is None:
                     raise
                 work += reversed(cases)
                 continue
-        out.append(one)
+        out.append(case)
     return out
 
 
@@ -123,7 +123,7 @@ class _Split:
         """The shape of each case that may have values."""
         if self._name not in self._base.required:
             without = Shape(objects=(ObjectPart({self._name: self._nothing}, None),), constrains_objects=True)
-            yield from expander.by_type.objects(self._base.meet(without), fold(self._formula, self._absent))
+            yield from expander.by_type.objects(self._base.meet(without), fold(self._formula, self._if_absent))
         for cell in cells:
             parts = tuple(ObjectPart({self._name: schema}, None) for schema in cell.goal)
             present = Shape(required=(self._name,), objects=parts, constrains_objects=True)
@@ -177,7 +177,7 @@ class _Split:
                 formulas[at] = negate(formulas[at.item])
         return formulas[self._formula]
 
-    def _absent(self, at: Formula, parts: list[Formula]) -> Formula:
+    def _if_absent(self, at: Formula, parts: list[Formula]) -> Formula:
         """The part `at` if the member is absent."""
         if isinstance(at, Leaf):
             return self._name not in at.shape.required and self._other_requirements(at)
@@ -193,7 +193,7 @@ class _Split:
         """The other requirements of a leaf, given that the member satisfies it. Parts with patterns are unchanged."""
         if leaf not in self._rests:
             shape, name = leaf.shape, self._name
-            parts = tuple(part if part.patterns else _without(part, name) for part in shape.objects)
+            parts = tuple(part if part.patterns else _without_requirement(part, name) for part in shape.objects)
             rest = shape._replace(
                 objects=tuple(
                     part for part in parts if part.patterns or part.properties or part.additional is not None
@@ -204,7 +204,7 @@ class _Split:
         return self._rests[leaf]
 
 
-def _without(part: ObjectPart, name: str) -> ObjectPart:
+def _without_requirement(part: ObjectPart, name: str) -> ObjectPart:
     """The part without its requirement on a member. The member stays declared if the part constrains other members."""
     constrained_members = {
         other: schema for other, schema in part.properties.items() if other != name and schema is not None

@@ -39,12 +39,12 @@ from guided.ir.serial import serial
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["Binding", "ConditionalMembers", "Extra", "bind"]
+__all__ = ["AdditionalNames", "Binding", "ConditionalMembers", "bind"]
 
 _FALSE: Condition = AnyOf(())
 
 
-class Extra(NamedTuple):
+class AdditionalNames(NamedTuple):
     """A class of names of additional members: its languages, its sources, and the cells of the values."""
 
     names: tuple[Node, ...]
@@ -60,7 +60,7 @@ class ConditionalMembers:
 
     names: tuple[str, ...]
     slots: dict[str, tuple[Cell, ...]]
-    extras: list[Extra]
+    extras: list[AdditionalNames]
     condition: Condition = field(default=_FALSE)
     may_be_empty: bool = False
 
@@ -115,13 +115,13 @@ class Binding:
         extras = [] if self._forbids_others else self._extras()
         condition = self._number_cells(slots, extras)
         if useless := impossible_members(
-            condition, self._number.values(), (at for one in self._extra_numbers for at in one)
+            condition, self._number.values(), (at for positions in self._extra_numbers for at in positions)
         ):
             numbers = {name: self._number[name] for name in slots}
-            slots = {name: _without(cells, numbers[name], useless) for name, cells in slots.items()}
+            slots = {name: _drop_useless(cells, numbers[name], useless) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
             parts = zip(extras, self._extra_numbers, strict=True)
-            extras = [extra._replace(cells=_without(extra.cells, at, useless)) for extra, at in parts]
+            extras = [extra._replace(cells=_drop_useless(extra.cells, at, useless)) for extra, at in parts]
             condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
         for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
             for cell in cells:
@@ -135,7 +135,7 @@ class Binding:
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
                 raise repeated_items_error(shape)
 
-    def _number_cells(self, slots: dict[str, tuple[Cell, ...]], extras: list[Extra]) -> Condition:
+    def _number_cells(self, slots: dict[str, tuple[Cell, ...]], extras: list[AdditionalNames]) -> Condition:
         """Number the cells, and return the condition on them."""
         at = 0
         self._slots, self._extra = slots, extras
@@ -215,11 +215,11 @@ class Binding:
         parts: list[tuple[Leaf | None, ObjectPart]] = [(None, part) for part in self._base.objects]
         return parts + [(leaf, part) for leaf in self._leaves for part in leaf.shape.objects]
 
-    def _extras(self) -> list[Extra]:
+    def _extras(self) -> list[AdditionalNames]:
         sources: list[Source] = [source for _, part in self._parts() for source, _ in part.patterns]
         sources += [names for leaf in self._leaves for names in leaf.shape.names]
         sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
-        out: list[Extra] = []
+        out: list[AdditionalNames] = []
         for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._where):
             base = self._expander.goal(_undeclared_schemas(self._base.objects, ids))
             goals: dict[Goal, None] = {}
@@ -230,7 +230,7 @@ class Binding:
                         goals[self._expander.goal((some.schema,))] = None
             cells = self._partition(base, [goal for goal in goals if goal and not has_false(goal)])
             if cells:
-                out.append(Extra(names, ids, cells))
+                out.append(AdditionalNames(names, ids, cells))
         return out
 
     # --- the condition
@@ -321,5 +321,5 @@ def _undeclared_schemas(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> t
     return tuple([schema for part in parts for schema in part.undeclared(ids)])
 
 
-def _without(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
+def _drop_useless(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
     return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in useless)

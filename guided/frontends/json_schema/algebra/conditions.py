@@ -17,15 +17,15 @@ __all__ = ["evaluate", "holds_without_members", "impossible_members"]
 _MAX_VISITS = 200_000  # the maximum number of parts that are visited for one condition
 
 
-def evaluate(condition: Condition, known: Mapping[int, bool], other: bool | None) -> bool | None:
-    """Whether the condition holds. `other` applies to all members that are not in `known`."""
+def evaluate(condition: Condition, truth_values: Mapping[int, bool], other: bool | None) -> bool | None:
+    """Whether the condition holds. `other` applies to all members that are not in `truth_values`."""
     results: dict[int, bool | None] = {}
 
     def evaluate_part(at: Condition) -> bool | None:
         key = serial(at)
         if key not in results:
             if isinstance(at, Written):
-                results[key] = _any_of(known.get(member, other) for member in at.members)
+                results[key] = _any_of(truth_values.get(member, other) for member in at.members)
             elif isinstance(at, AllOf):
                 results[key] = _negate(_any_of(_negate(evaluate_part(item)) for item in at.items))
             else:

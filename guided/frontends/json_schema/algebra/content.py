@@ -30,10 +30,10 @@ def content_fits(text: str, shape: Shape) -> bool:
         return True
     checks = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
     try:
-        for wanted, unwanted, check in checks:
-            if (wanted or unwanted) is not None and (is_content := check(text)) != (wanted is not None):
+        for required, unwanted, check in checks:
+            if (required or unwanted) is not None and (is_content := check(text)) != (required is not None):
                 return False
-            if wanted is not None and unwanted is not None and is_content:
+            if required is not None and unwanted is not None and is_content:
                 return False
     except RecursionError:
         raise refusal(
@@ -47,10 +47,10 @@ def refuse_content(shape: Shape, length: Window) -> None:
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
         raise refusal(unwanted, "a string that must not contain a JSON text is not enforced",
                        "drop the not, oneOf or if that negates contentMediaType")  # fmt: skip
-    wanted, shortest = shape.json_text or shape.json_base64, 1 if shape.json_base64 is None else _SHORTEST
+    content_schema, shortest = shape.json_text or shape.json_base64, 1 if shape.json_base64 is None else _SHORTEST
     several = shape.json_text is not None and shape.json_base64 is not None
-    if wanted is not None and (several or shape.patterns or length.low > shortest or length.high is not None):
-        raise refusal(wanted, "a JSON text next to another constraint on the same string is not enforced",
+    if content_schema is not None and (several or shape.patterns or length.low > shortest or length.high is not None):
+        raise refusal(content_schema, "a JSON text next to another constraint on the same string is not enforced",
                        "drop its pattern, format or length (or the option max_string)")  # fmt: skip
 
 

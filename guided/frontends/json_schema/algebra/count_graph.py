@@ -60,7 +60,7 @@ class CountGraph:
         return not self.edges
 
 
-class _Counted(NamedTuple):
+class _CountedItems(NamedTuple):
     """`low` to `high` items after the first `start` satisfy `schema`; the others satisfy `others`, its complement."""
 
     start: int
@@ -99,10 +99,16 @@ class _Counter:
     def __init__(self, expander: Expander, shape: Shape, window: Window) -> None:
         self._expander, self._shape, self._window = expander, shape, window
         negation = expander.negation
-        some = (_Counted(one.start, one.schema, negation.of(one.schema), 1, None) for one in shape.some_items)
-        several = (_Counted(0, one.schema, one.others, one.count.low, one.count.high) for one in shape.item_counts)
+        some = (
+            _CountedItems(requirement.start, requirement.schema, negation.of(requirement.schema), 1, None)
+            for requirement in shape.some_items
+        )
+        several = (
+            _CountedItems(0, requirement.schema, requirement.others, requirement.count.low, requirement.count.high)
+            for requirement in shape.item_counts
+        )
         self._counted = (*some, *several)
-        self._longest = max((shape.prefix_length, *(one.start for one in self._counted)))
+        self._longest = max((shape.prefix_length, *(requirement.start for requirement in self._counted)))
         self._item_schemas = [item_goal(shape, at) for at in range(self._longest + 1)]
         self._atoms: list[_Atom] = []
         self._outside_atoms: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
@@ -135,21 +141,24 @@ class _Counter:
 
     def _demand(self) -> int:
         """One more than the number of values that the prefixes and all required items together can use."""
-        return self._longest + max(self._window.low, sum(one.low for one in self._counted)) + 1
+        return self._longest + max(self._window.low, sum(requirement.low for requirement in self._counted)) + 1
 
     def _is_scarce(self) -> bool:
         """Whether the values for required items may be too few from the start, or may run out."""
         low, demand = self._window.low, self._demand()
-        if low < 2 and not any(one.low for one in self._counted):
+        if low < 2 and not any(requirement.low for requirement in self._counted):
             return False
         requirements = [(base, low) for base in self._item_schemas] if low > 1 else []
         requirements += [
-            ((*base, one.schema), one.low) for base in self._item_schemas for one in self._counted if one.low
+            ((*base, requirement.schema), requirement.low)
+            for base in self._item_schemas
+            for requirement in self._counted
+            if requirement.low
         ]
-        for schemas, needed in requirements:
+        for schemas, min_count in requirements:
             values = self._values(schemas)
             # None: many values. If there are no values, the core drops the rules that require them.
-            if values and len(values) < (demand if self._longest else needed):
+            if values and len(values) < (demand if self._longest else min_count):
                 return True
         return False
 
@@ -164,19 +173,21 @@ class _Counter:
             self._refuse("too many schemas of items are counted")
         for at, schemas in enumerate(self._item_schemas):
             for counts in product((True, False), repeat=len(self._counted)):
-                self._letters[at, counts] = self._values((*schemas, *self._sides(counts)))
+                self._letters[at, counts] = self._values((*schemas, *self._schemas_of_counts(counts)))
 
-    def _sides(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
-        for one, yes in zip(self._counted, counts, strict=True):
-            if yes is not None:
-                yield one.schema if yes else one.others
+    def _schemas_of_counts(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
+        for requirement, is_satisfied in zip(self._counted, counts, strict=True):
+            if is_satisfied is not None:
+                yield requirement.schema if is_satisfied else requirement.others
 
     def _can_tell_apart(self) -> bool:
         """Whether all items have so few values that a state can record which of them were written."""
         self._find_letters()
         values = list(self._letters.values())
         return (
-            None not in values and len({canonical(v) for one in values for v in one or ()}) <= _MAX_DISTINGUISHED_VALUES
+            None not in values
+            and len({canonical(v) for listed_values in values for v in listed_values or ()})
+            <= _MAX_DISTINGUISHED_VALUES
         )
 
     def _tell_apart(self, fewer_than: int) -> None:
@@ -184,27 +195,27 @@ class _Counter:
         if not self._letters:
             self._find_letters()
         equal = self._shape.repeated is not None
-        chosen: dict[object, Json] = {}
+        distinguished: dict[object, Json] = {}
         grows = True
         while grows:
             grows = False
             for values in self._letters.values():
-                left = [value for value in values or () if canonical(value) not in chosen]
-                if left and (equal or len(left) < fewer_than):
-                    chosen |= {canonical(value): value for value in left}
+                new_values = [value for value in values or () if canonical(value) not in distinguished]
+                if new_values and (equal or len(new_values) < fewer_than):
+                    distinguished |= {canonical(value): value for value in new_values}
                     grows = True
         atoms: dict[object, _Atom] = {}
-        for value in chosen.values():
+        for value in distinguished.values():
             allowed_at = tuple(self._expander.membership.has(base, value) for base in self._item_schemas)
-            counts = tuple(self._expander.membership.has((one.schema,), value) for one in self._counted)
+            counts = tuple(self._expander.membership.has((requirement.schema,), value) for requirement in self._counted)
             key = (allowed_at, counts, canonical(value) if equal else None)
             if any(allowed_at):
                 others = atoms[key].values if key in atoms else ()
                 atoms[key] = _Atom((*others, value), allowed_at, counts)
         self._atoms = list(atoms.values())
-        if chosen:
+        if distinguished:
             negation, at = self._expander.negation, self._at()
-            self._outside_atoms = (negation.of(negation.one_of(at, tuple(chosen.values()))),)
+            self._outside_atoms = (negation.of(negation.one_of(at, tuple(distinguished.values()))),)
 
     def _at(self) -> Schema:
         schema = self._shape.unique or self._shape.repeated
@@ -243,18 +254,25 @@ class _Counter:
         for number, atom in enumerate(self._atoms if state.taken else ()):
             unique = self._shape.unique is not None
             if atom.allowed_at[at] and not (unique and state.taken[number] == len(atom.values)):
-                after = self._after(state, atom.counts, number)
+                after = self._state_after_item(state, atom.counts, number)
                 if after is not None:
                     yield self._goal((*schemas, self._expander.negation.one_of(self._at(), atom.values))), after
-        active = [self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True)]
+        active = [
+            self._affects_rest(requirement, count)
+            for requirement, count in zip(self._counted, state.counts, strict=True)
+        ]
         outside_atoms = self._outside_atoms if state.taken else ()
-        for counts in product(*(((True, False) if one else (None,)) for one in active)):
+        for counts in product(*(((True, False) if matters else (None,)) for matters in active)):
             key = (at, counts, bool(outside_atoms))
             if key not in self._exists:
                 self._exists[key] = self._has_item(*key)
-            after = self._after(state, tuple(bool(one) for one in counts), None) if self._exists[key] else None
+            after = (
+                self._state_after_item(state, tuple(bool(count) for count in counts), None)
+                if self._exists[key]
+                else None
+            )
             if after is not None:
-                yield self._goal((*schemas, *self._sides(counts), *outside_atoms)), after
+                yield self._goal((*schemas, *self._schemas_of_counts(counts), *outside_atoms)), after
 
     def _goal(self, schemas: tuple[Schema, ...]) -> Goal:
         goal = self._goals.get(schemas)
@@ -265,7 +283,7 @@ class _Counter:
     def _has_item(self, at: int, counts: tuple[bool | None, ...], outside_atoms: bool) -> bool:
         """Whether some item has this letter and, with `outside_atoms`, is in no atom."""
         for (place, full), values in self._letters.items():
-            if place != at or any(one is not None and one != two for one, two in zip(counts, full, strict=True)):
+            if place != at or any(count is not None and count != two for count, two in zip(counts, full, strict=True)):
                 continue
             if values is None:
                 return True
@@ -277,22 +295,22 @@ class _Counter:
         return any(canonical(value) == canonical(other) for atom in self._atoms for other in atom.values)
 
     @staticmethod
-    def _matters(one: _Counted, count: int) -> bool:
-        return one.high is not None or count < one.low
+    def _affects_rest(requirement: _CountedItems, count: int) -> bool:
+        return requirement.high is not None or count < requirement.low
 
-    def _after(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
+    def _state_after_item(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
         counted = []
-        for one, count, yes in zip(self._counted, state.counts, counts, strict=True):
-            count += yes and state.length >= one.start
-            if one.high is not None and count > one.high:
+        for requirement, count, is_satisfied in zip(self._counted, state.counts, counts, strict=True):
+            count += is_satisfied and state.length >= requirement.start
+            if requirement.high is not None and count > requirement.high:
                 return None
-            counted.append(count if one.high is not None else min(count, one.low))
-        taken, equal = list(state.taken), state.equal
+            counted.append(count if requirement.high is not None else min(count, requirement.low))
+        used_values, equal = list(state.taken), state.equal
         if atom is not None:
-            equal = equal or taken[atom] == len(self._atoms[atom].values)
-            taken[atom] = min(taken[atom] + 1, len(self._atoms[atom].values))
+            equal = equal or used_values[atom] == len(self._atoms[atom].values)
+            used_values[atom] = min(used_values[atom] + 1, len(self._atoms[atom].values))
         last = max(self._longest, self._window.low) if self._window.high is None else self._window.high
-        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(taken), equal))
+        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(used_values), equal))
 
     def _normalise(self, state: _State) -> _State:
         """The state without irrelevant parts: if no more items are required, the used values do not matter."""
@@ -301,13 +319,16 @@ class _Counter:
         return state._replace(taken=() if settled else state.taken, equal=equal)
 
     def _may_end(self, state: _State) -> bool:
-        enough = all(count >= one.low for one, count in zip(self._counted, state.counts, strict=True))
+        enough = all(count >= requirement.low for requirement, count in zip(self._counted, state.counts, strict=True))
         equal = self._shape.repeated is None or state.equal
         return enough and equal and state.length >= self._window.low
 
     def _is_free(self, state: _State) -> bool:
         """Whether any number of items may follow, constrained only by the schema of the rest."""
-        active = any(self._matters(one, count) for one, count in zip(self._counted, state.counts, strict=True))
+        active = any(
+            self._affects_rest(requirement, count)
+            for requirement, count in zip(self._counted, state.counts, strict=True)
+        )
         return self._may_end(state) and state.length >= self._longest and not active
 
     def _refuse(self, why: str) -> None:
@@ -337,6 +358,12 @@ def _trim(
                 work.append(state)
     if start not in live:
         return CountGraph((), frozenset(), {})
-    number = {state: at for at, state in enumerate((start, *(one for one in edges if one in live and one != start)))}
-    kept = tuple(tuple((goal, number[after]) for goal, after in edges[one] if after in live) for one in number)
-    return CountGraph(kept, frozenset(number[one] for one in ends), {number[s]: tail for s, tail in tails.items()})
+    number = {
+        state: at for at, state in enumerate((start, *(state for state in edges if state in live and state != start)))
+    }
+    live_edges = tuple(
+        tuple((goal, number[after]) for goal, after in edges[state] if after in live) for state in number
+    )
+    return CountGraph(
+        live_edges, frozenset(number[state] for state in ends), {number[s]: tail for s, tail in tails.items()}
+    )

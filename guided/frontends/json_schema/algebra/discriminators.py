@@ -31,7 +31,7 @@ from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import canonical, json_type
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.algebra.disjoint import Disjoint
+    from guided.frontends.json_schema.algebra.disjoint import DisjointnessTest
 
 __all__ = ["pairs_that_may_overlap"]
 
@@ -45,7 +45,9 @@ _MAX_PATHS, _MAX_ITEMS = 32, 4  # per alternative; per array
 _FEW = 12  # with at most this many alternatives, all pairs are returned
 
 
-def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], siblings: Shape) -> set[tuple[int, int]]:
+def pairs_that_may_overlap(
+    disjoint: DisjointnessTest, schemas: Mapping[int, Schema], siblings: Shape
+) -> set[tuple[int, int]]:
     """Pairs of numbers (a < b) of schemas. No value of `siblings` satisfies both schemas of any other pair."""
     if len(schemas) <= _FEW:
         return set(_all_pairs(list(schemas)))
@@ -53,9 +55,9 @@ def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], si
     out: set[tuple[int, int]] = set()
     work: list[tuple[list[int], frozenset[_Path]]] = [(list(schemas), frozenset())]
     while work:
-        group, used = work.pop()
+        group, used_paths = work.pop()
         disjoint.count(len(group))
-        counts = Counter(path for at in group for path in paths[at] if path not in used)
+        counts = Counter(path for at in group for path in paths[at] if path not in used_paths)
         best = max(counts, key=lambda path: (counts[path], -len(path)), default=None)
         if len(group) <= _FEW or best is None or counts[best] == 1:
             out.update(_all_pairs(group))
@@ -66,9 +68,9 @@ def pairs_that_may_overlap(disjoint: Disjoint, schemas: Mapping[int, Schema], si
             for value in paths[at].get(best, ()):
                 buckets[value].append(at)
             without += () if best in paths[at] else (at,)
-        used |= {best}
-        work += ((bucket, used) for bucket in {tuple(bucket): bucket for bucket in buckets.values()}.values())
-        work.append((without, used))
+        used_paths |= {best}
+        work += ((bucket, used_paths) for bucket in {tuple(bucket): bucket for bucket in buckets.values()}.values())
+        work.append((without, used_paths))
         for at in without:
             disjoint.count(len(group))
             out.update((min(at, other), max(at, other)) for other in group if best in paths[other])
@@ -79,27 +81,29 @@ def _all_pairs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     return ((min(a, b), max(a, b)) for at, a in enumerate(group) for b in group[:at])
 
 
-def _paths(disjoint: Disjoint, schemas: Sequence[Schema], siblings: Shape, deep: int) -> dict[_Path, _Values]:
+def _paths(disjoint: DisjointnessTest, schemas: Sequence[Schema], siblings: Shape, deep: int) -> dict[_Path, _Values]:
     """The values at each path, for values that satisfy all of the schemas and `siblings`."""
     disjoint.count(1)
     shape = reduce(Shape.meet, map(disjoint.outline, schemas), siblings)
     if shape.values is not None:
         return {(): frozenset(canonical(value) for value in shape.values if json_type(value) in shape.types)}
     out: dict[_Path, _Values] = {}
-    for name, step, inner in _required(disjoint, shape) if deep else ():
+    for name, step, inner in _required_parts(disjoint, shape) if deep else ():
         others = frozenset(("type", other) for other in shape.types if other != name)
         for path, values in _paths(disjoint, inner, ANYTHING, deep - 1).items():
             if len(out) < _MAX_PATHS:
                 out[step, *path] = values | others
     for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if deep else ():
-        branch_paths = [_paths(disjoint, (one,), shape, deep - 1) for one in group if disjoint.may_hold(one, shape)]
+        branch_paths = [
+            _paths(disjoint, (branch,), shape, deep - 1) for branch in group if disjoint.may_hold(branch, shape)
+        ]
         for path in branch_paths[0] if branch_paths else ():
-            if path not in out and len(out) < _MAX_PATHS and all(path in one for one in branch_paths):
-                out[path] = frozenset[tuple[object, ...]]().union(*(one[path] for one in branch_paths))
+            if path not in out and len(out) < _MAX_PATHS and all(path in paths for paths in branch_paths):
+                out[path] = frozenset[tuple[object, ...]]().union(*(paths[path] for paths in branch_paths))
     return out
 
 
-def _required(disjoint: Disjoint, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
+def _required_parts(disjoint: DisjointnessTest, shape: Shape) -> Iterator[tuple[str, str | int, Sequence[Schema]]]:
     """What every value of a type contains: (type, the step into it, its schemas)."""
     if "object" in shape.types:
         for name in shape.required:

@@ -33,9 +33,9 @@ from guided.frontends.regex.overlap import Overlap
 from guided.meter import spend
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.algebra.reader import Reading
+    from guided.frontends.json_schema.algebra.reader import SchemaMeaning
 
-__all__ = ["Disjoint"]
+__all__ = ["DisjointnessTest"]
 
 _DEEP = 3
 _CHAIN = 8  # the most references or branches that are followed to reach schemas for the same value
@@ -45,10 +45,10 @@ _MANY = 32  # the most schemas of one value that are compared with one more sche
 _STEP = 100  # the cost of a comparison, in units of `Limits.work`
 
 
-class Disjoint:
+class DisjointnessTest:
     """Compares schemas. `read` reads them. The outline of each schema is cached."""
 
-    def __init__(self, read: Callable[[Schema], Reading], overlap: Overlap) -> None:
+    def __init__(self, read: Callable[[Schema], SchemaMeaning], overlap: Overlap) -> None:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
@@ -70,7 +70,7 @@ class Disjoint:
         time, and this is called for each of them.
         """
         *others, last = dict.fromkeys(schemas)
-        for pair in (*combinations(others[:_SHORT], 2), *((one, last) for one in others[:_MANY])):
+        for pair in (*combinations(others[:_SHORT], 2), *((schema, last) for schema in others[:_MANY])):
             if pair not in self._contradictory:
                 self._contradictory[pair] = self(*pair)
             if self._contradictory[pair]:
@@ -117,7 +117,7 @@ class Disjoint:
                 types = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
                 for group in reading.groups if types else ():
                     types &= frozenset[str]().union(
-                        *(self.unconstrained_types(one, depth + 1) for one in group[:_WIDE])
+                        *(self.unconstrained_types(branch, depth + 1) for branch in group[:_WIDE])
                     )
             self._unconstrained[schema] = types
         return types
@@ -133,17 +133,17 @@ class Disjoint:
         if depth > _DEEP:
             return set(ALL_TYPES)
         spend(_STEP)
-        one, two = (reduce(Shape.meet, map(self.outline, schemas), siblings) for schemas in (a, b))
-        common = set(_types(one)) & set(_types(two))
-        if one.values is not None or two.values is not None:
-            common.intersection_update(map(json_type, values_left(one.meet(two), self._overlap) or ()))
-        if "number" in common and one.numbers.meet(two.numbers).is_empty:
+        first, second = (reduce(Shape.meet, map(self.outline, schemas), siblings) for schemas in (a, b))
+        common = set(_types(first)) & set(_types(second))
+        if first.values is not None or second.values is not None:
+            common.intersection_update(map(json_type, values_left(first.meet(second), self._overlap) or ()))
+        if "number" in common and first.numbers.meet(second.numbers).is_empty:
             common.discard("number")
-        if "string" in common and self._strings_are_disjoint(one, two):
+        if "string" in common and self._strings_are_disjoint(first, second):
             common.discard("string")
-        if "array" in common and self._arrays_are_disjoint(one, two, depth):
+        if "array" in common and self._arrays_are_disjoint(first, second, depth):
             common.discard("array")
-        if "object" in common and self._objects_are_disjoint(one, two, depth):
+        if "object" in common and self._objects_are_disjoint(first, second, depth):
             common.discard("object")
         self._restrict_by_branches(common, a, b, siblings, depth)
         self._restrict_by_branches(common, b, a, siblings, depth)
@@ -155,19 +155,19 @@ class Disjoint:
         """Keep the types of which `b` may share values with some alternative of each group of `a`."""
         groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
         for group in groups:
-            left = set[str]()
-            for one in group if common else ():
-                left |= self._shared_types([one], b, siblings, depth + 1)
-                if left >= common:
+            possible_types = set[str]()
+            for branch in group if common else ():
+                possible_types |= self._shared_types([branch], b, siblings, depth + 1)
+                if possible_types >= common:
                     break
-            common &= left
+            common &= possible_types
 
     def _arrays_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
         window = a.items.meet(b.items)
         if window.is_empty:
             return True
-        one, two = list(item_goal(a, 0)), list(item_goal(b, 0))
-        return window.low > 0 and bool(one and two) and self._are_disjoint(one, two, ANYTHING, depth + 1)
+        first, second = list(item_goal(a, 0)), list(item_goal(b, 0))
+        return window.low > 0 and bool(first and second) and self._are_disjoint(first, second, ANYTHING, depth + 1)
 
     def _strings_are_disjoint(self, a: Shape, b: Shape) -> bool:
         if a.length.meet(b.length).is_empty:
@@ -181,15 +181,15 @@ class Disjoint:
             return True
         if names is not None and not names.issuperset(both.required):
             return True
-        for one, two in ((a, b), (b, a)):
-            for name in one.required:
-                theirs = _member(two, name)
+        for first, second in ((a, b), (b, a)):
+            for name in first.required:
+                theirs = _member(second, name)
                 if any(schema.value is False for schema in theirs):
                     return True
                 if (
-                    name in two.required
+                    name in second.required
                     and theirs
-                    and self._are_disjoint(_member(one, name), theirs, ANYTHING, depth + 1)
+                    and self._are_disjoint(_member(first, name), theirs, ANYTHING, depth + 1)
                 ):
                     return True
         return False

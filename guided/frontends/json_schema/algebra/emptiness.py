@@ -30,8 +30,8 @@ def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
     texts = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
     for pattern in shape.patterns:
         texts = overlap.those_in(texts, pattern) if texts else texts
-    left = set(texts)
-    return tuple([value for value in shape.values if _is_left(value, shape, left)])
+    possible_texts = set(texts)
+    return tuple([value for value in shape.values if _is_left(value, shape, possible_texts)])
 
 
 def _is_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
@@ -63,7 +63,7 @@ def repeated_items_error(shape: Shape) -> UnsupportedError:
 
 def _string_problem(shape: Shape, overlap: Overlap) -> str:
     contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
-    if any(wanted is not None and unwanted is not None for wanted, unwanted in contents):
+    if any(required is not None and unwanted is not None for required, unwanted in contents):
         return "a string must contain a JSON text, and must not contain one"
     if len(shape.patterns) > 1 and not overlap.may_hold(shape.patterns):
         return "no string matches all of the patterns and formats"
@@ -75,8 +75,8 @@ def _array_problem(shape: Shape, expander: Expander) -> str:
         return "there are not enough different values for the items that are required"
     if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
         return "two items must be equal, and other keywords exclude that"
-    least = max([shape.items.low, *(some.start + 1 for some in shape.some_items)])
-    for at in range(min(least, shape.prefix_length)):
+    min_items = max([shape.items.low, *(some.start + 1 for some in shape.some_items)])
+    for at in range(min(min_items, shape.prefix_length)):
         if len(schemas := item_goal(shape, at)) > 1 and expander.reader.disjoint.are_contradictory(schemas):
             return f"no value of item {at} satisfies all of its schemas"
     return _window_problem(shape.items, "number of items")
@@ -93,8 +93,12 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
             return f"the required member {name!r} is not declared, and additional ones are not allowed"
     if shape.members.high is not None and len(shape.required) > shape.members.high:
         return f"{len(shape.required)} members are required, but at most {shape.members.high} are allowed"
-    if shape.members.low > 1 and (most := _most_members(shape, expander)) is not None and most < shape.members.low:
-        return f"{shape.members.low} members are required, but only {most} are allowed"
+    if (
+        shape.members.low > 1
+        and (max_members := _most_members(shape, expander)) is not None
+        and max_members < shape.members.low
+    ):
+        return f"{shape.members.low} members are required, but only {max_members} are allowed"
     for name in shape.required:
         if len(schemas := expander.member(shape, name)) > 1 and expander.reader.disjoint.are_contradictory(schemas):
             return f"no value of the required member {name!r} satisfies all of its schemas"
@@ -106,8 +110,8 @@ def _most_members(shape: Shape, expander: Expander) -> int | None:
     others = expander.listed_values.count_additional_names(shape)
     if others is None:
         return None
-    named = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
-    return others + sum(expander.listed_values.values_of(goal) != () for goal in named)
+    goals = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
+    return others + sum(expander.listed_values.values_of(goal) != () for goal in goals)
 
 
 def _window_problem(window: Window, what: str) -> str:

@@ -63,8 +63,8 @@ class EqualSchemas:
     def _find_representative(self, schema: Schema, value: Json) -> Schema:
         if not isinstance(value, dict):
             return schema
-        named, kind = value.get("properties"), value.get("type")
-        names = tuple(named) if isinstance(named, dict) else ()
+        properties, kind = value.get("properties"), value.get("type")
+        names = tuple(properties) if isinstance(properties, dict) else ()
         look = (
             schema.document,
             schema.base,

@@ -52,30 +52,30 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
     if not isinstance(schema.value, dict):
         return ()
     key = schema, with_rest
-    found = reader.evaluators.get(key)
-    if found is None:
+    cached = reader.evaluators.get(key)
+    if cached is None:
         reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
         own = _own_evaluator(reader, schema, with_rest)
         out = dict.fromkeys((own,) if own.evaluates else ())
         for holds, inner in _applied(reader, schema):
-            for one in evaluators(reader, inner):
+            for evaluator in evaluators(reader, inner):
                 spend(STEP)
-                out[replace(one, holds=tuple(dict.fromkeys(holds + one.holds)))] = None
-        found = reader.evaluators[key] = tuple(out)
-    return found
+                out[replace(evaluator, holds=tuple(dict.fromkeys(holds + evaluator.holds)))] = None
+        cached = reader.evaluators[key] = tuple(out)
+    return cached
 
 
 def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
     part = reader.own_members(schema)
-    listed = reader.own_items(schema)
-    contains = schema.document.draft == "2020-12" and schema.known("contains")
+    own_items = reader.own_items(schema)
+    contains = schema.document.draft == "2020-12" and schema.has_keyword("contains")
     return Evaluator(
         (),
         tuple(part.properties),
         tuple(source for source, _ in part.patterns),
-        part.additional is not None or (with_rest and schema.known("unevaluatedProperties")),
-        len(listed.prefix),
-        listed.rest is not None or (with_rest and schema.known("unevaluatedItems")),
+        part.additional is not None or (with_rest and schema.has_keyword("unevaluatedProperties")),
+        len(own_items.prefix),
+        own_items.rest is not None or (with_rest and schema.has_keyword("unevaluatedItems")),
         reader.negation.representative(reader.library.child(schema, "contains")) if contains else None,
     )
 
@@ -84,7 +84,7 @@ def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...
     """The schemas that apply to the same value, each preceded by the schemas that must hold for it to apply."""
     child, value = reader.library.child, schema.value
     assert isinstance(value, dict)
-    for keyword in filter(schema.known, schema.constraints):
+    for keyword in filter(schema.has_keyword, schema.constraints):
         if keyword in REFERENCES:
             yield (), reader.library.resolve(schema, keyword)
         elif keyword in ("allOf", "anyOf", "oneOf"):
@@ -94,11 +94,11 @@ def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...
             condition = child(schema, "if")
             yield (condition,), condition
             for outcome, holds in (("then", condition), ("else", reader.negation.of(condition))):
-                if schema.known(outcome):
+                if schema.has_keyword(outcome):
                     yield (holds,), child(schema, outcome)
         elif keyword in ("dependentSchemas", "dependencies"):
-            named = value[keyword]
-            for name, then in named.items() if isinstance(named, dict) else ():
+            schemas_by_name = value[keyword]
+            for name, then in schemas_by_name.items() if isinstance(schemas_by_name, dict) else ():
                 if isinstance(then, dict | bool):
                     present = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
                     yield (present,), child(schema, keyword, name)

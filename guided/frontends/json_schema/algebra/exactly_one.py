@@ -29,14 +29,14 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], siblings: Shape) -
     disjoint = reader.disjoint
     types = [disjoint.possible_types(branch, siblings) for branch in branches]
     competitors: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
-    dropped: list[set[str]] = [set() for _ in branches]
+    excluded_types: list[set[str]] = [set() for _ in branches]
     common: dict[tuple[int, int], set[str]] = {}
     for name in ALL_TYPES:
         here = {at: branch for at, branch in enumerate(branches) if name in types[at]}
         free = [at for at in here if name in disjoint.unconstrained_types(branches[at])]
         for at in here:
             if free and free != [at]:
-                dropped[at].add(name)
+                excluded_types[at].add(name)
         if len(free) > 1:
             continue
         if free:
@@ -49,7 +49,7 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], siblings: Shape) -
             if name in common[a, b]:
                 competitors[a][name].append(b)
                 competitors[b][name].append(a)
-    parts = zip(branches, types, competitors, dropped, strict=True)
+    parts = zip(branches, types, competitors, excluded_types, strict=True)
     return tuple([_without_competitors(reader, branches, *part) for part in parts])
 
 
@@ -59,23 +59,23 @@ def _without_competitors(
     branch: Schema,
     types: tuple[str, ...],
     competitors: dict[str, list[int]],
-    dropped: set[str],
+    excluded_types: set[str],
 ) -> Schema:
     """A branch without the values of other branches that may hold for values of the same type."""
-    if not competitors and not dropped:
+    if not competitors and not excluded_types:
         return branch
     negation = reader.negation
-    left: dict[tuple[int, ...], list[str]] = {}
+    names_by_competitors: dict[tuple[int, ...], list[str]] = {}
     for name in types:
-        if name not in dropped:
-            left.setdefault(tuple(sorted(competitors.get(name, ()))), []).append(name)
-    if not left:
+        if name not in excluded_types:
+            names_by_competitors.setdefault(tuple(sorted(competitors.get(name, ()))), []).append(name)
+    if not names_by_competitors:
         return negation.derive(branch, Shape(types=()))
     cases = []
-    for excluded, names in left.items():
+    for excluded, names in names_by_competitors.items():
         shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
         without = ((negation.of(branches[other]),) for other in excluded)
-        if len(left) == 1:
+        if len(names_by_competitors) == 1:
             return negation.derive(branch, shape, (branch,), *without)
         cases.append(negation.derive(branch, shape, *without))
     return negation.derive(branch, ANYTHING, (branch,), tuple(cases))

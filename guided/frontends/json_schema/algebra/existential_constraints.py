@@ -50,7 +50,7 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
     if not shape.some_items:
         yield shape
         return
-    some, left = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
+    some, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     longest = shape.prefix_length
     # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
     start = max(later.start for later in shape.some_items)
@@ -59,9 +59,9 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
         return
     for at in range(some.start, longest):
         here = ArrayPart((*(None,) * at, some.schema), None)
-        yield from item_cases(left._replace(items=left.items.meet(Window(at + 1)), arrays=(*left.arrays, here)))
-    for blocks in _with(left.rest_blocks, some.schema):
-        yield from item_cases(left._replace(rest_blocks=blocks))
+        yield from item_cases(rest._replace(items=rest.items.meet(Window(at + 1)), arrays=(*rest.arrays, here)))
+    for blocks in _with_block(rest.rest_blocks, some.schema):
+        yield from item_cases(rest._replace(rest_blocks=blocks))
 
 
 def member_cases(
@@ -77,20 +77,20 @@ def member_cases(
     if not shape.some_members:
         yield shape
         return
-    some, left = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
+    some, rest = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
     names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if has(some.keys, name)]
-    extra_names = () if is_closed(shape) else few(left, some)
+    extra_names = () if is_closed(shape) else few(rest, some)
     # If names are few, other members may use all names that could meet the obligation. So each name is a separate case.
     for name in (*names, *(extra_names or ())):
-        required = tuple(dict.fromkeys((*left.required, name)))
-        objects = left.objects if some.schema is None else (*left.objects, ObjectPart({name: some.schema}, None))
-        yield from member_cases(left._replace(required=required, objects=objects), is_closed, has, few)
+        required = tuple(dict.fromkeys((*rest.required, name)))
+        objects = rest.objects if some.schema is None else (*rest.objects, ObjectPart({name: some.schema}, None))
+        yield from member_cases(rest._replace(required=required, objects=objects), is_closed, has, few)
     if extra_names is None:
-        for blocks in _with(left.extra_blocks, some):
-            yield from member_cases(left._replace(extra_blocks=blocks), is_closed, has, few)
+        for blocks in _with_block(rest.extra_blocks, some):
+            yield from member_cases(rest._replace(extra_blocks=blocks), is_closed, has, few)
 
 
-def _with(
+def _with_block(
     blocks: tuple[tuple[_Obligation, ...], ...], schema: _Obligation
 ) -> Iterator[tuple[tuple[_Obligation, ...], ...]]:
     """Add an obligation: to one of the blocks, or as a new block."""

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
 from guided.frontends.json_schema.algebra.acyclic import Acyclic, endless_error, is_alias
-from guided.frontends.json_schema.algebra.by_type import ByType
+from guided.frontends.json_schema.algebra.by_type import ShapesByType
 from guided.frontends.json_schema.algebra.choices import Choices, Groups, push
 from guided.frontends.json_schema.algebra.content import content_fits, content_schema, refusal
 from guided.frontends.json_schema.algebra.count_graph import count_graph
@@ -34,7 +34,7 @@ from guided.frontends.json_schema.algebra.keys import Keys, Source
 from guided.frontends.json_schema.algebra.membership import Membership
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import any_text, either, sized
+from guided.frontends.json_schema.algebra.strings import any_text, union_of, with_length
 from guided.frontends.json_schema.documents.keywords import REFERENCES
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
@@ -99,7 +99,7 @@ class Expander:
         self._choices = Choices(reader)
         self.membership = Membership(reader.read, self.keys)
         self.listed_values = ListedValues(self)
-        self.by_type = ByType(self, limits)
+        self.by_type = ShapesByType(self, limits)
 
     def goal(self, schemas: tuple[Schema, ...]) -> Goal:
         """The goal of some schemas, with equal schemas merged.
@@ -114,11 +114,11 @@ class Expander:
             if schema.constraints or schema.value is False:
                 out[schema] = None
         if len(out) == 1 and (leaf := leaf_content(next(iter(out)))) is not None:
-            known = self._leaves.get(leaf)
-            if known is None:
-                (known,) = out
-                self._leaves[leaf], self._leaf_contents[known] = known, leaf
-            return (known,)
+            known_schema = self._leaves.get(leaf)
+            if known_schema is None:
+                (known_schema,) = out
+                self._leaves[leaf], self._leaf_contents[known_schema] = known_schema, leaf
+            return (known_schema,)
         compared = len(schemas) > 1 or len(self._expansions) > _SMALL or self.negation.is_used
         goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if compared else out)
         if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
@@ -170,9 +170,9 @@ class Expander:
             return Expansion(alone, () if alone else ((goal[0].where, why),))
         for schema in goal:
             self._acyclic.check(schema)
-        for most in self._bounds(goal):
+        for max_nodes in self._bounds(goal):
             try:
-                return self._multiply_out(goal, most)
+                return self._multiply_out(goal, max_nodes)
             except LimitExceeded as error:
                 if error.limit != "nodes":
                     raise
@@ -196,27 +196,27 @@ class Expander:
         if int(_GROWTH * _STEP * len(seen)) > _FEW:
             yield int(_GROWTH * _STEP * len(seen))
 
-    def _multiply_out(self, goal: Goal, most: int) -> Expansion:
-        """The disjunctive normal form. Raises LimitExceeded beyond `most` nodes."""
+    def _multiply_out(self, goal: Goal, max_nodes: int) -> Expansion:
+        """The disjunctive normal form. Raises LimitExceeded beyond `max_nodes` nodes."""
         shapes: list[Shape] = []
         reasons: list[tuple[str, str]] = []
         # (shape so far, remaining groups as a linked list, schemas chosen so far, deferred complements)
         work: list[tuple[Shape, Groups, frozenset[Schema], tuple[Schema, ...]]]
         work = [(ANYTHING, push(goal, None), frozenset(), ())]
-        ended: set[frozenset[Schema]] = set()
+        finished_choices: set[frozenset[Schema]] = set()
         steps = 0
         while work:
             shape, groups, chosen, deferred = work.pop()
             steps += 1 + (len(shape.objects) + len(shape.required)) // 8
-            if steps * _STEP > most:
-                raise LimitExceeded("nodes", steps * _STEP, most)
+            if steps * _STEP > max_nodes:
+                raise LimitExceeded("nodes", steps * _STEP, max_nodes)
             spend(STEP)
             groups, deferred = self._choices.next(groups, deferred, shape)
-            if groups is None and chosen in ended:
+            if groups is None and chosen in finished_choices:
                 continue  # the same schemas in a different order
             if groups is None:
-                ended.add(chosen)
-                finished, why = self.resolve_obligations(shape, most - steps * _STEP)
+                finished_choices.add(chosen)
+                finished, why = self.resolve_obligations(shape, max_nodes - steps * _STEP)
                 steps += len(finished)
                 shapes += finished
                 if not finished:
@@ -260,10 +260,10 @@ class Expander:
         narrowed = self._narrow(shape)[0]
         return narrowed if narrowed.types else None
 
-    def resolve_obligations(self, shape: Shape, most: int | None = None) -> tuple[tuple[Shape, ...], str]:
+    def resolve_obligations(self, shape: Shape, max_nodes: int | None = None) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union of shapes without obligations, and the reason if the union is empty.
 
-        Raises LimitExceeded beyond `most` nodes (None: the limit).
+        Raises LimitExceeded beyond `max_nodes` nodes (None: the limit).
         """
         requirements = shape.some_items or shape.some_members or shape.item_counts
         if not (requirements or shape.unique or shape.repeated):
@@ -271,10 +271,10 @@ class Expander:
             return ((narrowed,) if narrowed.types else ()), why
         out: list[Shape] = []
         why = ""
-        most = self._limits.nodes if most is None else most
+        max_nodes = self._limits.nodes if max_nodes is None else max_nodes
         for at, case in enumerate(self._cases(shape)):
-            if at * _STEP > most:
-                raise LimitExceeded("nodes", at * _STEP, most)
+            if at * _STEP > max_nodes:
+                raise LimitExceeded("nodes", at * _STEP, max_nodes)
             spend(STEP)
             narrowed, problem = self._narrow(case)
             why = why or problem
@@ -396,8 +396,8 @@ class Expander:
                     text_content, "JSON texts as names of members are not enforced", "drop it from propertyNames"
                 )
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
-            parts.append(sized(every, shape.length.low, shape.length.high))
-        return either(parts)
+            parts.append(with_length(every, shape.length.low, shape.length.high))
+        return union_of(parts)
 
 
 def _has_many_obligations(shape: Shape) -> bool:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
-from guided.frontends.json_schema.algebra.strings import sized
+from guided.frontends.json_schema.algebra.strings import with_length
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical
 from guided.ir.nodes import And
 
@@ -97,12 +97,14 @@ class ListedValues:
             return
         declared = shape.named()
         restricted_shape = shape if some is None else shape._replace(extra_blocks=((some,),))
-        for one in self._expander.key_classes(restricted_shape):
-            if some is not None and one.blocks[0] is None:
+        for key_class in self._expander.key_classes(restricted_shape):
+            if some is not None and key_class.blocks[0] is None:
                 continue
-            goal = self._expander.goal(one.schemas if some is None else (*one.schemas, *(one.blocks[0] or ())))
+            goal = self._expander.goal(
+                key_class.schemas if some is None else (*key_class.schemas, *(key_class.blocks[0] or ()))
+            )
             if not has_false(goal) and self.values_of(goal) != ():
-                names = self._expander.keys.names_if_few(one.names, MAX_VALUES) if one.names else None
+                names = self._expander.keys.names_if_few(key_class.names, MAX_VALUES) if key_class.names else None
                 yield (None if names is None else tuple(name for name in names if name not in declared)), goal
 
     def _union(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
@@ -136,13 +138,13 @@ class ListedValues:
         if not shape.patterns:
             return ("",) if shape.length.high == 0 else None
         patterns = tuple(map(self._expander.restrict_to_output, shape.patterns))
-        content = sized(And(patterns), shape.length.low, shape.length.high)
+        content = with_length(And(patterns), shape.length.low, shape.length.high)
         return self._expander.keys.names_if_few((content,), MAX_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
         prefix_length, high = shape.prefix_length, shape.items.high
-        needed = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, prefix_length + 1)))
-        if any(has_false(goal) or self.values_of(goal) == () for goal in needed):
+        goals = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, prefix_length + 1)))
+        if any(has_false(goal) or self.values_of(goal) == () for goal in goals):
             return []
         partial_arrays: list[list[Json]] = [[]]
         out: list[Json] = []
@@ -160,9 +162,9 @@ class ListedValues:
             keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in partial_arrays]
             partial_arrays = [
                 [*array, item]
-                for array, taken in zip(partial_arrays, keys, strict=True)
+                for array, item_keys in zip(partial_arrays, keys, strict=True)
                 for item in items
-                if canonical(item) not in taken
+                if canonical(item) not in item_keys
             ]
             if len(out) + len(partial_arrays) > MAX_VALUES:
                 return None
@@ -194,8 +196,8 @@ class ListedValues:
             values = self.values_of(goal)
             if values is None or len(partial_objects) * (len(values) + 1) > _MAX_TRIED_VALUES:
                 return None
-            more = [{**members, name: value} for members in partial_objects for value in values]
-            partial_objects = more if required else partial_objects + more
+            extended = [{**members, name: value} for members in partial_objects for value in values]
+            partial_objects = extended if required else partial_objects + extended
         objects: list[Json] = [members for members in partial_objects if len(members) in shape.members]
         if not (shape.some_members or shape.extra_blocks):
             return objects

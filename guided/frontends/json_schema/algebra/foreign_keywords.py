@@ -12,15 +12,15 @@ __all__ = ["check_foreign"]
 
 def check_foreign(schema: Schema, keyword: str) -> None:
     """Refuse a keyword of another draft. If an older draft was declared, the keyword has no effect and is accepted."""
-    draft, known = schema.document.draft, KEYWORDS[keyword]
-    if known.status is Status.ANNOTATION:
+    draft, definition = schema.document.draft, KEYWORDS[keyword]
+    if definition.status is Status.ANNOTATION:
         return
     if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
         return  # without a list of items, it has no effect in any draft
-    dropped = DRAFTS.index(known.until) < DRAFTS.index(draft)
-    if dropped or not schema.document.declared:
+    was_removed = DRAFTS.index(definition.until) < DRAFTS.index(draft)
+    if was_removed or not schema.document.declared:
         assumed = "" if schema.document.declared else ", which is assumed without $schema"
-        hint = f"add $schema, or pass draft={known.until!r}" if assumed else f"use its replacement in {draft}"
+        hint = f"add $schema, or pass draft={definition.until!r}" if assumed else f"use its replacement in {draft}"
         raise UnsupportedError(
             f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
         )

@@ -192,12 +192,12 @@ def normal_form(
     without: Callable[[Leaf], Iterable[Formula]],
     narrow: Callable[[Shape], Shape | None],
     start: Shape,
-    most: int,
+    max_nodes: int,
 ) -> list[Shape]:
     """The shapes whose union is the formula within `start`.
 
     `without` returns the complement of a leaf, as alternatives. `narrow` removes the parts of a shape that nothing
-    satisfies; None means that nothing is left. Raises LimitExceeded beyond `most` nodes.
+    satisfies; None means that nothing is left. Raises LimitExceeded beyond `max_nodes` nodes.
     """
     # (shape so far, parts that must or must not hold, decided parts)
     work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]
@@ -206,34 +206,34 @@ def normal_form(
     steps = 0
     while work:
         steps += 1
-        if steps * _STEP > most:
-            raise LimitExceeded("nodes", steps * _STEP, most)
+        if steps * _STEP > max_nodes:
+            raise LimitExceeded("nodes", steps * _STEP, max_nodes)
         shape, todo, decided = work.pop()
         if not todo:
             if _is_new(shape, seen):
                 out.append(shape)
             continue
-        (at, wanted), rest = todo[0], todo[1:]
+        (at, truth), rest = todo[0], todo[1:]
         if isinstance(at, bool):
-            if at is wanted:
+            if at is truth:
                 work.append((shape, rest, decided))
             continue
         if isinstance(at, Negated):
-            work.append((shape, ((at.item, not wanted), *rest), decided))
+            work.append((shape, ((at.item, not truth), *rest), decided))
             continue
         if at in decided:
-            if decided[at] is wanted:
+            if decided[at] is truth:
                 work.append((shape, rest, decided))
             continue
-        decided = decided | {at: wanted}
+        decided = decided | {at: truth}
         if isinstance(at, Junction):
-            if at.every is not wanted and any(decided.get(item) is wanted for item in at.items):
+            if at.every is not truth and any(decided.get(item) is truth for item in at.items):
                 work.append((shape, rest, decided))  # one of them holds already
-            elif at.every is wanted:
-                work.append((shape, (*((item, wanted) for item in at.items), *rest), decided))
+            elif at.every is truth:
+                work.append((shape, (*((item, truth) for item in at.items), *rest), decided))
             else:
-                work.extend((shape, ((item, wanted), *rest), decided) for item in reversed(at.items))
-        elif wanted:
+                work.extend((shape, ((item, truth), *rest), decided) for item in reversed(at.items))
+        elif truth:
             both = narrow(shape.meet(at.shape))
             if both is not None:
                 work.append((both, rest, decided))
@@ -245,8 +245,8 @@ def normal_form(
 def _is_new(shape: Shape, seen: set[Shape]) -> bool:
     """Whether a shape is new. Shapes of containers cannot be hashed, and all count as new."""
     try:
-        known = shape in seen
+        is_known = shape in seen
         seen.add(shape)
     except TypeError:
         return True
-    return not known
+    return not is_known

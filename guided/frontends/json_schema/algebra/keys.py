@@ -69,7 +69,7 @@ class Keys:
         if isinstance(source, Schema):
             key = serial(source), narrow
             if key not in self._languages:
-                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _unchanged)
+                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _identity)
             return self._languages[key]
         if isinstance(source, KeySet):
             inside = [self._language(part, narrow=narrow) for part in source.within]
@@ -114,7 +114,7 @@ class Keys:
                 hint="join patterns whose members have the same schema",
             )
         allowed = [self.writable_language(source) for source in within]
-        candidates = [one for one in declared if all(self.has(source, one) for source in within)]
+        candidates = [name for name in declared if all(self.has(source, name) for source in within)]
         for inside, outside in classes:
             spend()
             ids = frozenset(serial(sources[at]) for at in inside)
@@ -125,7 +125,7 @@ class Keys:
             if within or ids:
                 sides = [(source, serial(source) in ids) for source in sources]
                 excluded_names = [
-                    name for name in candidates if all(self.has(one, name) is inside_ for one, inside_ in sides)
+                    name for name in candidates if all(self.has(source, name) is inside_ for source, inside_ in sides)
                 ]
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
@@ -136,10 +136,10 @@ class Keys:
             source = KeySet(source.within, source.without)
         return self.language(source)
 
-    def names_if_few(self, languages: tuple[Node, ...], most: int) -> tuple[str, ...] | None:
-        """The names in all of the languages. None if there may be more than `most`."""
+    def names_if_few(self, languages: tuple[Node, ...], max_names: int) -> tuple[str, ...] | None:
+        """The names in all of the languages. None if there may be more than `max_names`."""
         self._terms = self._terms or Terms()
-        return small_language(self._terms, And(languages), most)
+        return small_language(self._terms, And(languages), max_names)
 
     def _matches(self, language: Node, name: str) -> bool:
         if language == EMPTY:
@@ -157,5 +157,5 @@ class Keys:
             ) from None
 
 
-def _unchanged(pattern: Node) -> Node:
+def _identity(pattern: Node) -> Node:
     return pattern

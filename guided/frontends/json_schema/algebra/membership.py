@@ -43,7 +43,7 @@ class Membership:
         open_ |= {schema}
         shape, groups = self._read(schema)
         return self.fits(shape, value) and all(
-            any(self._satisfies(one, value, open_) for one in group) for group in groups
+            any(self._satisfies(branch, value, open_) for branch in group) for group in groups
         )
 
     def fits(self, shape: Shape, value: Json) -> bool:
@@ -54,7 +54,7 @@ class Membership:
             return False
         if isinstance(value, str):
             fits = len(value) in shape.length and content_fits(value, shape)
-            return fits and all(self._keys.has(one, value) for one in shape.patterns)
+            return fits and all(self._keys.has(pattern, value) for pattern in shape.patterns)
         if isinstance(value, Decimal10):
             return value in shape.numbers
         if isinstance(value, list):

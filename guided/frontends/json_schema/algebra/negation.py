@@ -43,7 +43,7 @@ from guided.frontends.json_schema.formats import superset_if_negated
 from guided.ir.nodes import Alt, Not, Text
 
 if TYPE_CHECKING:
-    from guided.frontends.json_schema.algebra.reader import Reading
+    from guided.frontends.json_schema.algebra.reader import SchemaMeaning
 
 __all__ = ["DerivedSchema", "Negation"]
 
@@ -52,16 +52,16 @@ __all__ = ["DerivedSchema", "Negation"]
 class DerivedSchema(Schema):
     """A schema that is derived from others and occurs in no document. `make` returns its reading."""
 
-    make: Callable[[], Reading]
+    make: Callable[[], SchemaMeaning]
 
 
 _DERIVED_CONSTRAINTS = ("not",)
 
 
 class Negation:
-    """Complements for one reader. `read` reads a schema, `reading` creates a `Reading`."""
+    """Complements for one reader. `read` reads a schema, `reading` creates a `SchemaMeaning`."""
 
-    def __init__(self, read: Callable[[Schema], Reading], reading: Callable[..., Reading]) -> None:
+    def __init__(self, read: Callable[[Schema], SchemaMeaning], reading: Callable[..., SchemaMeaning]) -> None:
         self._read, self._reading = read, reading
         self._equal = EqualSchemas()
         self._complements: dict[Schema, Schema] = {}
@@ -100,9 +100,9 @@ class Negation:
         """The first schema with the same content (`equal_schemas.py`)."""
         return self._equal.representative(schema)
 
-    def excludes(self, one: Schema, others: Collection[Schema]) -> bool:
+    def excludes(self, schema: Schema, others: Collection[Schema]) -> bool:
         """Whether the complement of a schema is among the others."""
-        return self._complements.get(one) in others
+        return self._complements.get(schema) in others
 
     def of(self, schema: Schema) -> Schema:
         """The complement."""
@@ -124,7 +124,7 @@ class Negation:
         """The schema whose complement this one is. None if it is not a complement."""
         return self._originals.get(schema)
 
-    def _complement(self, schema: Schema) -> Reading:
+    def _complement(self, schema: Schema) -> SchemaMeaning:
         reading = self._read(schema)
         cases = [self.derive(schema, shape) for shape in self.shapes_without(reading.shape, schema)]
         if reading.shape.values is not None:
@@ -202,9 +202,9 @@ class Negation:
                     declared.setdefault(name, []).append(member)
         return {name: declared[name][0] for name in shape.required if len(declared.get(name, ())) == 1}
 
-    def _object(self, part: ObjectPart, handled: Collection[str]) -> Iterator[Shape]:
+    def _object(self, part: ObjectPart, done_names: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
-            if name not in handled and member is not None and (other := self.of(member)).value is not False:
+            if name not in done_names and member is not None and (other := self.of(member)).value is not False:
                 yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
         for source, member in part.patterns:
             if (other := self.of(member)).value is not False:

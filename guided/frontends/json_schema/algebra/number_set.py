@@ -109,16 +109,18 @@ class NumberSet:
             self, divisors=tuple(divisors), no_divisors=without, fractional=self.fractional or _ONE in without
         )
 
-    def list_if_few(self, most: int) -> tuple[Decimal10, ...] | None:
-        """The numbers in the set. None if it has no divisors or lacks a bound, or if more than `most` multiples of the
-        divisors lie between the bounds.
+    def list_if_few(self, max_numbers: int) -> tuple[Decimal10, ...] | None:
+        """The numbers in the set. None if it has no divisors or lacks a bound, or if more than `max_numbers`
+        multiples of the divisors lie between the bounds.
         """
         if self.low is None or self.high is None or not self.divisors:
             return None
         steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
-        step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))
+        step = Fraction(
+            lcm(*(divisor.numerator for divisor in steps)), gcd(*(divisor.denominator for divisor in steps))
+        )
         first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
-        if last - first >= most:
+        if last - first >= max_numbers:
             return None
         values = [_decimal(step * count) for count in range(first, last + 1)]
         return tuple(value for value in values if value in self)

@@ -99,8 +99,8 @@ class Quotations:
         close = close_name(name, self._documents)
         if close:
             return f"did you mean {close!r}?"
-        known = ", ".join(self._documents)
-        return f"the documents are {known:.200}" if known else f"pass its text in documents={{{brief(name)}: text}}"
+        names = ", ".join(self._documents)
+        return f"the documents are {names:.200}" if names else f"pass its text in documents={{{brief(name)}: text}}"
 
 
 def _text(schema: Schema, name: str, text: Json, *at: str) -> str:

@@ -1,5 +1,5 @@
-"""Reads one schema object. In: a `Schema`. Out: a `Reading`: the `Shape` of its own keywords, and the schemas that
-apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
+"""Reads one schema object. In: a `Schema`. Out: a `SchemaMeaning`: the `Shape` of its own keywords, and the schemas
+that apply to the same value (`$ref`, `allOf`, `anyOf`, ...), as groups of alternatives.
 
 Every keyword is read, or refused with its pointer, a reason and a hint. The reader raises the first problem, or
 collects all of them in a list for the report. Cost: linear in the schema.
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.applicators import APPLICATORS
-from guided.frontends.json_schema.algebra.disjoint import Disjoint
+from guided.frontends.json_schema.algebra.disjoint import DisjointnessTest
 from guided.frontends.json_schema.algebra.evaluation import Evaluator
 from guided.frontends.json_schema.algebra.foreign_keywords import check_foreign
 from guided.frontends.json_schema.algebra.negation import DerivedSchema, Negation
 from guided.frontends.json_schema.algebra.number_set import Bound, NumberSet
 from guided.frontends.json_schema.algebra.quotations import Quotations
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
-from guided.frontends.json_schema.algebra.unevaluated import Unevaluated
+from guided.frontends.json_schema.algebra.unevaluated import UnevaluatedReader
 from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
 from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.resolve import Library
@@ -34,12 +34,12 @@ from guided.ir.nodes import Node
 from guided.ir.serial import serial
 from guided.limits import Limits
 
-__all__ = ["Reader", "Reading"]
+__all__ = ["Reader", "SchemaMeaning"]
 
 Problem = SpecError | UnsupportedError
 
 
-class Reading(NamedTuple):
+class SchemaMeaning(NamedTuple):
     """The meaning of one schema: `shape` must hold, and at least one schema of each group."""
 
     shape: Shape
@@ -51,34 +51,34 @@ class Reader:
 
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
-        self._readings: dict[Schema, Reading] = {}
+        self._readings: dict[Schema, SchemaMeaning] = {}
         self._plain_patterns: dict[int, Node] = {}
         self._quotations = Quotations(library.documents)
         self.siblings: dict[Schema, Shape] = {}
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
-        self.negation = Negation(self.read, Reading)
+        self.negation = Negation(self.read, SchemaMeaning)
         self.overlap = Overlap()
-        self.disjoint = Disjoint(self.read, self.overlap)
+        self.disjoint = DisjointnessTest(self.read, self.overlap)
         self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
         """The cached evaluators of each schema (`evaluation.py`)."""
-        self.unevaluated = Unevaluated(self)
+        self.unevaluated = UnevaluatedReader(self)
 
-    def read(self, schema: Schema, problems: list[Problem] | None = None) -> Reading:
+    def read(self, schema: Schema, problems: list[Problem] | None = None) -> SchemaMeaning:
         """The reading of a schema. Raises the first problem, or appends all of them to `problems`."""
         reading = self._readings.get(schema)
         if reading is None:
             if isinstance(schema, DerivedSchema):
                 reading = schema.make()
             else:
-                reading = Reading(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+                reading = SchemaMeaning(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
             if problems is None:
                 self._readings[schema] = reading
         return reading
 
-    def _schema(self, schema: Schema, problems: list[Problem] | None) -> Reading:
+    def _schema(self, schema: Schema, problems: list[Problem] | None) -> SchemaMeaning:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
-        known = KNOWN[schema.document.draft]
+        known_keywords = KNOWN[schema.document.draft]
         keywords = schema.constraints
         if schema.document.lacks or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
@@ -86,7 +86,7 @@ class Reader:
             keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _reading_order
         ):
             try:
-                if keyword not in known:
+                if keyword not in known_keywords:
                     check_foreign(schema, keyword)
                 elif keyword in APPLICATORS:
                     self.siblings[schema] = shape
@@ -98,7 +98,7 @@ class Reader:
                 if problems is None:
                     raise
                 problems.append(problem)
-        return Reading(shape, tuple(groups))
+        return SchemaMeaning(shape, tuple(groups))
 
     def branches(self, schema: Schema, keyword: str) -> tuple[Schema, ...]:
         """The schemas in a keyword's list."""
@@ -114,11 +114,13 @@ class Reader:
         if isinstance(value, str) and value in _ONE_TYPE and not (as_written and value == "integer"):
             return _ONE_TYPE[value]
         names: list[Any] = value if isinstance(value, list) else [value]
-        known = tuple(_ONE_TYPE)
+        type_names = tuple(_ONE_TYPE)
         for at, name in enumerate(names):
-            if name not in known:
+            if name not in type_names:
                 pointer = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
-                raise SpecError(f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(known))
+                raise SpecError(
+                    f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(type_names)
+                )
         if not names:
             raise malformed(schema, keyword, "the name of a type or a list of names", value)
         return _types(tuple(names), as_written)
@@ -169,8 +171,8 @@ class Reader:
         value = schema.get(keyword)
         if not isinstance(value, Decimal10) or value.negative or not value.digits:
             raise malformed(schema, keyword, "a number above 0", value)
-        one = value.small_int() == 1
-        return Shape(numbers=NumberSet(integral=True) if one else NumberSet(divisors=(value,)))
+        is_one = value.small_int() == 1
+        return Shape(numbers=NumberSet(integral=True) if is_one else NumberSet(divisors=(value,)))
 
     def _pattern(self, schema: Schema, keyword: str) -> Shape:
         pattern = schema.get(keyword)
@@ -216,10 +218,10 @@ class Reader:
             raise malformed(schema, keyword, "a string", value)
         if not self.asserts(schema, keyword):
             return ANYTHING
-        both = schema.known("contentMediaType") and self.asserts(schema, "contentMediaType")
+        both = schema.has_keyword("contentMediaType") and self.asserts(schema, "contentMediaType")
         if keyword == "contentEncoding":
             return ANYTHING if both else format_shape("byte") or ANYTHING
-        return Shape(json_base64=schema) if schema.known("contentEncoding") else Shape(json_text=schema)
+        return Shape(json_base64=schema) if schema.has_keyword("contentEncoding") else Shape(json_text=schema)
 
     def asserts(self, schema: Schema, keyword: str) -> bool:
         """Whether `format`, `contentEncoding` or `contentMediaType` is enforced, by its value and the options."""
@@ -228,13 +230,13 @@ class Reader:
             return False
         if keyword == "format":
             return format_shape(name) is not None
-        encoding = schema.get("contentEncoding") if schema.known("contentEncoding") else None
+        encoding = schema.get("contentEncoding") if schema.has_keyword("contentEncoding") else None
         encoded = isinstance(encoding, str) and encoding.lower() == "base64"
         return encoded if keyword == "contentEncoding" else name.lower() == _JSON and (encoded or encoding is None)
 
     def _items(self, schema: Schema, keyword: str) -> Shape:
         """`items`, `prefixItems` and `additionalItems` together, when the first of them is read."""
-        if keyword != next(name for name in schema.constraints if name in _ITEMS and schema.known(name)):
+        if keyword != next(name for name in schema.constraints if name in _ITEMS and schema.has_keyword(name)):
             return ANYTHING
         part = self.own_items(schema)
         return Shape(arrays=(part,)) if part.prefix or part.rest is not None else ANYTHING
@@ -243,21 +245,21 @@ class Reader:
         """The schemas of the keywords about items."""
         value = schema.value
         assert isinstance(value, dict)
-        first = "prefixItems" if schema.known("prefixItems") else "items"
+        first = "prefixItems" if schema.has_keyword("prefixItems") else "items"
         others = "items" if first == "prefixItems" or not isinstance(value.get("items"), list) else "additionalItems"
         prefix: tuple[Schema, ...] = ()
-        if first != others and schema.known(first):
-            listed = value[first]
+        if first != others and schema.has_keyword(first):
+            item_schemas = value[first]
             if first == "items" and schema.document.draft == "2020-12":
                 hint = "in 2020-12, the list is prefixItems; for an older draft, add $schema or pass draft="
                 raise SpecError("items must be a schema", pointer=schema.at("items"), hint=hint)
-            if not isinstance(listed, list):
-                raise malformed(schema, first, "an array of schemas", listed)
-            prefix = tuple(self.library.child(schema, first, at) for at in range(len(listed)))
+            if not isinstance(item_schemas, list):
+                raise malformed(schema, first, "an array of schemas", item_schemas)
+            prefix = tuple(self.library.child(schema, first, at) for at in range(len(item_schemas)))
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
             hint = "in 2020-12, the list is prefixItems: use only one of the two lists"
             raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
-        rest = self.library.child(schema, others) if schema.known(others) else None
+        rest = self.library.child(schema, others) if schema.has_keyword(others) else None
         return ArrayPart(prefix, rest)
 
     def _contains(self, schema: Schema, keyword: str) -> Shape:
@@ -267,7 +269,7 @@ class Reader:
         return self.negation.with_count(inner, count)
 
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
-        if not schema.known(keyword):
+        if not schema.has_keyword(keyword):
             return default
         window = self._window(schema, keyword).items
         return window.low if keyword.startswith("min") else window.high
@@ -284,11 +286,11 @@ class Reader:
         assert isinstance(value, dict)
         if schema.hides("properties"):
             return ObjectPart({}, None)
-        named = value.get("properties", {})
-        if not isinstance(named, dict):
-            raise malformed(schema, "properties", "an object of schemas", named)
-        check_texts("".join(named), schema, "properties")
-        properties = {name: self.library.child(schema, "properties", name) for name in named}
+        declared = value.get("properties", {})
+        if not isinstance(declared, dict):
+            raise malformed(schema, "properties", "an object of schemas", declared)
+        check_texts("".join(declared), schema, "properties")
+        properties = {name: self.library.child(schema, "properties", name) for name in declared}
         matched = value.get("patternProperties", {})
         if not isinstance(matched, dict):
             raise malformed(schema, "patternProperties", "an object of schemas", matched)

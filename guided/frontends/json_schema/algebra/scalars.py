@@ -14,7 +14,7 @@ from guided.frontends.json_schema.algebra.content import content_schema, refusal
 from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, normal_form
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape
-from guided.frontends.json_schema.algebra.strings import any_text, sized
+from guided.frontends.json_schema.algebra.strings import any_text, with_length
 from guided.frontends.json_schema.documents.values import Decimal10, Json
 from guided.frontends.json_schema.formats import superset_if_negated
 from guided.frontends.regex.overlap import Overlap
@@ -24,26 +24,26 @@ __all__ = ["scalar_shapes"]
 
 
 def scalar_shapes(
-    formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], overlap: Overlap, most: int
+    formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], overlap: Overlap, max_nodes: int
 ) -> tuple[Shape, ...]:
     """The shapes of a formula for null, boolean, number or string."""
     every = Shape(types=(name,))
     if isinstance(formula, bool):
         return (every,) if formula else ()
     if name == "number":
-        return tuple(normal_form(formula, _other_numbers, narrow, every, most))
+        return tuple(normal_form(formula, _other_numbers, narrow, every, max_nodes))
     if name == "string":
         strings = fold(formula, _strings)[0]
         return (Shape(types=(name,), patterns=(strings,)),) if overlap.may_hold((strings,)) else ()
     of_type: tuple[Json, ...] = (True, False) if name == "boolean" else (None,)
-    values = tuple(value for value in of_type if fold(formula, partial(_holds, value)))
+    values = tuple(value for value in of_type if fold(formula, partial(_is_true_for, value)))
     return (Shape(types=(name,), values=values),) if values else ()
 
 
-def _holds(value: Json, at: Formula, parts: list[bool]) -> bool:
+def _is_true_for(value: Json, at: Formula, parts: list[bool]) -> bool:
     """Whether a formula holds for null, true or false."""
     if isinstance(at, Leaf):
-        return at.shape.values is None or any(value is one for one in at.shape.values)
+        return at.shape.values is None or any(value is constant for constant in at.shape.values)
     if isinstance(at, Junction):
         return all(parts) if at.every else any(parts)
     return not parts[0] if isinstance(at, Negated) else at
@@ -83,7 +83,7 @@ def _leaf(leaf: Leaf) -> tuple[Node, Node]:
         outside.append(Not(texts))
     low, high = shape.length.low, shape.length.high
     if (low, high) != (0, None) or not within:
-        length = sized(any_text(), low, high)
+        length = with_length(any_text(), low, high)
         within.append(length)
         outside.append(Not(length))
     return (within[0] if len(within) == 1 else And(tuple(within))), Alt(tuple(outside))

@@ -207,7 +207,7 @@ class Shape(NamedTuple):
 ANYTHING = Shape()
 
 
-def _common(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
+def _common_values(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
     keys = {canonical(value) for value in b}
     return tuple(value for value in a if canonical(value) in keys)
 
@@ -218,7 +218,7 @@ def _union(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:
 
 _MEETS: dict[str, Callable[[Any, Any], object]] = {
     "types": lambda a, b: tuple([name for name in a if name in b]),
-    "values": _common,
+    "values": _common_values,
     "numbers": NumberSet.meet,
     **dict.fromkeys(("length", "items", "members"), Window.meet),
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),

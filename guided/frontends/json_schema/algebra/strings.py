@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from guided.ir.nodes import ANY_CHAR, EMPTY, Alt, Length, Node, Repeat
 
-__all__ = ["any_text", "either", "sized"]
+__all__ = ["any_text", "union_of", "with_length"]
 
 
 def any_text(low: int = 0, high: int | None = None) -> Node:
@@ -14,11 +14,11 @@ def any_text(low: int = 0, high: int | None = None) -> Node:
     return Repeat(ANY_CHAR, low, high)
 
 
-def either(nodes: Sequence[Node]) -> Node:
+def union_of(nodes: Sequence[Node]) -> Node:
     """The union of the nodes."""
     return EMPTY if not nodes else nodes[0] if len(nodes) == 1 else Alt(tuple(nodes))
 
 
-def sized(content: Node, low: int, high: int | None) -> Node:
+def with_length(content: Node, low: int, high: int | None) -> Node:
     """`content` within a window of lengths in characters."""
     return content if low == 0 and high is None else Length(content, low, high)

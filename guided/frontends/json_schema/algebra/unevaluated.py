@@ -39,12 +39,12 @@ from guided.meter import STEP, spend
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reader
 
-__all__ = ["Unevaluated"]
+__all__ = ["UnevaluatedReader"]
 
 _Group: TypeAlias = tuple[Schema, ...]
 
 
-class Unevaluated:
+class UnevaluatedReader:
     """Creates the groups of the keywords for one reader."""
 
     def __init__(self, reader: Reader) -> None:
@@ -55,32 +55,36 @@ class Unevaluated:
     def _group(self, schema: Schema, limit: Shape, counting: Iterable[Evaluator]) -> _Group:
         """The group: the shape holds, or one of the evaluators counts."""
         spend(STEP)
-        holds = dict.fromkeys(self._all_hold(schema, one.holds) for one in counting)
+        holds = dict.fromkeys(self._all_hold(schema, evaluator.holds) for evaluator in counting)
         return (self._negation.derive(schema, limit), *holds)
 
     def _all_hold(self, schema: Schema, holds: tuple[Schema, ...]) -> Schema:
         if len(holds) == 1:
             return holds[0]
         if holds not in self._conjunctions:
-            self._conjunctions[holds] = self._negation.derive(schema, ANYTHING, *((one,) for one in holds))
+            self._conjunctions[holds] = self._negation.derive(schema, ANYTHING, *((condition,) for condition in holds))
         return self._conjunctions[holds]
 
     def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedProperties`: members that are not evaluated satisfy the schema `members`."""
         all_evaluators = evaluators(self._reader, schema, with_rest=False)
-        if any(one.all_members and not one.holds for one in all_evaluators):
+        if any(evaluator.all_members and not evaluator.holds for evaluator in all_evaluators):
             return
-        names = tuple(dict.fromkeys(name for one in all_evaluators for name in one.names))
-        sources = tuple({serial(source): source for one in all_evaluators for source in one.sources}.values())
+        names = tuple(dict.fromkeys(name for evaluator in all_evaluators for name in evaluator.names))
+        sources = tuple(
+            {serial(source): source for evaluator in all_evaluators for source in evaluator.sources}.values()
+        )
         classes: dict[tuple[Evaluator, ...], list[str]] = {}
         for name in names:
             ids = frozenset(serial(source) for source in sources if self._keys.has(source, name))
-            evaluating = [one for one in all_evaluators if name in one.names or _evaluates(one, ids)]
-            if all(one.holds for one in evaluating):
+            evaluating = [
+                evaluator for evaluator in all_evaluators if name in evaluator.names or _evaluates(evaluator, ids)
+            ]
+            if all(evaluator.holds for evaluator in evaluating):
                 classes.setdefault(tuple(evaluating), []).append(name)
         for _, ids in self._keys.classes((), sources, names, schema.where):
-            evaluating = [one for one in all_evaluators if _evaluates(one, ids)]
-            if all(one.holds for one in evaluating):
+            evaluating = [evaluator for evaluator in all_evaluators if _evaluates(evaluator, ids)]
+            if all(evaluator.holds for evaluator in evaluating):
                 part = self._rest_of_members(schema, members, names, sources, ids)
                 yield self._group(schema, Shape(objects=(part,)), evaluating)
         for counting, together in classes.items():
@@ -101,30 +105,41 @@ class Unevaluated:
     def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedItems`: items that are not evaluated satisfy the schema `items`."""
         all_evaluators = evaluators(self._reader, schema, with_rest=False)
-        if any(one.all_items and not one.holds for one in all_evaluators):
+        if any(evaluator.all_items and not evaluator.holds for evaluator in all_evaluators):
             return
-        start = max((one.items for one in all_evaluators if not one.holds), default=0)
-        always = dict.fromkeys(one.contained for one in all_evaluators if one.contained is not None and not one.holds)
-        counting = [one for one in all_evaluators if one.holds]
-        contained = dict.fromkeys(one.contained for one in counting if one.contained is not None)
+        start = max((evaluator.items for evaluator in all_evaluators if not evaluator.holds), default=0)
+        always = dict.fromkeys(
+            evaluator.contained
+            for evaluator in all_evaluators
+            if evaluator.contained is not None and not evaluator.holds
+        )
+        counting = [evaluator for evaluator in all_evaluators if evaluator.holds]
+        contained = dict.fromkeys(evaluator.contained for evaluator in counting if evaluator.contained is not None)
         cells: list[tuple[Schema, list[Evaluator]]] = []
-        for inside, outside in self._cells([one for one in contained if one not in always]):
+        for inside, outside in self._cells([candidate for candidate in contained if candidate not in always]):
             allowed = (items, *always, *outside, *map(self._negation.of, inside))
             item = self._negation.derive(schema, ANYTHING, allowed) if len(allowed) > 1 else items
-            cells.append((item, _weakest([one for one in counting if one.contained in inside], lambda *_: True)))
+            cells.append(
+                (
+                    item,
+                    _weakest([evaluator for evaluator in counting if evaluator.contained in inside], lambda *_: True),
+                )
+            )
 
         def from_item(start: int, holds: tuple[Schema, ...]) -> Schema:
             """The schemas hold. For each cell, no item from `start` on is in it, or one of its evaluators counts."""
             groups = [
                 self._group(schema, _items_after(start, item), cell_evaluators) for item, cell_evaluators in cells
             ]
-            return self._negation.derive(schema, ANYTHING, *((one,) for one in holds), *groups)
+            return self._negation.derive(schema, ANYTHING, *((condition,) for condition in holds), *groups)
 
-        longer = _weakest([one for one in counting if one.all_items or one.items > start], _reaches)
+        longer = _weakest(
+            [evaluator for evaluator in counting if evaluator.all_items or evaluator.items > start], _reaches
+        )
         yield (
             from_item(start, ()),
-            *(from_item(one.items, one.holds) for one in longer if not one.all_items),
-            *(self._all_hold(schema, one.holds) for one in longer if one.all_items),
+            *(from_item(evaluator.items, evaluator.holds) for evaluator in longer if not evaluator.all_items),
+            *(self._all_hold(schema, evaluator.holds) for evaluator in longer if evaluator.all_items),
         )
 
     def _cells(self, schemas: list[Schema]) -> list[tuple[tuple[Schema, ...], tuple[Schema, ...]]]:
@@ -138,22 +153,22 @@ class Unevaluated:
             new_cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
             for inside, outside in cells:
                 spend(STEP)
-                if not any(are_disjoint(one, self._negation.of(schema)) for one in inside):
+                if not any(are_disjoint(other, self._negation.of(schema)) for other in inside):
                     new_cells.append((inside, (*outside, schema)))
-                if not any(are_disjoint(schema, one) for one in (*inside, *map(self._negation.of, outside))):
+                if not any(are_disjoint(schema, other) for other in (*inside, *map(self._negation.of, outside))):
                     new_cells.append(((*inside, schema), outside))
             cells = new_cells
         return cells
 
 
-def _evaluates(one: Evaluator, ids: frozenset[int]) -> bool:
+def _evaluates(evaluator: Evaluator, ids: frozenset[int]) -> bool:
     """Whether an evaluator that counts evaluates the undeclared members in these sources."""
-    return one.all_members or any(serial(source) in ids for source in one.sources)
+    return evaluator.all_members or any(serial(source) in ids for source in evaluator.sources)
 
 
-def _reaches(one: Evaluator, other: Evaluator) -> bool:
+def _reaches(evaluator: Evaluator, other: Evaluator) -> bool:
     """Whether the prefix of one evaluator is at least as long as that of the other."""
-    return one.all_items or (one.items >= other.items and not other.all_items)
+    return evaluator.all_items or (evaluator.items >= other.items and not other.all_items)
 
 
 def _weakest(candidates: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
@@ -161,10 +176,12 @@ def _weakest(candidates: list[Evaluator], is_enough: Callable[[Evaluator, Evalua
     does.
     """
     out: list[Evaluator] = []
-    for one in sorted(candidates, key=lambda one: len(one.holds)):
-        if not any(is_enough(other, one) and set(other.holds) <= set(one.holds) for other in out):
-            out = [other for other in out if not (is_enough(one, other) and set(one.holds) <= set(other.holds))]
-            out.append(one)
+    for evaluator in sorted(candidates, key=lambda evaluator: len(evaluator.holds)):
+        if not any(is_enough(other, evaluator) and set(other.holds) <= set(evaluator.holds) for other in out):
+            out = [
+                other for other in out if not (is_enough(evaluator, other) and set(evaluator.holds) <= set(other.holds))
+            ]
+            out.append(evaluator)
     return out
 
 

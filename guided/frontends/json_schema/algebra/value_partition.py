@@ -42,8 +42,8 @@ class Cell(NamedTuple):
 class ValuePartition:
     """Divides values into a limited number of cells. `where` is the location in the schema, for messages."""
 
-    def __init__(self, expander: Expander, where: str, most: int = MAX_CELLS) -> None:
-        self._expander, self._where, self._most = expander, where, most
+    def __init__(self, expander: Expander, where: str, max_cells: int = MAX_CELLS) -> None:
+        self._expander, self._where, self._max_cells = expander, where, max_cells
         self._what = ""
         self._conjunctions: dict[Goal, Schema] = {}
 
@@ -72,9 +72,10 @@ class ValuePartition:
         return tuple(cells)
 
     def _check_count(self, cells: int) -> None:
-        if cells > self._most:
+        if cells > self._max_cells:
             raise UnsupportedError(
-                f"the alternatives overlap: they divide the values of {self._what} into more than {self._most} parts",
+                f"the alternatives overlap: they divide the values of {self._what} "
+                f"into more than {self._max_cells} parts",
                 pointer=self._where,
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
@@ -116,7 +117,7 @@ class ValuePartition:
 
     def _are_disjoint(self, a: Goal, b: Goal) -> bool:
         """Whether two goals certainly share no value, without expanding them."""
-        return any(self._expander.reader.disjoint(one, two) for one in a for two in b)
+        return any(self._expander.reader.disjoint(first, second) for first in a for second in b)
 
 
 def listed_values(goal: Goal, expander: Expander) -> tuple[Json, ...] | None:

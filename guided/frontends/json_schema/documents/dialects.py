@@ -36,45 +36,45 @@ class Dialect:
 
 def metaschema(uri: str) -> tuple[str, str] | None:
     """The identifier and the text of a draft's metaschema; None for other URIs. http and https are equivalent."""
-    name = _plain(uri).removeprefix(_HOST)
-    if name not in _METASCHEMAS or not _plain(uri).startswith(_HOST):
+    name = _without_fragment(uri).removeprefix(_HOST)
+    if name not in _METASCHEMAS or not _without_fragment(uri).startswith(_HOST):
         return None
     text = files(__package__).joinpath(_FOLDER, *f"{name}.json".split("/")).read_text("utf-8")
     return ("https://" if name.startswith("draft/") else "http://") + _HOST + name, text
 
 
-def read_dialect(named: Json, registered: Callable[[str], Json], pointer: str) -> Dialect:
+def read_dialect(dialect_uri: Json, registered: Callable[[str], Json], pointer: str) -> Dialect:
     """The dialect that `$schema` names. `registered` returns the metaschema of a URI, or None."""
-    if not isinstance(named, str):
+    if not isinstance(dialect_uri, str):
         hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
         raise SpecError("$schema must be a string", pointer=pointer, hint=hint)
-    uri, seen = named, set[str]()
-    while _plain(uri) not in DRAFT_URIS:
+    uri, seen = dialect_uri, set[str]()
+    while _without_fragment(uri) not in DRAFT_URIS:
         document = None if uri in seen else registered(uri)
         seen.add(uri)
-        listed = document.get("$vocabulary") if isinstance(document, dict) else None
-        if isinstance(listed, dict):
-            return _by_vocabularies(listed, named, pointer)
+        vocabularies = document.get("$vocabulary") if isinstance(document, dict) else None
+        if isinstance(vocabularies, dict):
+            return _by_vocabularies(vocabularies, dialect_uri, pointer)
         parent = document.get("$schema") if isinstance(document, dict) else None
         if not isinstance(parent, str):
-            raise UnsupportedError(f"the dialect {named!r} is not known", pointer=pointer,
+            raise UnsupportedError(f"the dialect {dialect_uri!r} is not known", pointer=pointer,
                                    hint="one of " + ", ".join("https://" + name for name in DRAFT_URIS))  # fmt: skip
         uri = parent
-    return Dialect(DRAFT_URIS[_plain(uri)])
+    return Dialect(DRAFT_URIS[_without_fragment(uri)])
 
 
-def _by_vocabularies(listed: dict[str, Json], named: str, pointer: str) -> Dialect:
-    draft = next((draft for draft in VOCABULARIES if _vocabulary(draft, "core") in listed), None)
+def _by_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer: str) -> Dialect:
+    draft = next((draft for draft in VOCABULARIES if _vocabulary(draft, "core") in vocabularies), None)
     if draft is None:
-        raise UnsupportedError(f"the dialect {named!r} does not list the core vocabulary", pointer=pointer,
+        raise UnsupportedError(f"the dialect {dialect_uri!r} does not list the core vocabulary", pointer=pointer,
                                hint="list " + _vocabulary("2020-12", "core"))  # fmt: skip
-    known = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
-    for uri, required in listed.items():
-        if required is True and uri not in known:
-            raise UnsupportedError(f"the dialect {named!r} requires the vocabulary {uri!r}, which is not known",
-                                   pointer=pointer, hint="one of " + ", ".join(known))  # fmt: skip
-    has = {keyword for uri, keywords in known.items() if uri in listed for keyword in keywords}
-    every = {keyword for keywords in known.values() for keyword in keywords}
+    keywords_by_uri = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
+    for uri, required in vocabularies.items():
+        if required is True and uri not in keywords_by_uri:
+            raise UnsupportedError(f"the dialect {dialect_uri!r} requires the vocabulary {uri!r}, which is not known",
+                                   pointer=pointer, hint="one of " + ", ".join(keywords_by_uri))  # fmt: skip
+    has = {keyword for uri, keywords in keywords_by_uri.items() if uri in vocabularies for keyword in keywords}
+    every = {keyword for keywords in keywords_by_uri.values() for keyword in keywords}
     return Dialect(draft, frozenset(every - has))
 
 
@@ -82,5 +82,5 @@ def _vocabulary(draft: str, name: str) -> str:
     return f"https://{_HOST}draft/{draft}/vocab/{name}"
 
 
-def _plain(uri: str) -> str:
+def _without_fragment(uri: str) -> str:
     return uri.removeprefix("https://").removeprefix("http://").rstrip("#")

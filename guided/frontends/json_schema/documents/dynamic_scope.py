@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-__all__ = ["RECURSIVE", "Scope", "enter", "outermost"]
+__all__ = ["RECURSIVE", "Scope", "enter", "outermost_resource"]
 
 Scope: TypeAlias = tuple[tuple[str, str], ...]
 """(name of a dynamic anchor, URI of the outermost resource that has it), sorted by name."""
@@ -26,11 +26,11 @@ RECURSIVE = ""
 
 def enter(scope: Scope, names: Iterable[str], uri: str) -> Scope:
     """The scope in the resource `uri`, which has dynamic anchors of these names."""
-    known = {name for name, _ in scope}
-    added = tuple((name, uri) for name in names if name not in known)
+    bound_names = {name for name, _ in scope}
+    added = tuple((name, uri) for name in names if name not in bound_names)
     return tuple(sorted(scope + added)) if added else scope
 
 
-def outermost(scope: Scope, name: str) -> str | None:
+def outermost_resource(scope: Scope, name: str) -> str | None:
     """The URI of the outermost resource with a dynamic anchor of this name."""
-    return next((uri for known, uri in scope if known == name), None)
+    return next((uri for anchor, uri in scope if anchor == name), None)

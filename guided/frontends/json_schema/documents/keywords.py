@@ -66,18 +66,20 @@ class Keyword:
     until: str = "2020-12"
 
 
-def _on(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
+def _defined_in(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
     return {name: Keyword(status, Holds.NOTHING, since, until) for name in names}
 
 
 _E, _A = Status.ENFORCED, Status.ANNOTATION
 
 KEYWORDS: dict[str, Keyword] = {
-    **_on(_E, "type", "enum", "required", "pattern", "format", "multipleOf"),
-    **_on(_E, "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
-    **_on(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    **_on(_E, "const", since="draft6"),
-    **_on(_E, "x-guided-quote"),
+    **_defined_in(_E, "type", "enum", "required", "pattern", "format", "multipleOf"),
+    **_defined_in(
+        _E, "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"
+    ),
+    **_defined_in(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    **_defined_in(_E, "const", since="draft6"),
+    **_defined_in(_E, "x-guided-quote"),
     "properties": Keyword(_E, Holds.MAP),
     "additionalProperties": Keyword(_E, Holds.SCHEMA),
     "items": Keyword(_E, Holds.SCHEMA_OR_LIST),
@@ -100,18 +102,18 @@ KEYWORDS: dict[str, Keyword] = {
     "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),
     "unevaluatedItems": Keyword(_E, Holds.SCHEMA, since="2019-09"),
     "unevaluatedProperties": Keyword(_E, Holds.SCHEMA, since="2019-09"),
-    **_on(_E, "$ref"),
-    **_on(_E, "$dynamicRef", since="2020-12"),
-    **_on(_E, "$recursiveRef", since="2019-09", until="2019-09"),
+    **_defined_in(_E, "$ref"),
+    **_defined_in(_E, "$dynamicRef", since="2020-12"),
+    **_defined_in(_E, "$recursiveRef", since="2019-09", until="2019-09"),
     "$defs": Keyword(_A, Holds.MAP),
     "definitions": Keyword(_A, Holds.MAP),
-    **_on(_A, "id", until="draft4"),
-    **_on(_A, "$id", since="draft6"),
-    **_on(_A, "$anchor", since="2019-09"),
-    **_on(_A, "$dynamicAnchor", since="2020-12"),
-    **_on(_A, "$recursiveAnchor", since="2019-09", until="2019-09"),
-    **_on(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
-    **_on(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
+    **_defined_in(_A, "id", until="draft4"),
+    **_defined_in(_A, "$id", since="draft6"),
+    **_defined_in(_A, "$anchor", since="2019-09"),
+    **_defined_in(_A, "$dynamicAnchor", since="2020-12"),
+    **_defined_in(_A, "$recursiveAnchor", since="2019-09", until="2019-09"),
+    **_defined_in(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
+    **_defined_in(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
     "contentSchema": Keyword(_A, Holds.SCHEMA, since="2019-09"),
 }
 
@@ -187,10 +189,10 @@ DESCRIBING = frozenset(_DESCRIBING.split())
 """Names of OpenAPI, hyper-schemas and editors that are annotations only."""
 
 
-def _quiet(draft: str) -> frozenset[str]:
+def _annotation_keywords(draft: str) -> frozenset[str]:
     reportable = {"format", *NEEDS[draft], *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ())}
     return (RESTRICTING & KNOWN[draft] | frozenset(KEYWORDS) - RESTRICTING | DESCRIBING) - reportable
 
 
-QUIET = {draft: _quiet(draft) for draft in DRAFTS}
+QUIET = {draft: _annotation_keywords(draft) for draft in DRAFTS}
 """Draft -> the names that never need to be reported, regardless of other keywords."""

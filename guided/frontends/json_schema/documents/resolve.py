@@ -21,7 +21,7 @@ from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.documents.dialects import Dialect, metaschema, read_dialect
-from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, enter, outermost
+from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, enter, outermost_resource
 from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, Holds
 from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
 from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
@@ -159,7 +159,7 @@ class Library:
         uri = document.bases[pointer]
         dynamic = keyword == ("$recursiveRef" if fragment == RECURSIVE else "$dynamicRef")
         if dynamic and fragment in self._dynamic.get(uri, ()):
-            document, pointer = self._dynamic[outermost(schema.scope, fragment) or uri][fragment]
+            document, pointer = self._dynamic[outermost_resource(schema.scope, fragment) or uri][fragment]
         elif fragment:
             if (uri, fragment) not in self._anchors:
                 hint = "refer to a schema by its JSON Pointer, as in #/$defs/name"
@@ -208,9 +208,9 @@ class Library:
         return schema
 
     def _resource(self, uri: str, link: Link) -> tuple[Document, str]:
-        for known in (uri, uri + "#"):
-            if known not in self._resources and known in self._registry:
-                self._load(self._registry[known], uri, link.source.document)
+        for candidate in (uri, uri + "#"):
+            if candidate not in self._resources and candidate in self._registry:
+                self._load(self._registry[candidate], uri, link.source.document)
         if uri not in self._resources and (named_text := metaschema(uri)):
             name, text = named_text
             if name not in self._resources:
@@ -259,12 +259,14 @@ class Library:
 
     def _dialect(self, value: Json, where: str) -> Dialect | None:
         """The dialect that `$schema` names."""
-        named = value.get("$schema") if isinstance(value, dict) else None
-        return None if named is None else read_dialect(named, self._find_registered, where + "/$schema")
+        dialect_uri = value.get("$schema") if isinstance(value, dict) else None
+        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, where + "/$schema")
 
     def _find_registered(self, uri: str) -> Json:
-        known = next((known for known in (uri, uri + "#", uri.rstrip("#")) if known in self._registry), None)
-        return None if known is None else self._read_document(self._registry[known], known)
+        candidate = next(
+            (candidate for candidate in (uri, uri + "#", uri.rstrip("#")) if candidate in self._registry), None
+        )
+        return None if candidate is None else self._read_document(self._registry[candidate], candidate)
 
     def _index(self, main: Document, uri: str, text: str | None) -> None:
         """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""

@@ -66,7 +66,7 @@ class Schema(Numbered):
         assert isinstance(self.value, dict)
         return self.value[keyword]
 
-    def known(self, keyword: str) -> bool:
+    def has_keyword(self, keyword: str) -> bool:
         """Whether the schema has this keyword, its draft knows it, and nothing disables it."""
         here = isinstance(self.value, dict) and keyword in self.value
         return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)

@@ -149,7 +149,7 @@ def scalar_spans(text: str) -> Iterator[tuple[str, int, int]]:
     Raises:
         ValueError, IndexError: the text is not JSON. Only some errors are found.
     """
-    return iter(ScalarScanner().read(text, ended=True))
+    return iter(ScalarScanner().read(text, is_complete=True))
 
 
 class ScalarScanner:
@@ -167,21 +167,21 @@ class ScalarScanner:
         self._expects_key = False
         self._opened = -1  # where an empty container began
 
-    def read(self, text: str, *, ended: bool = False) -> list[tuple[str, int, int]]:
-        """The new complete scalars, as `scalar_spans` returns them. `text`: all so far; `ended`: no more follows."""
-        found = list[tuple[str, int, int]]()
+    def read(self, text: str, *, is_complete: bool = False) -> list[tuple[str, int, int]]:
+        """The new complete scalars, as `scalar_spans` returns them. `text`: all so far; `is_complete`: it has ended."""
+        scalars = list[tuple[str, int, int]]()
         self.open_at = -1
         while (match := _TOKEN.match(text, self._at)) is not None:
             lexeme, start, end = match[1], match.start(1), match.end()
-            if end == len(text) and not ended and lexeme[0] not in '{}[]:,"':
+            if end == len(text) and not is_complete and lexeme[0] not in '{}[]:,"':
                 self.open_at = start
-                return found
+                return scalars
             self._at = end
-            found += self._read_token(lexeme, start, end)
+            scalars += self._read_token(lexeme, start, end)
         rest = text[self._at :].lstrip(" \t\n\r")
         if rest.startswith('"') and not self._expects_key:
             self.open_at = len(text) - len(rest)
-        return found
+        return scalars
 
     def _read_token(self, lexeme: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
         path = self._path

@@ -77,11 +77,11 @@ class Decimal10:
         """The absolute value."""
         return Decimal10(False, self.digits, self.exponent)
 
-    def small_int(self, most: int = 18) -> int | None:
-        """The value as an int if it has at most `most` digits, else None."""
+    def small_int(self, max_digits: int = 18) -> int | None:
+        """The value as an int if it has at most `max_digits` digits, else None."""
         if not self.digits:
             return 0
-        if not self.is_integer or self.exponent > most:
+        if not self.is_integer or self.exponent > max_digits:
             return None
         value = int(self.digits.ljust(self.exponent, "0"))
         return -value if self.negative else value

@@ -36,7 +36,7 @@ def charset_of(*classes: str) -> Ranges:
 
 def chars(*classes: str | Ranges) -> Chars:
     """One character out of the classes, which are written as for `charset_of` or given as ranges."""
-    parts = (charset_of(one) if isinstance(one, str) else one for one in classes)
+    parts = (charset_of(part) if isinstance(part, str) else part for part in classes)
     return Chars(charset(pair for part in parts for pair in part))
 
 

@@ -24,7 +24,7 @@ from functools import cache
 
 from guided.frontends.regex.ecma_chars import decode_ranges, property_set
 from guided.ir.nodes import ANY_CHAR, EPSILON, And, Chars, Length, Node, Not
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, intersect, without
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, intersect, subtract
 
 from .abnf import alt, but_not, chars, charset_of, many, seq
 from .internet import address_literal, domain_label, local_part, plain_label
@@ -87,7 +87,7 @@ def _scripts(*names: str) -> Ranges:
 @cache
 def valid_code_points() -> Ranges:
     """PVALID, CONTEXTJ and CONTEXTO, without ASCII capitals, which only ASCII labels have."""
-    derived = without(
+    derived = subtract(
         _union("Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc"),
         property_set("Changes_When_NFKC_Casefolded"),
         _union("Default_Ignorable_Code_Point", "White_Space", "Noncharacter_Code_Point"),
@@ -100,19 +100,19 @@ def valid_code_points() -> Ranges:
 def _right_to_left() -> Ranges:
     """The characters of the bidirectional classes R and AL."""
     letters = intersect(valid_code_points(), _scripts(*_RIGHT_TO_LEFT.split()))
-    return without(letters, property_set("Mn"), _ARABIC_NUMBERS, _EUROPEAN_NUMBERS)
+    return subtract(letters, property_set("Mn"), _ARABIC_NUMBERS, _EUROPEAN_NUMBERS)
 
 
 @cache
 def _non_spacing() -> Ranges:
-    return without(intersect(valid_code_points(), property_set("Mn")), _STRONG_MARKS)
+    return subtract(intersect(valid_code_points(), property_set("Mn")), _STRONG_MARKS)
 
 
 @cache
 def _left_to_right() -> Ranges:
     """The characters of the bidirectional class L."""
     neutral = charset((*_NEUTRAL, *charset_of("-", _NON_JOINER, _JOINER)))
-    return without(valid_code_points(), _right_to_left(), _non_spacing(), _ARABIC_NUMBERS, _EUROPEAN_NUMBERS, neutral)
+    return subtract(valid_code_points(), _right_to_left(), _non_spacing(), _ARABIC_NUMBERS, _EUROPEAN_NUMBERS, neutral)
 
 
 _REST = many(ANY_CHAR)
@@ -123,7 +123,7 @@ def _ends(ranges: Ranges) -> Node:
     return seq(_REST, Chars(ranges))
 
 
-def _misplaced(char: str, before: Ranges | None, after: Ranges | None) -> list[Node]:
+def _texts_with_misplaced(char: str, before: Ranges | None, after: Ranges | None) -> list[Node]:
     """The texts in which `char` does not have a neighbour that it requires."""
     out: list[Node] = []
     if before is not None:
@@ -141,19 +141,19 @@ def _joiners() -> tuple[Node, ...]:
     joined = seq(_REST, Chars(decode_ranges(_JOINS_NEXT)), transparent)
     joining = seq(transparent, Chars(decode_ranges(_JOINS_PREVIOUS)), _REST)
     return (
-        *_misplaced(_JOINER, virama, None),
+        *_texts_with_misplaced(_JOINER, virama, None),
         seq(Not(alt(after_virama, joined)), _NON_JOINER, _REST),
         seq(Not(after_virama), _NON_JOINER, Not(joining)),
     )
 
 
-def _label(inside: Ranges, first: Ranges, last: Node, *wrong: Node) -> Node:
+def _label(inside: Ranges, first: Ranges, last: Node, *excluded: Node) -> Node:
     """U-labels of the characters `inside` that end with one of `last`, under the rules common to all U-labels."""
     marks = _union("Mn", "Mc")
-    shape = seq(Chars(without(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
+    shape = seq(Chars(subtract(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
     ascii_only, hyphens = many(chars("\x00-\x7f")), seq(ANY_CHAR, ANY_CHAR, "--", _REST)
     label = And(
-        (shape, seq(_REST, last), *map(Not, (ascii_only, hyphens, _ends(charset_of("-")), *_joiners(), *wrong)))
+        (shape, seq(_REST, last), *map(Not, (ascii_only, hyphens, _ends(charset_of("-")), *_joiners(), *excluded)))
     )
     return Length(label, 1, _LONGEST)
 
@@ -161,18 +161,18 @@ def _label(inside: Ranges, first: Ranges, last: Node, *wrong: Node) -> Node:
 @cache
 def _neutral_label(bidi: bool) -> Node:
     """U-labels that are written from left to right. `bidi`: those that satisfy the Bidi rule."""
-    inside = without(valid_code_points(), _right_to_left(), _ARABIC_NUMBERS)
+    inside = subtract(valid_code_points(), _right_to_left(), _ARABIC_NUMBERS)
     kana = _scripts("Hiragana", "Katakana", "Han")
-    other = many(Chars(without(ALL_CHARS, kana)))
-    wrong = (
-        *_misplaced(_MIDDLE_DOT, charset_of("l"), charset_of("l")),
-        *_misplaced(_KERAIA, None, property_set("Script", "Greek")),
+    other = many(Chars(subtract(ALL_CHARS, kana)))
+    excluded = (
+        *_texts_with_misplaced(_MIDDLE_DOT, charset_of("l"), charset_of("l")),
+        *_texts_with_misplaced(_KERAIA, None, property_set("Script", "Greek")),
         seq(other, _KATAKANA_DOT, other),
     )
     if not bidi:
-        return _label(inside, ALL_CHARS, EPSILON, *wrong)
+        return _label(inside, ALL_CHARS, EPSILON, *excluded)
     strong = _left_to_right()
-    return _label(inside, strong, _ending((*strong, *_EUROPEAN_NUMBERS)), *wrong)
+    return _label(inside, strong, _ending((*strong, *_EUROPEAN_NUMBERS)), *excluded)
 
 
 def _ending(ranges: Ranges) -> Node:
@@ -183,20 +183,23 @@ def _ending(ranges: Ranges) -> Node:
 def _right_label() -> Node:
     """U-labels that are written from right to left."""
     right = _right_to_left()
-    inside = without(valid_code_points(), _left_to_right())
+    inside = subtract(valid_code_points(), _left_to_right())
     end = _ending((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
     european, arabic = seq(_ends(_EUROPEAN_NUMBERS), _REST), seq(_ends(_ARABIC_NUMBERS), _REST)
     hebrew = property_set("Script", "Hebrew")
-    wrong = (*(one for char in _GERESHES for one in _misplaced(char, hebrew, None)), And((european, arabic)))
+    excluded = (
+        *(label for char in _GERESHES for label in _texts_with_misplaced(char, hebrew, None)),
+        And((european, arabic)),
+    )
     outside = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
-    return _label(without(inside, outside), right, end, *wrong)
+    return _label(subtract(inside, outside), right, end, *excluded)
 
 
 def _name(ascii_label: Node, separator: Node) -> Node:
     """Names with at least one U-label."""
 
-    def names(before: Node, one: Node, after: Node) -> Node:
-        return seq(many(seq(before, separator)), one, many(seq(separator, after)))
+    def names(before: Node, label: Node, after: Node) -> Node:
+        return seq(many(seq(before, separator)), label, many(seq(separator, after)))
 
     left, right = _neutral_label(True), _right_label()
     lettered = but_not(ascii_label, seq(chars("0-9"), _REST))  # under the Bidi rule a label does not begin with a digit

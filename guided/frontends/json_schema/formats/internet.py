@@ -35,15 +35,15 @@ def ipv4() -> Node:
 @cache
 def ipv6() -> Node:
     """An IPv6 address."""
-    return _ipv6(ipv4(), most=7)
+    return _ipv6(ipv4(), max_groups=7)
 
 
-def _ipv6(tail: Node, most: int) -> Node:
-    """Eight groups, or at most `most` groups and a gap. The last two groups may be written as `tail`."""
+def _ipv6(tail: Node, max_groups: int) -> Node:
+    """Eight groups, or at most `max_groups` groups and a gap. The last two groups may be written as `tail`."""
     group = many(HEX, 1, 4)
     cases = [seq(many(seq(group, ":"), 6, 6), alt(seq(group, ":", group), tail))]
-    for before in range(most + 1):
-        cases.append(seq(_groups(group, before), "::", _at_most_groups(group, tail, most - before)))
+    for before in range(max_groups + 1):
+        cases.append(seq(_groups(group, before), "::", _at_most_groups(group, tail, max_groups - before)))
     return alt(*cases)
 
 
@@ -51,12 +51,12 @@ def _groups(group: Node, count: int) -> Node:
     return seq(group, many(seq(":", group), count - 1, count - 1)) if count else seq()
 
 
-def _at_most_groups(group: Node, tail: Node, most: int) -> Node:
+def _at_most_groups(group: Node, tail: Node, max_groups: int) -> Node:
     cases = [seq()]
-    if most:
-        cases.append(seq(many(seq(group, ":"), 0, most - 1), group))
-    if most > 1:
-        cases.append(seq(many(seq(group, ":"), 0, most - 2), tail))
+    if max_groups:
+        cases.append(seq(many(seq(group, ":"), 0, max_groups - 1), group))
+    if max_groups > 1:
+        cases.append(seq(many(seq(group, ":"), 0, max_groups - 2), tail))
     return alt(*cases)
 
 
@@ -90,7 +90,7 @@ def address_literal() -> Node:
         many(DIGIT, 1, 2), seq(chars("01"), DIGIT, DIGIT), seq("2", chars("0-4"), DIGIT), seq("25", chars("0-5"))
     )
     v4 = seq(number, many(seq(".", number), 3, 3))
-    return seq("[", alt(v4, seq(letters("ipv6:"), _ipv6(v4, most=6))), "]")
+    return seq("[", alt(v4, seq(letters("ipv6:"), _ipv6(v4, max_groups=6))), "]")
 
 
 def local_part(extra_characters: Node) -> Node:

@@ -58,5 +58,5 @@ def base64url() -> Node:
 def _base64(alphabet: str, allow_padding: Callable[[Node | str], Node | str]) -> Node:
     """Blocks of four letters. The last block may encode one or two bytes."""
     char = chars(alphabet)
-    one, two = seq(char, char, allow_padding("==")), seq(many(char, 3, 3), allow_padding("="))
-    return seq(many(many(char, 4, 4)), optional(alt(one, two)))
+    one_byte, two = seq(char, char, allow_padding("==")), seq(many(char, 3, 3), allow_padding("="))
+    return seq(many(many(char, 4, 4)), optional(alt(one_byte, two)))

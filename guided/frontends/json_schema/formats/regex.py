@@ -26,7 +26,7 @@ from __future__ import annotations
 from functools import cache
 
 from guided.ir.nodes import ANY_CHAR, And, Node
-from guided.ir.ranges import ALL_CHARS, Ranges, complement, intersect, without
+from guided.ir.ranges import ALL_CHARS, Ranges, complement, intersect, subtract
 
 from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq
 
@@ -43,7 +43,7 @@ _FAR_STEPS = (0x08, 0x20, 0x7E, 0xFF, 0x3A9, 0x44F, 0x3093, 0x9FA0, 0xD7A3)
 """In control characters, ASCII, Latin 1, Greek, Cyrillic, kana, Han and Hangul: code points inside likely ranges."""
 
 
-def _one(node: Node) -> Node:
+def _minimised_separately(node: Node) -> Node:
     """The same node, marked so that its automaton is minimised separately, because many other nodes contain it."""
     return And((node,))
 
@@ -74,9 +74,9 @@ def _hex(low: int, high: int, digits: int) -> Node:
     )
 
 
-def _escape(full: bool, more: str) -> Node:
-    """A character or class after a backslash. `more`: further characters that may follow it."""
-    cases = [chars("dDsSwWfnrtv", _SYNTAX, more), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
+def _escape(full: bool, extra: str) -> Node:
+    """A character or class after a backslash. `extra`: further characters that may follow it."""
+    cases = [chars("dDsSwWfnrtv", _SYNTAX, extra), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
     if full:
         categories = (seq(first, optional(chars(second))) for first, second in _CATEGORIES.items())
         number = seq(many("0"), alt(many(HEX, 1, 5), seq("10", many(HEX, 4, 4))))
@@ -91,7 +91,7 @@ def _range(low: int, step: int) -> Node:
     """A range that begins at `low` to `step`, and ends at `step` or later."""
 
     def end(ranges: Ranges, bare: str) -> Node:
-        return alt(chars(without(ranges, charset_of(bare))), seq("\\", chars(intersect(ranges, escaped))))
+        return alt(chars(subtract(ranges, charset_of(bare))), seq("\\", chars(intersect(ranges, escaped))))
 
     escaped = charset_of(_SYNTAX, "-")
     return seq(end(((low, step),), "\\]-"), "-", end(intersect(ALL_CHARS, ((step, 0x10FFFF),)), "\\]"))
@@ -103,7 +103,7 @@ def _far_range(low: int, step: int) -> Node:
     def end(low: int, high: int) -> Node:
         long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
         code = seq("\\", alt(seq("x", _hex(low, min(high, 0xFF), 2)), seq("u", long)))
-        return alt(code, chars(without(((low, high),), charset_of("\x00-\x7f"))))
+        return alt(code, chars(subtract(((low, high),), charset_of("\x00-\x7f"))))
 
     return seq(end(low, step), "-", end(step, 0x10FFFF))
 
@@ -138,13 +138,13 @@ def _quantifier(full: bool) -> Node:
             ordered.append(seq(f"{n}", DIGIT, ",", chars("123456789"[n:]), DIGIT))
             ordered += (seq(f"{n}{m},{n}", chars(f"{m}-9")) for m in range(10))
     times = seq("{", alt(seq(many(DIGIT, 1), optional(",")), *ordered), "}")
-    return _one(seq(alt(chars("*+?"), times), optional("?")))
+    return _minimised_separately(seq(alt(chars("*+?"), times), optional("?")))
 
 
 @cache
 def _atom(full: bool) -> Node:
     """A term that may be repeated, except groups."""
-    return _one(alt(chars(complement(charset_of("^$\\*+?()[]{}|"))), _escape(full, ""), _class(full)))
+    return _minimised_separately(alt(chars(complement(charset_of("^$\\*+?()[]{}|"))), _escape(full, ""), _class(full)))
 
 
 def _alternatives(full: bool, group: Node | None, look: Node | None) -> Node:

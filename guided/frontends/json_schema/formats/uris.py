@@ -59,39 +59,39 @@ def _percent() -> Node:
 
 
 @cache
-def _parts(more: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
+def _parts(extra: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
     """Parts of a URI: `//` with authority and path; the rest of a path; query and fragment."""
-    plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, more)
+    plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, extra)
     future = seq(letters("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
     literal = seq("[", alt(ipv6(), future), "]")
     name = many(alt(plain, _percent()))
     user = seq(many(alt(plain, ":", _percent())), "@")
     authority = seq(optional(user), alt(literal, name), optional(":", many(DIGIT)))
-    char = _path_char(more)
+    char = _path_char(extra)
     segments = many(seq("/", many(char)))
     after = seq(optional("?", many(alt(char, chars("/?", private)))), optional("#", many(alt(char, chars("/?")))))
     return seq("//", authority, segments), segments, after
 
 
 @cache
-def _path_char(more: Ranges) -> Node:
-    return alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":@", more), _percent())
+def _path_char(extra: Ranges) -> Node:
+    return alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":@", extra), _percent())
 
 
 @cache
-def _with_scheme(more: Ranges, private: Ranges) -> Node:
-    network, segments, after = _parts(more, private)
-    segment = many(_path_char(more), 1)
+def _with_scheme(extra: Ranges, private: Ranges) -> Node:
+    network, segments, after = _parts(extra, private)
+    segment = many(_path_char(extra), 1)
     rest = alt(network, seq("/", optional(segment, segments)), seq(segment, segments), seq())
     return seq(ALPHA, many(alt(ALNUM, chars("+.-"))), ":", rest, after)
 
 
 @cache
-def _relative(more: Ranges, private: Ranges) -> Node:
+def _relative(extra: Ranges, private: Ranges) -> Node:
     """A reference without a scheme. The first segment of a path without a leading slash has no colon."""
-    network, segments, after = _parts(more, private)
-    first = many(alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, "@", more), _percent()), 1)
-    segment = many(_path_char(more), 1)
+    network, segments, after = _parts(extra, private)
+    first = many(alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, "@", extra), _percent()), 1)
+    segment = many(_path_char(extra), 1)
     return seq(alt(network, seq("/", optional(segment, segments)), seq(first, segments), seq()), after)
 
 

@@ -16,7 +16,7 @@ from guided.frontends.json_schema.algebra.emptiness import repeated_items_error
 from guided.frontends.json_schema.algebra.existential_constraints import item_cases
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.algebra.value_partition import ValuePartition
 from guided.frontends.json_schema.text.containers import (
     array_body,
@@ -91,7 +91,7 @@ def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, at: int = ~0
 def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
     """Arrays that only bound the number of items satisfying a schema. No position is special."""
     (counted,) = shape.item_counts
-    goals = [lowering.expander.goal((*item_goal(shape, 0), one)) for one in (counted.schema, counted.others)]
+    goals = [lowering.expander.goal((*item_goal(shape, 0), side)) for side in (counted.schema, counted.others)]
     yes, no = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
     body = counted_items(yes, no, lowering.notation.between(level), counted.count)
     return lowering.notation.wrap("[]", body, counted.count.low == 0, level)
@@ -107,7 +107,7 @@ def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str
     except UnsupportedError:
         if len(item_goals) > _FEW:
             raise
-        return either([array_text(lowering, one, where, level) for one in item_cases(shape)])
+        return union_of([array_text(lowering, case, where, level) for case in item_cases(shape)])
     within = [
         Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in item_goals
     ]

@@ -17,7 +17,7 @@ from guided.frontends.json_schema.algebra.content import content_fits
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape, Window, item_goal
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
 from guided.frontends.json_schema.text.containers import Members, RuleMaker, array_body, declared_order, permuted
@@ -48,14 +48,14 @@ class Constants:
         others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
         parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
         if "string" in shape.types:
-            texts = [v for v in shape.values or () if isinstance(v, str) and _fits(v, shape)]
+            texts = [v for v in shape.values or () if isinstance(v, str) and _satisfies_shape(v, shape)]
             if texts:
                 parts.insert(0, self._lowering.notation.framed("string", self._strings(texts, shape, level), level))
         if "number" in shape.types:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
                 parts.append(self._lowering.notation.framed("number", self._numbers(numbers, shape.numbers), level))
-        return either(parts)
+        return union_of(parts)
 
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
         """The spellings of a value, or None if it does not satisfy the goal."""
@@ -71,7 +71,7 @@ class Constants:
                 node = self._in_shape(value, shape, level, nested)
                 parts += [] if node is None else [node]
         unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
-        return either(unique) if unique else None
+        return union_of(unique) if unique else None
 
     def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         if (kind := json_type(value)) not in shape.types:
@@ -86,7 +86,7 @@ class Constants:
         if isinstance(value, Decimal10):
             return self._numbers((value,), shape.numbers) if value in shape.numbers else None
         if isinstance(value, str):
-            return self._strings([value], shape, level) if _fits(value, shape) else None
+            return self._strings([value], shape, level) if _satisfies_shape(value, shape) else None
         level = self._lowering.notation.content_level(level)
         return (
             self._array(value, shape, level, nested)
@@ -98,7 +98,7 @@ class Constants:
         notation = self._lowering.notation
         patterns, encoding = {serial(pattern): pattern for pattern in shape.patterns}, notation.constant_encoding
         if not patterns and (len(texts) == 1 or encoding is MINIMAL_STRING):
-            return either([notation.quoted_text(text, level) for text in texts])
+            return union_of([notation.quoted_text(text, level) for text in texts])
         content = Alt(tuple(Text(text) for text in texts))
         return notation.quoted(And((content, *patterns.values())) if patterns else content, encoding, level)
 
@@ -106,7 +106,7 @@ class Constants:
         """One rule for several numbers of a set, since their spellings share most of their states."""
         options = self._lowering.options
         plain = options.numbers != "json" or options.constants == "plain"
-        nodes = either([number_constant(value, plain, numbers) for value in values])
+        nodes = union_of([number_constant(value, plain, numbers) for value in values])
         if plain:
             return nodes
         first_values = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
@@ -120,17 +120,20 @@ class Constants:
         if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
             return None
         has, lowering = self._lowering.expander.membership.has, self._lowering
-        if not all(sum(has((one.schema,), item) for item in value) in one.count for one in shape.item_counts):
+        if not all(
+            sum(has((item_count.schema,), item) for item in value) in item_count.count
+            for item_count in shape.item_counts
+        ):
             return None
         cases: list[Node] = []
-        for chosen in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
-            goals = [(*item_goal(shape, at), *chosen.get(at, ())) for at in range(len(value))]
+        for assignment in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
+            goals = [(*item_goal(shape, at), *assignment.get(at, ())) for at in range(len(value))]
             items = self._literals(enumerate(value), goals, level, nested)
             if items is not None:
                 items = [lowering.notation.item(item, level) for item in items]
                 body = array_body(items, None, lowering.notation.between(level), Window(len(items), len(items)))
                 cases.append(lowering.notation.wrap("[]", body, not items, level))
-        return either(cases) if cases else None
+        return union_of(cases) if cases else None
 
     def _literals(
         self, values: Iterable[tuple[str | int, Json]], goals: Iterable[tuple[Schema, ...]], level: int, nested: int
@@ -163,8 +166,8 @@ class Constants:
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
         if shape.formula is not None:
             shapes = self._lowering.expander.by_type.multiply_out(shape)
-            nodes = [node for one in shapes if (node := self._object(value, one, level, nested)) is not None]
-            return either(nodes) if nodes else None
+            nodes = [node for case in shapes if (node := self._object(value, case, level, nested)) is not None]
+            return union_of(nodes) if nodes else None
         if len(value) not in shape.members or not value.keys() >= set(shape.required):
             return None
         expander = self._lowering.expander
@@ -175,17 +178,17 @@ class Constants:
         if others and expander.is_closed(shape):
             return None
         cases: list[Node] = []
-        for chosen in self._choices(others, shape.extra_blocks):
-            if not all(expander.keys.has(some.keys, name) for name, blocks in chosen.items() for some in blocks):
+        for assignment in self._choices(others, shape.extra_blocks):
+            if not all(expander.keys.has(some.keys, name) for name, blocks in assignment.items() for some in blocks):
                 continue
             goals = [
-                (*expander.member(shape, name), *(s.schema for s in chosen.get(name, ()) if s.schema is not None))
+                (*expander.member(shape, name), *(s.schema for s in assignment.get(name, ()) if s.schema is not None))
                 for name in value
             ]
             members = self._literals(value.items(), goals, level, nested)
             if members is not None:
                 cases.append(self._members(value, members, level))
-        return either(cases) if cases else None
+        return union_of(cases) if cases else None
 
     def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
         lowering = self._lowering
@@ -198,7 +201,7 @@ class Constants:
         return lowering.notation.wrap("{}", body, not fields, level)
 
 
-def _fits(text: str, shape: Shape) -> bool:
+def _satisfies_shape(text: str, shape: Shape) -> bool:
     """Whether a string satisfies the shape, ignoring patterns."""
     return len(text) in shape.length and content_fits(text, shape)
 

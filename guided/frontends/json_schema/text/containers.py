@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from guided.frontends.json_schema.algebra.shape import Window
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.text.member_tries import Field, MemberTries
 from guided.frontends.json_schema.text.spelling import comma_list, optional
 from guided.ir.conditions import Condition
@@ -91,8 +91,8 @@ def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: W
         return None
     if not prefix and rest is not None:
         return comma_list(rest, comma, low, high)
-    listed = list(prefix if high is None else prefix[:high])
-    steps: list[Node] = [Seq((comma, item)) if at else item for at, item in enumerate(listed)]
+    prefix_items = list(prefix if high is None else prefix[:high])
+    steps: list[Node] = [Seq((comma, item)) if at else item for at, item in enumerate(prefix_items)]
     tail: Node = EPSILON
     if rest is not None and (high is None or high > len(steps)):
         tail = Repeat(Seq((comma, rest)), max(low - len(steps), 0), None if high is None else high - len(steps))
@@ -117,17 +117,17 @@ def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: 
     return Seq((*steps, Permutation(members, comma, low, high)))
 
 
-def counted_items(yes: Node, no: Node, comma: Node, count: Window) -> Node:
-    """At least one item, each of `yes` or `no`, in any order. The number of `yes` items is in `count`."""
-    more_yes, more_no = Seq((comma, yes)), Repeat(Seq((comma, no)), 0, None)
+def counted_items(counted: Node, other: Node, comma: Node, count: Window) -> Node:
+    """At least one item, each of `counted` or `other`, in any order. The number of `counted` items is in `count`."""
+    more_yes, more_no = Seq((comma, counted)), Repeat(Seq((comma, other)), 0, None)
     high = count.high
 
-    def rest(low: int, most: int | None) -> Node:  # after an item
-        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), most)))
+    def rest(low: int, high: int | None) -> Node:  # after an item
+        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), high)))
 
-    cases = [Seq((no, rest(count.low, high)))]
+    cases = [Seq((other, rest(count.low, high)))]
     if high is None or high > 0:
-        cases.append(Seq((yes, rest(count.low - 1, None if high is None else high - 1))))
+        cases.append(Seq((counted, rest(count.low - 1, None if high is None else high - 1))))
     return Alt(tuple(cases))
 
 
@@ -166,7 +166,7 @@ def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
         return None
     if any(c in '"\\' or c < " " for field in others for c in field.name):
         return None
-    return either([Seq((Entry(field.key), field.value)) for field in others])
+    return union_of([Seq((Entry(field.key), field.value)) for field in others])
 
 
 def permuted(

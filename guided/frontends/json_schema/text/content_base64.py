@@ -71,15 +71,15 @@ def _bytes(*members: str | tuple[int, int]) -> Node:
 
 def _utf8() -> Node:
     """A character beyond ASCII (RFC 3629)."""
-    more = _bytes((0x80, 0xBF))
+    continuation = _bytes((0x80, 0xBF))
     return Alt((
-        Seq((_bytes((0xC2, 0xDF)), more)),
-        Seq((_bytes("\xe0"), _bytes((0xA0, 0xBF)), more)),
-        Seq((_bytes((0xE1, 0xEC), (0xEE, 0xEF)), more, more)),
-        Seq((_bytes("\xed"), _bytes((0x80, 0x9F)), more)),
-        Seq((_bytes("\xf0"), _bytes((0x90, 0xBF)), more, more)),
-        Seq((_bytes((0xF1, 0xF3)), more, more, more)),
-        Seq((_bytes("\xf4"), _bytes((0x80, 0x8F)), more, more)),
+        Seq((_bytes((0xC2, 0xDF)), continuation)),
+        Seq((_bytes("\xe0"), _bytes((0xA0, 0xBF)), continuation)),
+        Seq((_bytes((0xE1, 0xEC), (0xEE, 0xEF)), continuation, continuation)),
+        Seq((_bytes("\xed"), _bytes((0x80, 0x9F)), continuation)),
+        Seq((_bytes("\xf0"), _bytes((0x90, 0xBF)), continuation, continuation)),
+        Seq((_bytes((0xF1, 0xF3)), continuation, continuation, continuation)),
+        Seq((_bytes("\xf4"), _bytes((0x80, 0x8F)), continuation, continuation)),
     ))  # fmt: skip
 
 
@@ -145,8 +145,8 @@ class _Graph:
         """The states in which a segment ends after this bracket, in this phase."""
         if end == _END:
             return self.text_ends
-        wanted, last, size = self.marked[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
-        return frozenset(at for at, state in enumerate(self.states) if len(state) == size and state[last] == wanted)
+        mark, last, size = self.marked[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
+        return frozenset(at for at, state in enumerate(self.states) if len(state) == size and state[last] == mark)
 
 
 @cache
@@ -193,36 +193,36 @@ def _graph(container: str) -> _Graph:
     number: dict[_State, int] = {}
     order: list[_State] = []
 
-    def state(found: _State) -> int:
-        if found not in number:
-            number[found] = len(order)
-            order.append(found)
-        return number[found]
+    def state(key: _State) -> int:
+        if key not in number:
+            number[key] = len(order)
+            order.append(key)
+        return number[key]
 
     starts = {}
     for before in (container, *_CLOSING.values()):
         for phase, (width, mask) in enumerate(((1, 0), (4, 3), (16, 15))):
-            known = ord(before or "\0") & mask
+            phase_bits = ord(before or "\0") & mask
             first = fresh if before == container else after
-            starts[before, phase] = state((*(first if at == known else EMPTY_LANGUAGE for at in range(width)), 0))
+            starts[before, phase] = state((*(first if at == phase_bits else EMPTY_LANGUAGE for at in range(width)), 0))
     padded, last = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
     edges: list[tuple[tuple[int, int, int], ...]] = []
-    for at, found in enumerate(order):
+    for at, state_key in enumerate(order):
         edges.append(((ord("="), ord("="), last),) if at == padded else ())
         if at in (padded, last):
             continue
         to: dict[int, list[tuple[int, int]]] = {}
         for value, letter in enumerate(_LETTERS):
-            following = _after(found, value, row, terms.nullable)
+            following = _after(state_key, value, row, terms.nullable)
             if any(following):
                 to.setdefault(state(following), []).append((ord(letter), ord(letter)))
-        if found[-1]:
-            to[padded if len(found) == 17 else last] = [(ord("="), ord("="))]
-        edges[at] = tuple(sorted((low, high, target) for target, found in to.items() for low, high in charset(found)))
+        if state_key[-1]:
+            to[padded if len(state_key) == 17 else last] = [(ord("="), ord("="))]
+        edges[at] = tuple(sorted((low, high, target) for target, bits in to.items() for low, high in charset(bits)))
     marked = {}
     for bracket in (*_CLOSING, *_CLOSING.values()):
         marked[bracket] = terms.chars(((_MARK + ord(bracket),) * 2,))
-    ends = [at for at, found in enumerate(order) if len(found) == 2 and terms.nullable[found[0]]]
+    ends = [at for at, state_key in enumerate(order) if len(state_key) == 2 and terms.nullable[state_key[0]]]
     return _Graph(tuple(order), tuple(edges), starts, marked, frozenset([last, *ends]))
 
 

@@ -21,7 +21,7 @@ from guided.frontends.json_schema.algebra.content import refuse_content
 from guided.frontends.json_schema.algebra.expand import Expander, Expansion, Goal
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import any_text, either, sized
+from guided.frontends.json_schema.algebra.strings import any_text, union_of, with_length
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -157,13 +157,13 @@ class Lowering:
             return self._in_place((), self.expander.expand(()), level)
         member = (self.notation.other_key((), ""), self.notation.after_key(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
-        known = self.notation.layout.any_value_cache
-        if rules not in known:
+        cache = self.notation.layout.any_value_cache
+        if rules not in cache:
             whole = self._in_place((), self.expander.expand(()), 0)
-            if known:
+            if cache:
                 return whole
-            known[rules] = whole
-        return known[rules]
+            cache[rules] = whole
+        return cache[rules]
 
     def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
         """Like `value`, but inlined, without a rule."""
@@ -174,7 +174,7 @@ class Lowering:
         for shape in shapes:
             parts += self.texts_of(shape, where, level)
         parts += [self.notation.framed("string", self._strings(group, where, level), level) for group in together]
-        return parts[0] if len(parts) == 1 else either(list({serial(part): part for part in parts}.values()))
+        return parts[0] if len(parts) == 1 else union_of(list({serial(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
@@ -240,18 +240,18 @@ class Lowering:
         patterns = self._writable_patterns(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(serial, patterns)), length)
-        return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, low, high), level)
+        return self.notation.string(key, f"string of #{where}", where, lambda: with_length(content, low, high), level)
 
     def _strings(self, shapes: Sequence[Shape], where: str, level: int) -> Node:
         """Strings of several alternatives that combine the same patterns, as one rule that one automaton matches."""
         length = self.capped(Window(), self.options.max_string, "max_string", where)
         for shape in shapes:
             refuse_content(shape, length)
-        written = [self._writable_patterns(shape) for shape in shapes]
-        content = either([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in written])
-        key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in written), length)
+        patterns_of_shapes = [self._writable_patterns(shape) for shape in shapes]
+        content = union_of([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in patterns_of_shapes])
+        key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in patterns_of_shapes), length)
         sizes = length.low, length.high
-        return self.notation.string(key, f"string of #{where}", where, lambda: sized(content, *sizes), level)
+        return self.notation.string(key, f"string of #{where}", where, lambda: with_length(content, *sizes), level)
 
     def _writable_patterns(self, shape: Shape) -> tuple[Node, ...]:
         """The patterns of a string, restricted to what the output may contain, without duplicates."""

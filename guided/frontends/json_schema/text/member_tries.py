@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.ir.nodes import EPSILON, Alt, Node, Ref, Seq, Text
 
 __all__ = ["Field", "MemberTries"]
@@ -79,25 +79,25 @@ class MemberTries:
         """At least one member, in order."""
         trie, optional = _EMPTY_TRIE, True
         for field in reversed(fields):
-            following = self._first(trie, optional)
+            following = self._next_member(trie, optional)
             cases = [EPSILON] if optional else []
             if following is not None:
                 cases.append(Seq((self._comma, following)))
             leaf = Seq((self._quotes[1], field.value, self._rule(Alt(tuple(cases)))))
             trie = self._insert(_EMPTY_TRIE if field.required else trie, field.name, leaf)
             optional = optional and not field.required
-        first = self._first(trie, optional)
+        first = self._next_member(trie, optional)
         assert first is not None
         return first
 
-    def _first(self, trie: _Trie, optional: bool) -> Node | None:
+    def _next_member(self, trie: _Trie, optional: bool) -> Node | None:
         """The next member: one from the trie, or an additional one if no required member is left."""
         cases: list[Node] = []
         if trie is not _EMPTY_TRIE:
             cases.append(Seq((self._quotes[0], self._node(trie))))
         if optional and self._extras is not None:
             cases.append(self._extras)
-        return either(cases) if cases else None
+        return union_of(cases) if cases else None
 
     def _insert(self, trie: _Trie, key: str, leaf: Node) -> _Trie:
         """The trie with an additional key. Only the nodes on the path to it are new."""
@@ -109,7 +109,7 @@ class MemberTries:
                 trie, key = _EMPTY_TRIE, ""
                 break
             edge = trie.branches[first]
-            label, same = edge.label, _common(edge.label, rest)
+            label, same = edge.label, _common_prefix_length(edge.label, rest)
             path.append((trie, first, label[:same]))
             trie, key = edge.below, rest[same:]
             if same < len(label):  # the edge is split
@@ -138,7 +138,7 @@ class MemberTries:
         return Ref(name)
 
 
-def _common(a: str, b: str) -> int:
+def _common_prefix_length(a: str, b: str) -> int:
     """The length of the longest common prefix."""
     count = 0
     for x, y in zip(a, b, strict=False):

@@ -28,7 +28,7 @@ from guided.frontends.json_schema.text.number_text import ANY_EXPONENT, DIGIT, S
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 from guided.meter import spend
 
-__all__ = ["MAX_LISTED", "MAX_STATES", "decided_spellings", "fits", "multiples"]
+__all__ = ["MAX_LISTED", "MAX_STATES", "decided_spellings", "fits_max_states", "multiples"]
 
 MAX_STATES = 20_000
 MAX_LISTED = 1_000
@@ -51,9 +51,9 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
     if not plain:
         parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
         parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _mantissa_divisors(divisor, reach))
-        if (large := _large(divisor, reach)) is not None:
+        if (large := _large_factor(divisor, reach)) is not None:
             rest, exponent = large
-            parts.append(Seq((_remaining(rest, reach), exponent)))
+            parts.append(Seq((_multiples_up_to(rest, reach), exponent)))
     return Seq((SIGN, Alt(tuple(parts))))
 
 
@@ -63,7 +63,7 @@ def decided_spellings(divisor: Decimal10, plain: bool, reach: int) -> Node:
     parts: list[Node] = [_NUMBER]
     if not plain:
         parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
-        if (large := _large(divisor, reach)) is not None:
+        if (large := _large_factor(divisor, reach)) is not None:
             short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
             parts.append(Seq((short, large[1])))
     return Seq((SIGN, Alt(tuple(parts))))
@@ -77,17 +77,17 @@ def _exponent(power: int) -> Node:
 
 def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
     """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
-    left, out = MAX_WITH_EXPONENT, []
+    states_left, out = MAX_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
-    for power, one in sorted(scaled, key=lambda item: _size(item[1])):
-        left -= _size(one)
-        if left < 0:
+    for power, power_graph in sorted(scaled, key=lambda item: _size(item[1])):
+        states_left -= _size(power_graph)
+        if states_left < 0:
             break
-        out.append((power, one))
+        out.append((power, power_graph))
     return out
 
 
-def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
+def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     """(A without its factors 2 and 5, the exponents from which only this matters). None if it needs too many states."""
     rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     counts = []
@@ -104,7 +104,7 @@ def _large(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     return rest, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
 
 
-def fits(divisor: Decimal10) -> bool:
+def fits_max_states(divisor: Decimal10) -> bool:
     """Whether the automaton of the multiples is within MAX_STATES."""
     return _size(divisor) <= MAX_STATES
 
@@ -121,7 +121,7 @@ def _size(divisor: Decimal10) -> int:
 @lru_cache(maxsize=256)
 def _unsigned(divisor: Decimal10) -> Automaton:
     """The multiples without sign and exponent."""
-    if not fits(divisor):
+    if not fits_max_states(divisor):
         raise UnsupportedError(
             f"the multiples of {divisor.plain():.40} need more than {MAX_STATES:,} states",
             hint=f"give a minimum and a maximum with at most {MAX_LISTED:,} multiples between them, or a divisor with "
@@ -135,9 +135,9 @@ def _unsigned(divisor: Decimal10) -> Automaton:
     )
 
 
-def _remaining(modulus: int, most: int) -> Automaton:
-    """Mantissas with up to `most` digits after the point, whose digits without the point form a multiple."""
-    return _by_remainder(modulus, most, lambda remainder, _: remainder == 0, zeros_after=False)
+def _multiples_up_to(modulus: int, max_digits: int) -> Automaton:
+    """Mantissas with up to `max_digits` digits after the point, whose digits without the point form a multiple."""
+    return _by_remainder(modulus, max_digits, lambda remainder, _: remainder == 0, zeros_after=False)
 
 
 def _by_remainder(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
@@ -182,9 +182,9 @@ def _ending_in_zeros(modulus: int, shift: int) -> Automaton:
     for zeros in range(shift + 1):
         for remainder in range(modulus):
             # After `shift` zeros, another zero belongs to the digits before them.
-            more = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
+            target = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
             lifted = remainder * pow(10, zeros + 1, modulus)
-            edges = [(0x30, 0x30, more)]
+            edges = [(0x30, 0x30, target)]
             edges += [(0x30 + d, 0x30 + d, 2 + (lifted + d) % modulus) for d in range(1, 10)]
             ends = zeros == shift and remainder == 0
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))

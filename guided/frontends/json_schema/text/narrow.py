@@ -120,10 +120,10 @@ class Narrowing:
                 return True
         if "object" not in shape.types or shape.formula is not None or shape.extra_blocks:
             return False
-        named, low = self._named_goals(shape), shape.members.low
-        if not all(name in named and self._has_finite(named[name], depth) for name in shape.required):
+        goal_by_name, low = self._named_goals(shape), shape.members.low
+        if not all(name in goal_by_name and self._has_finite(goal_by_name[name], depth) for name in shape.required):
             return False
-        return low <= len(shape.required) or sum(self._has_finite(goal, depth) for goal in named.values()) >= low
+        return low <= len(shape.required) or sum(self._has_finite(goal, depth) for goal in goal_by_name.values()) >= low
 
     def _has_many(self, goal: Goal, depth: int) -> bool:
         """Whether there are many values."""

@@ -61,7 +61,9 @@ class Notation:
         """
         return level + 1
 
-    def additional_levels(self, level: int, goal: Goal, known: Collection[str]) -> list[tuple[tuple[Node, ...], int]]:
+    def additional_levels(
+        self, level: int, goal: Goal, declared: Collection[str]
+    ) -> list[tuple[tuple[Node, ...], int]]:
         """The levels of additional members, each with the languages of their names, which are not among the known ones.
 
         `goal`: the goal of their values.
@@ -136,18 +138,18 @@ class Notation:
         return many_optional(fields, window)
 
     def other(
-        self, names: tuple[Node, ...], known: Collection[str], value: Node, level: int, where: str, in_place: bool
+        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """An additional member. Its name is in all of these languages, and is not a known name."""
         return Seq((self.other_key(names, where, in_place=in_place), self.after_key(value)))
 
-    def distinct(self, text: Node, known: Collection[str], level: int, counted: str | None) -> Node:
+    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
         """Objects with additional members, whose names differ from one another and from the known names.
 
         `counted`: the location of the object if it matters that the names differ (the schema counts members, or
         requires some of them).
         """
-        return Distinct(text, tuple(known))
+        return Distinct(text, tuple(declared))
 
     # --- parts of members
 

@@ -36,7 +36,7 @@ from functools import lru_cache
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits, multiples
+from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits_max_states, multiples
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
@@ -72,8 +72,8 @@ _LARGEST_EXPONENT = 4_000
 
 
 def _alt(items: list[Node]) -> Node:
-    kept = [item for item in items if item is not EMPTY]
-    return EMPTY if not kept else kept[0] if len(kept) == 1 else Alt(tuple(kept))
+    nonempty = [item for item in items if item is not EMPTY]
+    return EMPTY if not nonempty else nonempty[0] if len(nonempty) == 1 else Alt(tuple(nonempty))
 
 
 @lru_cache(maxsize=128)
@@ -90,31 +90,31 @@ def _prefix_text(position: int, digits: str) -> Node:
 
 def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
     """The text after `read` significant digits. From digit number `free` on, only zeros (None: any digits)."""
-    left = None if free is None else max(free - read, 0)
+    digits_left = None if free is None else max(free - read, 0)
     if position <= 0 or read > position:
-        return _fraction_digits(left)
-    return _whole_digits(position - read, left, fraction)
+        return _fraction_digits(digits_left)
+    return _whole_digits(position - read, digits_left, fraction)
 
 
 @lru_cache(maxsize=1024)
-def _fraction_digits(left: int | None) -> Node:
-    """Up to `left` digits (None: any number) after the point, and zeros."""
-    return DIGITS if left is None else Seq((digit_run(0, left), ZEROS))
+def _fraction_digits(digits_left: int | None) -> Node:
+    """Up to `digits_left` digits (None: any number) after the point, and zeros."""
+    return DIGITS if digits_left is None else Seq((digit_run(0, digits_left), ZEROS))
 
 
 @lru_cache(maxsize=4096)
-def _whole_digits(whole: int, left: int | None, fraction: bool) -> Node:
-    """`whole` digits before the point, and the text after it. After the first `left` digits, only zeros."""
-    if left is None:
+def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
+    """`whole` digits before the point, and the text after it. After the first `digits_left` digits, only zeros."""
+    if digits_left is None:
         return Seq((digit_run(whole, whole), FRACTION if fraction else EPSILON))
-    if left <= whole:
-        zeros = zero_run(whole - left, whole - left)
-        return Seq((digit_run(left, left), zeros, ZERO_FRACTION if fraction else EPSILON))
-    after = Seq((POINT, digit_run(1, left - whole), ZEROS))
+    if digits_left <= whole:
+        zeros = zero_run(whole - digits_left, whole - digits_left)
+        return Seq((digit_run(digits_left, digits_left), zeros, ZERO_FRACTION if fraction else EPSILON))
+    after = Seq((POINT, digit_run(1, digits_left - whole), ZEROS))
     return Seq((digit_run(whole, whole), Repeat(after, 0, 1)))
 
 
-def _next(position: int, read: int, digits: Node) -> Node:
+def _next_digit(position: int, read: int, digits: Node) -> Node:
     """One of `digits` as the significant digit number `read`, preceded by the point if it comes first."""
     return Seq((POINT, digits)) if read == position > 0 else digits
 
@@ -124,11 +124,15 @@ def _compare(position: int, bound: Bound, above: bool, free: int | None, fractio
     digits = bound.value.digits
     parts: list[Node] = []
     for at in range(len(digits)):
-        least = "1" if at == 0 else "0"
-        here = _span(max(chr(ord(digits[at]) + 1), least), "9") if above else _span(least, chr(ord(digits[at]) - 1))
+        first_digit = "1" if at == 0 else "0"
+        here = (
+            _span(max(chr(ord(digits[at]) + 1), first_digit), "9")
+            if above
+            else _span(first_digit, chr(ord(digits[at]) - 1))
+        )
         if here is not EMPTY:
             start = _prefix_text(position, digits[:at])
-            parts.append(Seq((start, _next(position, at, here), _rest(position, at + 1, free, fraction))))
+            parts.append(Seq((start, _next_digit(position, at, here), _rest(position, at + 1, free, fraction))))
         if not above and at >= max(position, 1):
             parts.append(_prefix_text(position, digits[:at]))  # ends here: missing digits count as zeros
     equal = _prefix_text(position, digits)
@@ -202,13 +206,13 @@ def _naturals(low: int, high: int | None) -> Node:
     if high is not None and high < low:
         return EMPTY
     if low < 10 and (high is None or high < 10):
-        one = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
-        return Seq((ZEROS, one if high is not None else Alt((one, Seq((NONZERO, DIGIT, DIGITS))))))
+        first_digit = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
+        return Seq((ZEROS, first_digit if high is not None else Alt((first_digit, Seq((NONZERO, DIGIT, DIGITS))))))
     parts: list[Node] = [zero_run(1, None)] if low == 0 else []
-    least = Bound(Decimal10.parse(str(low))) if low > 1 else None
-    most = Bound(Decimal10.parse(str(high))) if high is not None else None
+    lower = Bound(Decimal10.parse(str(low))) if low > 1 else None
+    upper = Bound(Decimal10.parse(str(high))) if high is not None else None
     if high is None or high >= 1:
-        parts.append(Seq((zero_run(0, None), _without_exponent(least, most, False))))
+        parts.append(Seq((zero_run(0, None), _without_exponent(lower, upper, False))))
     return _alt(parts)
 
 
@@ -239,9 +243,9 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts: list[Node] = []
     for at in _exact_positions(first, last):
-        least, most = None if first is None else first + 1 - at, None if last is None else last - 1 - at
-        if least is None or most is None or least <= most:
-            parts.append(Seq((_positions(at, at, True), _exponent(least, most))))
+        min_exponent, max_exponent = None if first is None else first + 1 - at, None if last is None else last - 1 - at
+        if min_exponent is None or max_exponent is None or min_exponent <= max_exponent:
+            parts.append(Seq((_positions(at, at, True), _exponent(min_exponent, max_exponent))))
         for edge, a, b in _edge_positions(low, high):
             parts.append(Seq((_edges(at, a, b, None, True), _exponent(edge - at, edge - at))))
     # Farther from the bounds, an exponent of up to REACH cannot cross them.
@@ -258,8 +262,8 @@ def _positive_integers() -> Node:
     head = Seq((Repeat(Seq((NONZERO, DIGITS)), 0, 1), NONZERO))
     parts: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
     for zeros in range(REACH + 1):
-        most = zeros if zeros < REACH else None
-        parts.append(Seq((head, zero_run(zeros, most), ZERO_FRACTION, _exponent(-zeros, None))))
+        max_zeros = zeros if zeros < REACH else None
+        parts.append(Seq((head, zero_run(zeros, max_zeros), ZERO_FRACTION, _exponent(-zeros, None))))
     for place in range(1, SCIENTIFIC + 1):
         fraction = Seq((digit_run(place - 1, place - 1), NONZERO, ZEROS))
         parts.append(Seq((WHOLE if place <= REACH else DIGIT, POINT, fraction, _exponent(place, None))))
@@ -308,7 +312,7 @@ def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool
     return And((every, _positive_integers())) if integral else every
 
 
-def _sides(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
+def _intervals_of_signs(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
     """The parts of the set above and below zero, as intervals of magnitudes. None for an empty part."""
     out: list[tuple[Bound | None, Bound | None] | None] = []
     for low, high, negative in ((numbers.low, numbers.high, False), (numbers.high, numbers.low, True)):
@@ -348,7 +352,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
                 parts.append(Seq((SIGN, ZERO)))
             else:
                 parts.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
-        above, below = _sides(numbers)
+        above, below = _intervals_of_signs(numbers)
         if above is not None:
             parts.append(_positive(*above, numbers.integral, plain or numbers.bare))
         if below is not None:
@@ -381,11 +385,11 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         if numbers.is_empty:
             return EMPTY
     if (
-        any(not fits(divisor) for divisor in numbers.divisors)
+        any(not fits_max_states(divisor) for divisor in numbers.divisors)
         and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
-        written = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
-        return _limit_digits(_alt([number_constant(value, plain, written) for value in values]), max_digits)
+        exclusions = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
+        return _limit_digits(_alt([number_constant(value, plain, exclusions) for value in values]), max_digits)
     zeros = plain and numbers.integral and numbers.not_bare  # integers with a fraction
     integral = numbers.integral and not zeros
     base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
@@ -397,9 +401,9 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     short = plain or numbers.bare
     excluded_nodes += [multiples(divisor, short, REACH) for divisor in numbers.no_divisors]
     certain += [decided_spellings(divisor, short, REACH) for divisor in numbers.no_divisors]
-    kept = [multiples(divisor, short, REACH) for divisor in numbers.divisors]
-    kept += [Seq((BARE_INTEGER, ZERO_FRACTION))] if zeros else []
-    return And((base, *kept, *certain, *(Not(node) for node in excluded_nodes)))
+    nodes = [multiples(divisor, short, REACH) for divisor in numbers.divisors]
+    nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if zeros else []
+    return And((base, *nodes, *certain, *(Not(node) for node in excluded_nodes)))
 
 
 def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:

@@ -18,7 +18,7 @@ from guided.frontends.json_schema.algebra.case_split import has_discriminator, s
 from guided.frontends.json_schema.algebra.conditional import bind
 from guided.frontends.json_schema.algebra.expand import Expander, KeyClass
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.text.containers import (
     Members,
@@ -69,14 +69,14 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
         lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
     ordered = lowering.options.property_order == "declared"
     if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
-        most = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
+        count_window = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
         if extra is None and not ordered and (extra := notation.many_optional(fields, window, level)) is not None:
             fields, names = [field for field in fields if field.required], {}
-        body = permuted(fields, extra, comma, most, some, ordered)
+        body = permuted(fields, extra, comma, count_window, some, ordered)
     else:
         rules = lowering.rule_maker("members", where, level)
         if some and extra is not None:
-            others = Permutation((*(Member(one, required=True) for one in some), Member(extra, False, True)), comma)
+            others = Permutation((*(Member(node, required=True) for node in some), Member(extra, False, True)), comma)
             body = declared_then(fields, others, comma, rules)
         else:
             body = declared_order(Members(fields, comma, extra, window, cap), rules)
@@ -97,15 +97,17 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
     some: list[list[Node]] = [[] for _ in shape.extra_blocks]
     classes = list(lowering.expander.key_classes(shape))
     together = len(classes) > _FEW_CLASSES
-    for one in classes:
-        levels = lowering.notation.additional_levels(level, lowering.expander.goal(one.schemas), shape.named())
-        for goal, out in [(one.schemas, members), *_blocks_of(one, some)] if some else [(one.schemas, members)]:
+    for key_class in classes:
+        levels = lowering.notation.additional_levels(level, lowering.expander.goal(key_class.schemas), shape.named())
+        for goal, out in (
+            [(key_class.schemas, members), *_blocks_of(key_class, some)] if some else [(key_class.schemas, members)]
+        ):
             normal = lowering.expander.goal(goal)
             for names, inside in () if has_false(normal) else levels:
                 value = lowering.value(normal, inside)
-                names = (*one.names, *names)
+                names = (*key_class.names, *names)
                 out.append(lowering.notation.other(names, shape.named(), value, level, where, together))
-    member = either(members) if members else None
+    member = union_of(members) if members else None
     if member is not None and together:
         name = f"other members {lowering.size} of #{where}"
         lowering.add(name, member, where)
@@ -113,10 +115,10 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
     return member, [Alt(tuple(nodes)) for nodes in some]
 
 
-def _blocks_of(one: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
-    for block, out in zip(one.blocks, some, strict=True):
+def _blocks_of(key_class: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
+    for block, out in zip(key_class.blocks, some, strict=True):
         if block is not None:
-            yield (*one.schemas, *block), out
+            yield (*key_class.schemas, *block), out
 
 
 def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
@@ -125,7 +127,7 @@ def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) 
         bound = bind(shape, lowering.expander)
     except UnsupportedError:
         cases = _case_by_case(lowering.expander, shape)
-        return either([node for one in cases for node in lowering.texts_of(one, where, level)])
+        return union_of([node for case in cases for node in lowering.texts_of(case, where, level)])
     notation, condition, extras = lowering.notation, bound.condition, bound.extras
     goals = [[cell.goal for cell in cells] for cells in bound.slots.values()]
     alone = notation.narrowing_at(level).closed(shape, goals, condition)
@@ -137,7 +139,7 @@ def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) 
         for inside in (notation.inside(level, name),)
     ]
     others = [
-        either(
+        union_of(
             [
                 notation.other((*extra.names, *names), bound.names, lowering.value(cell.goal, at), level, where, False)
                 for names, at in notation.additional_levels(level, cell.goal, bound.names)

@@ -43,10 +43,10 @@ def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | Non
         elif name not in entered:  # revisited after all rules on which it depends
             entered.add(name)
             work.append(name)
-            work.extend(needed for needed in missing if needed not in entered)
+            work.extend(dependency for dependency in missing if dependency not in entered)
         else:
-            for needed in missing:
-                waiting[needed].add(name)
+            for dependency in missing:
+                waiting[dependency].add(name)
     return productive
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from guided.errors import SpecError, UnsupportedError
-from guided.frontends.json_schema.algebra.strings import either
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import parse_regex
 from guided.ir.encodings import UTF8, Encoding, Form, Span
@@ -116,8 +116,8 @@ def _encoding_with(letters: str) -> Encoding:
 
 def encoding_of(escapes: str) -> Encoding:
     """The encoding of strings that the option selects."""
-    known = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
-    return known[escapes] if escapes in known else _encoding_with("".join(sorted(set(escapes))))
+    encodings = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
+    return encodings[escapes] if escapes in encodings else _encoding_with("".join(sorted(set(escapes))))
 
 
 JSON_STRING = Encoding("json-string", _string_forms())
@@ -195,7 +195,7 @@ class Layout:
             if self.indent is not None:
                 before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
             cases.append(Seq((opening, before, body, after, closing)))
-        return either(cases)
+        return union_of(cases)
 
 
 @lru_cache(maxsize=64)

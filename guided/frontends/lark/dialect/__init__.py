@@ -13,6 +13,6 @@ Sources: llguidance, docs/syntax.md and docs/parametric.md; xgrammar, docs on La
 """
 
 from .parts import Context, needs_scannerless, resolve_parts
-from .plain import Plain, rewrite_extensions
+from .plain import PlainLark, rewrite_extensions
 
-__all__ = ["Context", "Plain", "needs_scannerless", "resolve_parts", "rewrite_extensions"]
+__all__ = ["Context", "PlainLark", "needs_scannerless", "resolve_parts", "rewrite_extensions"]

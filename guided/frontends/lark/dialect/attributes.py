@@ -52,7 +52,7 @@ class RegionSource:
     """A rule with attributes for its text. `terminal`: the terminal of its body, if any."""
 
     rule: Token
-    given: Mapping[str, Token | None]
+    attributes: Mapping[str, Token | None]
     terminal: str = ""
 
 
@@ -98,18 +98,18 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
     return out
 
 
-def _check_together(source: str, given: Mapping[str, Token | None], places: Mapping[str, Token]) -> None:
+def _check_together(source: str, attributes: Mapping[str, Token | None], places: Mapping[str, Token]) -> None:
     def refuse(name: str, message: str, hint: str) -> None:
         raise SpecError(message, text=source, span=places[name].span, hint=hint)
 
-    if "suffix" in given and "stop" in given:
+    if "suffix" in attributes and "stop" in attributes:
         refuse("stop", "a rule can have a suffix or a stop, not both", "remove one of them")
-    if "stop_capture" in given and "stop" in given:
+    if "stop_capture" in attributes and "stop" in attributes:
         refuse(
             "stop_capture", "the text of a stop is not written by this rule, so it cannot be captured here",
             'write suffix= instead of stop=, or a rule for the text that follows: end[capture="name"]: "..."',
         )  # fmt: skip
-    if "stop_capture" in given and "suffix" not in given:
+    if "stop_capture" in attributes and "suffix" not in attributes:
         refuse("stop_capture", "stop_capture captures the suffix, but there is none", 'add suffix="..."')
 
 

@@ -60,16 +60,16 @@ class Expression:
             SpecError, UnsupportedError, LimitExceeded: the expression is invalid.
         """
         node = self._union()
-        if self._next.kind != "end":
-            raise self._error(f"{self._next.text!r} is unexpected here", self._next)
+        if self._next_token.kind != "end":
+            raise self._error_at(f"{self._next_token.text!r} is unexpected here", self._next_token)
         return node
 
     @property
-    def _next(self) -> Token:
+    def _next_token(self) -> Token:
         return self.tokens[self.at]
 
     def _take(self, kind: str) -> bool:
-        matches = self._next.kind == kind
+        matches = self._next_token.kind == kind
         self.at += matches
         return matches
 
@@ -87,12 +87,12 @@ class Expression:
 
     def _sequence(self) -> Node:
         items: list[Node] = []
-        while self._next.kind not in ("|", "&", ")", "]", "end", "->"):
-            items.append(self._repeated())
+        while self._next_token.kind not in ("|", "&", ")", "]", "end", "->"):
+            items.append(self._repetition())
         return seq(items)
 
-    def _repeated(self) -> Node:
-        node = self._negated()
+    def _repetition(self) -> Node:
+        node = self._negation()
         while True:
             if self._take("?"):
                 node = repeat(node, 0, 1)
@@ -100,26 +100,26 @@ class Expression:
                 node = repeat(node, 0, None)
             elif self._take("+"):
                 node = repeat(node, 1, None)
-            elif (found := read_counts(self.source, self.tokens, self.at)) is not None:
-                low, high, self.at = found
+            elif (counts := read_counts(self.source, self.tokens, self.at)) is not None:
+                low, high, self.at = counts
                 node = repeat(node, low, high)
             else:
                 return node
 
-    def _negated(self) -> Node:
-        return negate(self._negated()) if self._take("~") else self._atom()
+    def _negation(self) -> Node:
+        return negate(self._negation()) if self._take("~") else self._atom()
 
     def _atom(self) -> Node:
-        token = self._next
+        token = self._next_token
         self.at += 1
         match token.kind:
             case "(" | "[":
                 close = ")" if token.kind == "(" else "]"
                 node = self._union()
                 if not self._take(close):
-                    raise self._error(f"{token.kind!r} is not closed", token, f"add {close!r}")
+                    raise self._error_at(f"{token.kind!r} is not closed", token, f"add {close!r}")
                 return node if close == ")" else repeat(node, 0, 1)
-            case "string" if self._next.kind == "..":
+            case "string" if self._next_token.kind == "..":
                 return self._range(token)
             case "string":
                 value = string_value(self.source, token)
@@ -129,7 +129,7 @@ class Expression:
             case "name" if is_terminal(token.text):
                 return self.resolve(token)
             case "name":
-                raise self._error(
+                raise self._error_at(
                     f"{token.text} is a rule, but terminals may contain only terminals",
                     token,
                     "write its name in upper case",
@@ -138,16 +138,18 @@ class Expression:
                 try:
                     return substrings(token.value, self.limits)
                 except SpecError as error:
-                    raise self._error(error.message, token, error.hint) from None
+                    raise self._error_at(error.message, token, error.hint) from None
             case "directive" | "special" | "reference":
-                raise self._error(
+                raise self._error_at(
                     f"{token.text} cannot be used in terminals", token, "terminals are regular: move it to a rule"
                 )
-        raise self._error(f"{token.text!r} is unexpected here" if token.text else "the expression is incomplete", token)
+        raise self._error_at(
+            f"{token.text!r} is unexpected here" if token.text else "the expression is incomplete", token
+        )
 
     def _range(self, first: Token) -> Node:
         self.at += 1
-        last = self._next
+        last = self._next_token
         self.at += 1
         low, high = range_ends(self.source, first, last)
         return chars(((ord(low), ord(high)),))
@@ -157,11 +159,11 @@ class Expression:
         try:
             return parse_regex(f"(?{flags}:{body})" if flags else body, limits=self.limits)
         except SpecError as error:
-            raise self._error(f"in the regular expression: {error.message}", token, error.hint) from None
+            raise self._error_at(f"in the regular expression: {error.message}", token, error.hint) from None
         except UnsupportedError as error:
             raise UnsupportedError(error.reason, hint=error.hint, text=self.source, span=token.span) from None
 
-    def _error(self, message: str, token: Token, hint: str = "") -> SpecError:
+    def _error_at(self, message: str, token: Token, hint: str = "") -> SpecError:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
 
 
@@ -189,13 +191,13 @@ def read_counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int
             return 0, _count(source, numbers[0]), at + 4
         case _:
             return None
-    least, most = _count(source, low), _count(source, high)
-    if most < least:
+    lower, upper = _count(source, low), _count(source, high)
+    if upper < lower:
         span = (low.start, high.end)
         raise SpecError(
-            f"the upper bound, {most}, is less than the lower bound, {least}", text=source, span=span, hint="swap them"
+            f"the upper bound, {upper}, is less than the lower bound, {lower}", text=source, span=span, hint="swap them"
         )
-    return least, most, at + length
+    return lower, upper, at + length
 
 
 def _count(source: str, token: Token) -> int:
@@ -230,11 +232,11 @@ def range_ends(source: str, first: Token, last: Token) -> tuple[str, str]:
 def string_value(source: str, token: Token) -> str:
     """The value of a string, with the escapes of JSON and of Python. A surrogate pair is one character."""
 
-    def escape(found: re.Match[str]) -> str:
-        code = found[1] or found[2] or found[3]
+    def escape(match: re.Match[str]) -> str:
+        code = match[1] or match[2] or match[3]
         if code is not None:
             return chr(min(int(code, 16), 0x10FFFF))
-        return _ESCAPED.get(found[4], found[0])
+        return _ESCAPED.get(match[4], match[0])
 
     value = _ESCAPE.sub(escape, token.text.removesuffix("i")[1:-1])
     try:
@@ -248,15 +250,15 @@ def _without_case(value: str) -> Node:
     return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
 
 
-def determinise(node: Node, name: str, most: int = _STATES) -> Automaton:
-    """The automaton of a regular node, computed with at most `most` terms.
+def determinise(node: Node, name: str, max_states: int = _STATES) -> Automaton:
+    """The automaton of a regular node, computed with at most `max_states` terms.
 
     Raises:
         UnsupportedError: it needs too many states; the message calls the node `name`.
     """
     if isinstance(node, Automaton):
         return node
-    terms = Terms(most)
+    terms = Terms(max_states)
     try:
         numbers = {terms.read(node): 0}
         order = list(numbers)
@@ -271,7 +273,7 @@ def determinise(node: Node, name: str, most: int = _STATES) -> Automaton:
             states.append((terms.nullable[term], tuple(sorted(edges))))
     except TooLarge as error:
         raise UnsupportedError(
-            f"{name} needs more than {error.most} {error.what}", hint="bound its repetitions by smaller counts"
+            f"{name} needs more than {error.limit} {error.what}", hint="bound its repetitions by smaller counts"
         ) from None
     return Automaton(tuple(states))
 

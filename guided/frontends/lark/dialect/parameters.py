@@ -97,8 +97,8 @@ class _Reader:
                 p = p & other if name == "bit_and" else p | other
             case name:
                 low, high = self.bits()
-                part, most = p >> low & (1 << (high - low)) - 1, (1 << (high - low)) - 1
-                if part != (most if name == "incr" else 0):
+                part, all_ones = p >> low & (1 << (high - low)) - 1, (1 << (high - low)) - 1
+                if part != (all_ones if name == "incr" else 0):
                     p += (1 << low) if name == "incr" else -(1 << low)
         self.expect(")")
         return p
@@ -152,13 +152,13 @@ class _Reader:
         self.expect("]")
         return low, high
 
-    def number(self, token: Token, most: int = _ALL) -> int:
+    def number(self, token: Token, maximum: int = _ALL) -> int:
         text = token.text.lower()
         if token.kind != "number" or "." in text or text[0] in "+-" or len(text) > 20:
             raise _error(self.source, "a number is expected", token)
         value = int(text, 16 if text.startswith("0x") else 10)
-        if value > most:
-            raise _error(self.source, f"the number is larger than {most}", token)
+        if value > maximum:
+            raise _error(self.source, f"the number is larger than {maximum}", token)
         return value
 
     def own_parameter(self, token: Token) -> int:
@@ -181,9 +181,9 @@ class _Reader:
         if self.at < len(self.tokens):
             raise _error(self.source, f"{self.tokens[self.at].text!r} is unexpected here", self.tokens[self.at])
 
-    def unknown(self, token: Token, known: Sequence[str]) -> SpecError:
-        close = close_name(token.text, known)
-        hint = f"did you mean {close}?" if close else f"the functions are {', '.join(known)}"
+    def unknown(self, token: Token, known_names: Sequence[str]) -> SpecError:
+        close = close_name(token.text, known_names)
+        hint = f"did you mean {close}?" if close else f"the functions are {', '.join(known_names)}"
         return _error(self.source, f"there is no function {token.text!r}", token, hint)
 
 

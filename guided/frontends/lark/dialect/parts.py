@@ -1,5 +1,5 @@
-"""Resolves the declared names of a `Plain` text. In: the text as Lark's loader has read it. Out: the same, with a node
-or a grammar for each declared name.
+"""Resolves the declared names of a `PlainLark` text. In: the text as Lark's loader has read it. Out: the same, with a
+node or a grammar for each declared name.
 
 Attributes of a rule whose body is a terminal T:
 
@@ -24,9 +24,9 @@ from guided.errors import Finding, GuidedError, SpecError, UnsupportedError
 from guided.frontends.common.nullable import is_nullable
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
-from guided.frontends.lark.loader import Loaded, LoadedTerminal
+from guided.frontends.lark.loader import LoadedGrammar, LoadedTerminal
 from guided.frontends.lark.scan import Token
-from guided.frontends.lark.sources import Defined
+from guided.frontends.lark.sources import DefinedName
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.algebra import alt, seq
 from guided.ir.nodes import EMPTY, Ending, Grammar, Length, Node, OtherTokens, Region, Special
@@ -34,7 +34,7 @@ from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
 from .expressions import Expression, shortest_matches, string_value, without_text
-from .plain import Plain
+from .plain import PlainLark
 
 __all__ = ["Context", "needs_scannerless", "resolve_parts"]
 
@@ -57,25 +57,25 @@ class Context:
     grammars: Mapping[str, Any]
     allow_special_tokens: bool
     options: JsonSchemaOptions
-    found: list[Finding]
+    findings: list[Finding]
     read: Callable[[str, str], Grammar]
     embed: Callable[[Any], Grammar]
     chain: tuple[str, ...] = ()
 
 
-def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
+def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> LoadedGrammar:
     """See the module docstring.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: a part is invalid. The error has the location in the text.
     """
     terminals = _Terminals(plain, loaded.terminals, context.limits)
-    found = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
+    by_name = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
     for name, source in plain.terminals.items():
-        written = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
+        text = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
-        found[name] = LoadedTerminal(
-            name, "", False, 0, written, frozenset(), written, node, is_lazy, source.max_tokens, written
+        by_name[name] = LoadedTerminal(
+            name, "", False, 0, text, frozenset(), text, node, is_lazy, source.max_tokens, text
         )
     regions = {
         name: _region(plain, plain.regions[made_for], terminals)
@@ -85,33 +85,33 @@ def resolve_parts(plain: Plain, loaded: Loaded, context: Context) -> Loaded:
     sources = loaded.sources.with_original(plain.source, plain.place)
     spans = {name: (it.tokens[0].start, it.tokens[-1].end) for name, it in plain.terminals.items() if it.tokens}
     for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
-        sources.defined[name] = Defined(plain.source[slice(*span)], sources.texts[0], span)
+        sources.defined[name] = DefinedName(plain.source[slice(*span)], sources.texts[0], span)
     parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
-        loaded, text=plain.source, terminals=found, lines=plain.lines, parts=parts, written=texts,
+        loaded, text=plain.source, terminals=by_name, lines=plain.lines, parts=parts, original_parts=texts,
         initial_skip=plain.initial_skip, final_skip=plain.final_skip, skip_once=plain.skip_once, regions=regions,
         sources=sources,
     )  # fmt: skip
 
 
-def _region(plain: Plain, source: RegionSource, terminals: _Terminals) -> Region:
-    given = source.given
-    written = plain.terminals.get(source.terminal)
+def _region(plain: PlainLark, source: RegionSource, terminals: _Terminals) -> Region:
+    attributes = source.attributes
+    definition = plain.terminals.get(source.terminal)
     ending = None
-    if written is not None and written.suffix is not None:
-        stop = given.get("stop_capture")
-        before, end = terminals.expression(written.tokens), terminals.expression((written.suffix,))
+    if definition is not None and definition.suffix is not None:
+        stop = attributes.get("stop_capture")
+        before, end = terminals.expression(definition.tokens), terminals.expression((definition.suffix,))
         ending = Ending(before, end, "" if stop is None else string_value(plain.source, stop))
-    name = given.get("capture")
+    name = attributes.get("capture")
     capture = source.rule.text if name is None else string_value(plain.source, name)
-    temperature = given.get("temperature")
+    temperature = attributes.get("temperature")
     return Region(
-        capture if "capture" in given else "", ending, None if temperature is None else float(temperature.text)
+        capture if "capture" in attributes else "", ending, None if temperature is None else float(temperature.text)
     )
 
 
-def needs_scannerless(loaded: Loaded) -> bool:
+def needs_scannerless(loaded: LoadedGrammar) -> bool:
     """Whether a lexer cannot read the text: a terminal may be empty, or some places allow no ignored terminals."""
     if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
         return True
@@ -128,7 +128,7 @@ def _may_be_empty(terminal: LoadedTerminal) -> bool:
 
 
 class _Terminals:
-    def __init__(self, plain: Plain, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
+    def __init__(self, plain: PlainLark, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
         self.plain, self.loaded, self.limits = plain, loaded, limits
         self.done: dict[str, Node] = {}
         self.open_names: list[str] = []
@@ -175,7 +175,7 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
                     return context.read(token.value, "%lark")
                 own: list[Finding] = []
                 grammar = json_schema_to_grammar(token.value, context.options, limits=context.limits, findings=own)
-                context.found.extend(own)
+                context.findings.extend(own)
                 return grammar
             except (SpecError, UnsupportedError) as error:
                 raise _relocate_error(error, source, token) from None
@@ -185,10 +185,10 @@ def _part(source: str, token: Token, context: Context) -> Node | Grammar:
 def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
     name = token.text[1:]
     if name not in context.grammars:
-        known = (
+        hint = (
             f"the grammars are {', '.join(context.grammars):.200}" if context.grammars else "pass grammars={name: text}"
         )
-        raise _error(source, f"there is no grammar {name!r}", token, known)
+        raise _error(source, f"there is no grammar {name!r}", token, hint)
     if token.text in context.chain:
         chain = " -> ".join([*context.chain[context.chain.index(token.text) :], token.text])
         raise _error(source, f"the grammar {name} contains itself: {chain}", token, "write the recursion as rules")
@@ -202,17 +202,17 @@ def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
 
 def _special(source: str, token: Token, context: Context) -> Node:
     inside = token.text[1:-1]
-    named: tuple[int | str, ...] = (token.text,)
+    references: tuple[int | str, ...] = (token.text,)
     if inside.startswith("["):
-        named, negated = _ids(source, token, inside[1:-1])
+        references, negated = _ids(source, token, inside[1:-1])
         if negated:
-            return OtherTokens(named, 1, 1)
+            return OtherTokens(references, 1, 1)
     if not context.allow_special_tokens:
         raise _error(
             source, "the grammar names a token of the vocabulary, which is not allowed", token,
             "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
         )  # fmt: skip
-    return alt([Special(one) for one in named])
+    return alt([Special(token) for token in references])
 
 
 def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]:
@@ -222,8 +222,8 @@ def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]
     negated = inside.startswith("^")
     ids: dict[int, None] = {}
     for piece in inside.removeprefix("^").split(","):
-        found = _ID_RANGE.fullmatch(piece)
-        low, high = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        match = _ID_RANGE.fullmatch(piece)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if high < low or high - low > _MAX_IDS:
             hint = "write <[128000]>, <[1,5-9]>, <[^1,5-9]> for all others, or <[*]> for all"
             raise _error(source, f"{piece!r} is not an id or a range of ids", token, hint)

@@ -1,5 +1,5 @@
-"""Rewrites a text with extensions to Lark's own notation. In: a text. Out: `Plain`: a text that Lark's loader can read,
-and the extensions that its declared names represent.
+"""Rewrites a text with extensions to Lark's own notation. In: a text. Out: `PlainLark`: a text that Lark's loader can
+read, and the extensions that its declared names represent.
 
     arguments: "(" %json {"type": "object"} ")"          arguments: "(" PART_0 ")"
                                                          %declare PART_0
@@ -32,7 +32,7 @@ from .definitions import Definition, Directive, statements
 from .expressions import range_ends, read_counts, string_value
 from .parameters import alternatives, condition, value_of
 
-__all__ = ["Plain", "rewrite_extensions"]
+__all__ = ["PlainLark", "rewrite_extensions"]
 
 _JSON_ESCAPES: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
@@ -47,7 +47,7 @@ _OPTIONS: Final = {
 
 
 @dataclass(slots=True)
-class Plain:
+class PlainLark:
     """See the module docstring.
 
     Attributes:
@@ -88,7 +88,7 @@ class Plain:
         return start, end
 
 
-def rewrite_extensions(text: str, limits: Limits) -> Plain | None:
+def rewrite_extensions(text: str, limits: Limits) -> PlainLark | None:
     """See the module docstring; None if the text has no extension.
 
     Raises:
@@ -121,7 +121,7 @@ def _is_extension(token: Token, following: Token) -> bool:
 class _Writer:
     def __init__(self, source: str, lines: Sequence[Definition | Directive], limits: Limits) -> None:
         self.source, self.lines, self.limits = source, lines, limits
-        self.plain = Plain(source)
+        self.plain = PlainLark(source)
         self.pieces: list[tuple[str, Token | None]] = []
         self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
         self.used_names = set(re.findall(r"\w+", source))
@@ -131,7 +131,7 @@ class _Writer:
         self.pending: list[tuple[str, int]] = []
         self.options: dict[str, Any] = {}
 
-    def write(self) -> Plain:
+    def write(self) -> PlainLark:
         plain = self.plain
         plain.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
         own = self._terminals_unknown_to_lark()
@@ -171,7 +171,7 @@ class _Writer:
 
     def _terminals_unknown_to_lark(self) -> set[str]:
         """The terminals that Lark cannot read, directly or because of terminals in them."""
-        used = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
+        names_by_definition = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
         own = set()
         for name, body in self.plain.definitions.items():
             for token, following in zip_longest(body, body[1:]):
@@ -181,8 +181,8 @@ class _Writer:
                 is_count = following is not None and following.kind == "number"
                 if token.kind == "&" or token.text == "%regex" or (token.kind == "~" and not is_count):
                     own.add(name)
-        while more := {name for name, names in used.items() if name not in own and names & own}:
-            own |= more
+        while new_names := {name for name, names in names_by_definition.items() if name not in own and names & own}:
+            own |= new_names
         return own
 
     def _declare_terminal(self, line: Definition) -> None:
@@ -210,8 +210,10 @@ class _Writer:
                 body = self.source[line.token.end : line.body[-1].end] if line.body else ""
                 self.put(line.token.text + re.sub(r"\s+", " ", body) + "\n", line.token)
             case _:
-                known = "%import, %ignore, %declare, %override, %extend, %json, %lark, %regex, %llguidance"
-                raise self.error(f"there is no directive {line.token.text}", line.token, f"the directives are {known}")
+                directives = "%import, %ignore, %declare, %override, %extend, %json, %lark, %regex, %llguidance"
+                raise self.error(
+                    f"there is no directive {line.token.text}", line.token, f"the directives are {directives}"
+                )
 
     def _options(self, token: Token) -> None:
         options: Any = json.loads(token.value)
@@ -236,11 +238,11 @@ class _Writer:
         if line.attributes:
             self._with_attributes(line, name, parameter)
         elif line.parametric:
-            kept = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
-            for number, body in enumerate(kept):
+            bodies = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
+            for number, body in enumerate(bodies):
                 self.put(" | " if number else "", None)
                 self._body(body, parameter)
-            if not kept:
+            if not bodies:
                 self.put(self.part("nothing", line.name), line.name)
         else:
             self._body(line.body, None)
@@ -252,7 +254,7 @@ class _Writer:
     def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
         attributes = line.attributes
         region = RegionSource(line.name, attributes)
-        if region.given.keys() & {"capture", "stop_capture", "temperature"}:
+        if region.attributes.keys() & {"capture", "stop_capture", "temperature"}:
             self.plain.regions[name] = region
         if not attributes.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
             self._body(line.body, parameter)
@@ -285,8 +287,8 @@ class _Writer:
         while at < len(body):
             token = body[at]
             begin = len(self.pieces)
-            if (found := read_counts(self.source, body, at)) is not None:
-                low, high, at = found
+            if (counts := read_counts(self.source, body, at)) is not None:
+                low, high, at = counts
                 self._repeat(last, low, high, token)
                 continue
             at += 1
@@ -359,11 +361,11 @@ class _Writer:
             self.pending.append((name, value))
         return self.instances[name, value]
 
-    def part(self, written: str, token: Token) -> str:
+    def part(self, text: str, token: Token) -> str:
         """The terminal that represents a token; equal texts share one."""
         if token.kind == "directive" and token.text not in (*_PARTS, "%regex"):
             raise self.error(f"{token.text} is unexpected here", token)
-        key = f"{written} {token.value}"
+        key = f"{text} {token.value}"
         if key not in self.part_names:
             self.part_names[key] = self.new_name("REGEX" if token.text == "%regex" else "PART", token)
             if token.text == "%regex":
@@ -398,5 +400,5 @@ def _string(source: str, token: Token) -> str:
     if not _JSON_ESCAPES.search(token.text):
         return token.text
     value = string_value(source, token).replace("\\", "\\\\").replace('"', '\\"')
-    value = re.sub(r"[\x00-\x1f]", lambda found: f"\\x{ord(found[0]):02x}", value)
+    value = re.sub(r"[\x00-\x1f]", lambda match: f"\\x{ord(match[0]):02x}", value)
     return f'"{value}"' + "i" * token.text.endswith("i")
