@@ -26,7 +26,7 @@ settings.register_profile(
     "fixed",
     deadline=None,
     suppress_health_check=QUIET,
-    max_examples=60,
+    max_examples=25,
     derandomize=True,
     database=None,
     print_blob=True,

@@ -195,7 +195,8 @@ def test_top_p_over_many_equal_tokens(answer, request):
 
 def test_frequencies_are_those_of_the_distribution(answer, request):
     logits = torch.tensor(np.random.default_rng(0).normal(0, 1, (1, 40)).astype(np.float32))
-    number = 60 if request.node.callspec.params["answer"] == "triton" else 4000  # its interpreter is slow
+    slow = request.node.callspec.params["answer"] == "triton"  # in its interpreter
+    number = examples(60).max_examples if slow else 4000
     for options in ({}, {"top_k": 10}, {"top_p": 0.8}, {"min_p": 0.2}):
         counts = np.zeros(40)
         choices = [Choice(SamplingParams(0.8, **options), position, 40) for position in range(number)]
