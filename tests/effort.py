@@ -10,10 +10,15 @@ import pytest
 from hypothesis import settings
 
 
-def examples(count: int, many: int = 0) -> settings:
-    """Settings with two fifths of `count` examples. If GUIDED_EXAMPLES=n is set, with the largest of all three."""
+def draws(count: int, many: int = 0) -> int:
+    """Two fifths of `count`. If GUIDED_EXAMPLES=n is set, the largest of `count`, n and `many`."""
     asked = int(os.environ.get("GUIDED_EXAMPLES", "0"))
-    return settings(max_examples=max(count, asked, many) if asked else max(1, count * 2 // 5), deadline=None)
+    return max(count, asked, many) if asked else max(1, count * 2 // 5)
+
+
+def examples(count: int, many: int = 0) -> settings:
+    """Settings with `draws(count, many)` examples."""
+    return settings(max_examples=draws(count, many), deadline=None)
 
 
 def every(step: int, cases: Iterable[Any], *, unpack: bool = False) -> list[Any]:

@@ -21,6 +21,7 @@ from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.tools import CALCULATOR, ToolTokens
 from tests.core_support import mask_of
 from tests.document_support import missing
+from tests.effort import draws
 from tests.level_support import CHARACTERS
 from tests.test_tools_calculator import answers
 from tests.tool_support import segments
@@ -143,7 +144,7 @@ def test_wrong_values_are_detected() -> None:
 
 @pytest.mark.model
 def test_walks_over_a_real_vocabulary(smollm2: Engine) -> None:
-    for seed in range(60):
+    for seed in range(draws(60)):
         answers(walk(smollm2, "calculator", seed))
         assert are_lines(walk(smollm2, "shakespeare", seed))
 

@@ -14,6 +14,7 @@ from guided.frontends.lark import _lark, lark_to_lexed
 from guided.frontends.lark.lalr import FIRST, kernels, terminal_states
 from guided.frontends.lark.loader import load
 from guided.limits import Limits
+from tests.effort import draws
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
@@ -114,7 +115,7 @@ def test_tables_are_those_of_the_twin():
     """Including the doubtful terminals, which Lark does not compute."""
     rng = random.Random(2)
     several = [each for text, *_ in PUBLIC.values() for each in [loaded_rules(text)]]
-    several += [make(rng) for make in (random_rules, random_recursion) for _ in range(1500)]
+    several += [make(rng) for make in (random_rules, random_recursion) for _ in range(draws(1500))]
     counts = {"conflicts": 0, "doubtful": 0, "certain": 0}
     for rules in several:
         start = "start" if "start" in rules else "r0"
@@ -128,7 +129,7 @@ def test_tables_are_those_of_the_twin():
         assert len(found) == len(expected)
         assert {each.kernel: each for each in found} == {each.kernel: each for each in expected}, rules
         counts["doubtful" if any(each.doubtful for each in found) else "certain"] += 1
-    assert min(counts.values()) > 100, counts
+    assert min(counts.values()) > draws(100), counts
 
 
 def loaded_rules(text):
@@ -181,7 +182,7 @@ def test_contexts_are_those_of_the_table(text, good, bad, refused_by_lark_alone)
 @pytest.mark.parametrize("seed", range(2))
 def test_masks_in_contexts_are_those_of_the_twin(seed):
     rng, found = random.Random(seed), 0
-    while found < 15:
+    while found < draws(15):
         text = random_grammar(rng)
         try:
             if not lark_to_lexed(text)[1].contexts:

@@ -23,6 +23,7 @@ from guided.models.model import AttentionKind
 from tests.engine_support import Reader
 
 pytest.importorskip("transformers", reason="transformers writes the checkpoints")
+from tests.effort import every
 from tests.test_models_architectures import FIRST, TOKENS, load, logits_of, make, saved  # noqa: F401 (a fixture)
 
 torch.set_num_threads(1)
@@ -75,7 +76,7 @@ def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa:
     torch.testing.assert_close(first, want, **close)
 
 
-@pytest.mark.parametrize("case", ["gemma3_text", "phi3 window, a part", "olmo2", "granite", "smollm3"])
+@pytest.mark.parametrize("case", every(3, ["gemma3_text", "phi3 window, a part", "olmo2", "granite", "smollm3"]))
 def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
     """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = load(saved(case))

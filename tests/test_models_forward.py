@@ -14,6 +14,7 @@ from guided.models.architectures.nanochat import NanoChat, NanoChatConfig
 from guided.models.decoder import LayerKind
 from guided.models.model import PLAIN, AttentionKind, Model
 from guided.models.rotary import Rope
+from tests.effort import every
 from tests.engine_support import Reader
 
 torch.set_num_threads(1)
@@ -113,7 +114,7 @@ def test_the_logits_of_nanochat_are_capped():
     assert 0 < logits.abs().max() < 15
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "windows"])
+@pytest.mark.parametrize("name", every(3, ["llama", "qwen3", "windows"]))
 def test_torch_compile_computes_the_same(name):
     """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = MODELS[name]

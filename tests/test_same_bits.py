@@ -32,6 +32,7 @@ from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import AdaptedMatrix, Matrix, linear
 from guided.models.model import PLAIN, AttentionKind, Model
 from tests.block_support import FORMATS, NUMBERS, random_blocks
+from tests.effort import examples
 from tests.llama_support import build, checkpoint
 from tests.test_engine_scheduler import CACHES
 from tests.test_models_forward import MODELS
@@ -131,7 +132,7 @@ def test_operations_between_products(dtype, size):
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 20, 32, 64, 80, 128, 256])
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(
     st.sampled_from([(1, 1), (3, 3), (1, 7), (2, 30)]), st.integers(1, 90), st.integers(1, 90), st.integers(1, 3), KINDS
 )
