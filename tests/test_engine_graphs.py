@@ -23,7 +23,7 @@ from guided.kv.paged import PagedCache
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.decoder import LayerKind, caps_scores
 from guided.models.model import AttentionKind
-from tests.effort import examples
+from tests.effort import every, examples
 from tests.flash_support import KERNELS, FakeCapture, use_flash
 from tests.test_engine_scheduler import MODEL, alone, assert_alike, sequence, twin
 from tests.test_models_forward import GROUPED, MODELS
@@ -57,7 +57,7 @@ class Decoder:
 
 
 @each_kernel
-@pytest.mark.parametrize("model", [*MODELS.values(), NEAR], ids=[*MODELS, "near"])
+@pytest.mark.parametrize("model", every(2, [*MODELS.values(), NEAR]), ids=[*MODELS, "near"])
 def test_any_batches_in_any_order(model, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_flash(monkeypatch, kernel)
     rng, capture = random.Random(3), FakeCapture()

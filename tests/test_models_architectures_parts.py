@@ -52,8 +52,18 @@ def test_adapters_are_those_of_peft(case, saved, tmp_path):  # noqa: F811
     assert (Reader(plain, 40).forward(TOKENS, 40) - want).abs().max() > 0.05
 
 
-@pytest.mark.parametrize("case", [*FIRST, "smollm3 windows", "phi3 window, a part"])
-@pytest.mark.parametrize("cut", [(2, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize(
+    ("case", "cut"),
+    every(
+        2,
+        [
+            (case, cut)
+            for case in (*FIRST, "smollm3 windows", "phi3 window, a part")
+            for cut in ((2, 1), (1, 3), (2, 2))
+        ],
+        unpack=True,
+    ),
+)
 def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa: F811
     tensor, pipeline = cut
     path = saved(case)

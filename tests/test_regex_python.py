@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex
 from guided.limits import Limits
+from tests.effort import draws
 from tests.regex_support import EVERY, Patterns, matches, ranges_of, scan
 
 PATIENT = Limits(seconds=1000)
@@ -60,7 +61,7 @@ def test_same_texts(source: random.Random) -> None:
 
 
 def test_same_texts_of_more_patterns() -> None:
-    assert sum(compare(random.Random(seed)) for seed in range(200)) > 1500
+    assert sum(compare(random.Random(seed)) for seed in range(draws(200))) > draws(1500)
 
 
 @pytest.mark.slow
