@@ -20,6 +20,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: its kernels run on the CPU
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch is imported: the workers share the cores
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start share compiled modules
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 settings.register_profile(

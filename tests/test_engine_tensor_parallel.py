@@ -30,6 +30,7 @@ from guided.kv.dense import DenseCache
 from guided.matching.matcher import GrammarMatcher
 from guided.models.architectures.llama import LlamaConfig
 from guided.sampling.params import SamplingParams
+from tests.effort import draws
 from tests.engine_support import drive
 from tests.llama_support import LETTERS, write_directory
 
@@ -74,7 +75,7 @@ def requests() -> list[dict]:
     """Greedy and sampled requests, free and constrained."""
     rng = random.Random(1)
     made = []
-    for number in range(12):
+    for number in range(draws(12)):
         constraint = rng.choice([None, "[a-z]+: [a-z ]{5,}[.]", SCHEMA])
         temperature = rng.choice([0.0, 1.0])
         made.append({"prompt": rng.choice(PROMPTS), "constraint": constraint, "temperature": temperature})

@@ -32,7 +32,7 @@ from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import AdaptedMatrix, Matrix, linear
 from guided.models.model import PLAIN, AttentionKind, Model
 from tests.block_support import FORMATS, NUMBERS, random_blocks
-from tests.effort import examples
+from tests.effort import every, examples
 from tests.llama_support import build, checkpoint
 from tests.test_engine_scheduler import CACHES
 from tests.test_models_forward import MODELS
@@ -282,8 +282,9 @@ def stored(runner: ModelRunner, lease) -> tuple[torch.Tensor, ...]:
     return tuple(x for layer in range(runner.model.config.layers) for x in view.read(layer))
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "int8"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "packed"), every(3, [(name, packed) for name in NAMES for packed in (False, True)], unpack=True)
+)
 @settings(deadline=None, max_examples=max(1, settings.default.max_examples // 50))
 @given(st.integers(0, 1 << 30))
 def test_however_texts_are_read(name, packed, seed):
