@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.effort import draws
 from tests.structural_tag_support import accepts, byte_compiler, of_format, walk
 
 SCHEMAS: list[Any] = [
@@ -58,7 +57,7 @@ def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes
     whole = compiler.compile_structural_tag(json_schema(SCHEMAS[number], []), escapes=escapes)
     left = compiler.compile_structural_tag(json_schema(SCHEMAS[number], excludes), escapes=escapes)
     taken = {True: 0, False: 0}
-    for _ in range(draws(60)):
+    for _ in range(60):
         text = "".join(walk(compiler, source.choice([whole, left]), source, 80))
         for _ in range(source.randint(0, 8)):
             at = source.randrange(len(text) + 1)
