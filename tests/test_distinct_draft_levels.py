@@ -38,7 +38,7 @@ SHAPES = {
 NUMBERS = {"items": [4, 16, 17, 64], "names": [4, 16, 17, 64], "nested": [16]}
 MORE_NUMBERS = {"items": [15, 63, 65], "names": [15, 63, 65], "nested": [4, 15, 17]}
 CASES = every(
-    2, [(shape, n, name) for name in VOCABULARIES for shape, numbers in NUMBERS.items() for n in numbers], unpack=True
+    4, [(shape, n, name) for name in VOCABULARIES for shape, numbers in NUMBERS.items() for n in numbers], unpack=True
 )
 CASES += [
     pytest.param(shape, n, name, marks=pytest.mark.slow)

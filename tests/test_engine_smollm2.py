@@ -41,7 +41,7 @@ def path() -> Path:
     return weights_of(SMOLLM2)
 
 
-@pytest.fixture(scope="module", params=["auto", "bfloat16", "float32"])
+@pytest.fixture(scope="module", params=["auto", "bfloat16", pytest.param("float32", marks=pytest.mark.slow)])
 def engine(request, path):
     torch.set_num_threads(1)
     return Engine.from_pretrained(path, dtype=request.param)

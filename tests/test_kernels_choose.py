@@ -21,7 +21,7 @@ from guided.sampling.choice import Answer, Choice, Choose, Chosen, Ramp
 from guided.sampling.choosing import choose_row
 from guided.sampling.penalties import Penalties
 from tests.choice_support import close, in_torch, is_neighbour
-from tests.effort import examples
+from tests.effort import draws, examples
 from tests.triton_support import import_kernels
 
 # The interpreter takes the greatest number of a block with numpy, which warns where all of them are NaN.
@@ -169,7 +169,7 @@ def test_nan_that_is_not_allowed_does_not_matter(answer):
 
 def test_padded_heads_and_stray_bits_are_never_chosen(answer):
     for temperature in (0.0, 1.0, 50.0):
-        for seed in range(40):
+        for seed in range(draws(40)):
             found = one(
                 answer, row(0, 0, 9, 9), size=2, temperature=temperature, seed=seed, allowed=np.array([-1], np.int32)
             )

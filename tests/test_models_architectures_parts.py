@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
@@ -23,7 +23,7 @@ from guided.models.model import AttentionKind
 from tests.engine_support import Reader
 
 pytest.importorskip("transformers", reason="transformers writes the checkpoints")
-from tests.effort import every
+from tests.effort import every, examples
 from tests.test_models_architectures import FIRST, TOKENS, load, logits_of, make, saved  # noqa: F401 (a fixture)
 
 torch.set_num_threads(1)
@@ -98,7 +98,7 @@ def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.integers(1, 40), st.integers(1, 40),
     st.builds(

@@ -167,7 +167,7 @@ def test_attention_on_threads():
 
 
 @pytest.mark.parametrize("size", [20, 64, 128])
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.integers(1, 90), st.integers(1, 90), KINDS)
 def test_positions_outside_a_window_are_not_read(size, total, new, kind):
     """Neither their values nor whether they are numbers. Inside the window, attention equals the definition."""

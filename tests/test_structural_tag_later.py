@@ -25,7 +25,7 @@ from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.matching import CompiledGrammar, GrammarCompiler
-from tests.effort import draws
+from tests.effort import draws, every
 from tests.structural_tag_support import byte_compiler, of_format
 
 END = 256
@@ -108,8 +108,9 @@ def walk_alike(
 STYLES = ["qwen_3", "qwen_3_coder", "glm_4_7", "kimi", "minimax", "deepseek_v3_2", "harmony"]
 
 
-@pytest.mark.parametrize("name", STYLES)
-@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize(
+    ("name", "choice"), every(3, [(name, choice) for choice in ("auto", "required") for name in STYLES], unpack=True)
+)
 def test_masks_and_budgets_are_the_same(name: str, choice: str) -> None:
     style, source, tools = guided.tool_style(name), random.Random(f"{name} {choice}"), tools_of(10, seed=3)
     tag = style.structural_tag(tools, tool_choice=choice)
