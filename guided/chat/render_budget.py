@@ -23,7 +23,7 @@ _FACTOR: Final = 64
 STEP: Final = 16  # the charge for a loop step, a visited value, or a call
 MAX_CALLS: Final = 100  # nested calls
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, Mapping)
-_ENDLESS: Final = 1 << 80
+_ENDLESS: Final = 1 << 1000  # more than any budget, and the cost of a value that contains itself
 
 
 class _Meter:
