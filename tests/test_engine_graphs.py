@@ -57,7 +57,7 @@ class Decoder:
 
 
 @each_kernel
-@pytest.mark.parametrize("model", every(2, [*MODELS.values(), NEAR]), ids=[*MODELS, "near"])
+@pytest.mark.parametrize("model", every(3, [*MODELS.values(), NEAR]), ids=[*MODELS, "near"])
 def test_any_batches_in_any_order(model, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_flash(monkeypatch, kernel)
     rng, capture = random.Random(3), FakeCapture()

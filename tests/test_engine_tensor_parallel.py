@@ -30,7 +30,7 @@ from guided.kv.dense import DenseCache
 from guided.matching.matcher import GrammarMatcher
 from guided.models.architectures.llama import LlamaConfig
 from guided.sampling.params import SamplingParams
-from tests.effort import draws
+from tests.effort import draws, every
 from tests.engine_support import drive
 from tests.llama_support import LETTERS, write_directory
 
@@ -63,7 +63,7 @@ def alone(directory) -> Engine:
     return Engine.from_pretrained(directory, dtype="float32")
 
 
-@pytest.fixture(scope="module", params=[(2, 1), (1, 3)], ids=["tensor", "pipeline"])
+@pytest.fixture(scope="module", params=every(2, [(2, 1), (1, 3)]), ids=["tensor", "pipeline"])
 def engine(request, directory):
     tensor, pipeline = request.param
     engine = Engine.from_pretrained(directory, dtype="float32", tensor_parallel=tensor, pipeline_parallel=pipeline)

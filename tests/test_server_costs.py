@@ -72,7 +72,7 @@ def calls_of(kind, data: bytes) -> int:
 @pytest.mark.parametrize(("kind", "make"), [(kind, make) for kind, _, make in BODIES], ids=NAMES)
 def test_the_work_for_a_body_grows_with_its_size(kind, make):
     """Four times the bytes need at most four times the calls, apart from the fixed cost of all bodies."""
-    small, large = (json.dumps(make(size)).encode() for size in (4_000, 16_000))
+    small, large = (json.dumps(make(size)).encode() for size in (8_000, 32_000))
     read_all(kind, small)  # what is made once
     few, many = calls_of(kind, small), calls_of(kind, large)
     assert many <= 4.4 * few + 3000

@@ -46,7 +46,7 @@ _MAX_POSITIONS: Final = 200_000
 _MAX_EDGES: Final = 500_000
 _MAX_STEPS: Final = 20_000_000
 _CHECK_EVERY: Final = 10_000
-_WORK: Final = 50  # the work of a step, in the units of `Limits.work`
+_WORK: Final = 100  # the work of a step, in the units of `Limits.work`
 _MAX_FOLDED_STEPS: Final = 200_000
 _MAX_COUNTED: Final = 1 << 62
 
