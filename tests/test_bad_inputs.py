@@ -314,9 +314,9 @@ def test_the_clock_is_looked_at_often(name: str, monkeypatch: pytest.MonkeyPatch
 
     construct = ALL[name]
     with suppress(guided.GuidedError):
-        compiled(construct, construct.build(1023), vocabulary())  # what is made once
+        compiled(construct, construct.build(2047), vocabulary())  # what is made once
     unenforced._close_keyword.cache_clear()
-    given = construct.build(1024)
+    given = construct.build(2048)
     monkeypatch.setattr(meter, "perf_counter", look)
     sys.setprofile(note)
     try:
@@ -325,7 +325,7 @@ def test_the_clock_is_looked_at_often(name: str, monkeypatch: pytest.MonkeyPatch
     finally:
         sys.setprofile(None)
     look()
-    assert longest < _OF_EACH * 1024 < calls
+    assert longest < _OF_EACH * 2048 < calls
 
 
 # ---- the search
