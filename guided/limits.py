@@ -25,9 +25,9 @@ class Limits:
         memory: the memory for states that matching creates, in bytes per grammar. Beyond it, states are discarded and
             rebuilt. A single call may use as much again (64 MiB if this is more).
         seconds: the wall time of one compilation.
-        work: the steps of a compilation. The limit applies once to reading a schema and once to building automata. A
-            step takes about 10 ns. Steps are counted, not timed, so the limit is reached at the same point on any
-            machine.
+        work: the steps of a compilation. The limit applies once to reading a schema or a Lark grammar, and once to
+            building automata. A step takes about 10 ns. Steps are counted, not timed, so the limit is reached at the
+            same point on any machine.
         call_work: the steps of one call on a compiled grammar, such as filling a mask or accepting a token.
     """
 

@@ -21,13 +21,14 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported, so that its kernels run on the CPU
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before PyTorch is imported, since the workers share the cores
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # so that the processes that tests start share compiled modules
 
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 settings.register_profile(
     "fixed",
     deadline=None,
     suppress_health_check=QUIET,
-    max_examples=60,
+    max_examples=25,
     derandomize=True,
     database=None,
     print_blob=True,

@@ -25,6 +25,7 @@ from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.tools import chosen_tools
 from guided.server.openai import deltas
 from guided.vocabulary import Vocabulary
+from tests.effort import every
 from tests.structural_tag_support import compiler_with, ids_of, walk
 from tests.test_structural_tag_styles import CASES, TOOLS
 
@@ -108,8 +109,10 @@ def check(
     return whole
 
 
-@pytest.mark.parametrize(("name", "special"), CASES)
-@pytest.mark.parametrize("reasoning", ["disabled", "enabled"])
+@pytest.mark.parametrize(
+    ("name", "special", "reasoning"),
+    every(3, [(*case, reasoning) for case in CASES for reasoning in ("disabled", "enabled")], unpack=True),
+)
 def test_answers_with_calls(name: str, special: tuple[str, ...], reasoning: Any) -> None:
     style, compiler = guided.tool_style(name), compiler_with(*special)
     source = random.Random(f"{name} {reasoning} {len(special)}")

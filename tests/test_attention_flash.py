@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention import flash
@@ -20,6 +20,7 @@ from guided.kv.cache import CacheShape
 from guided.kv.paged import PagedCache
 from guided.models.model import AttentionKind
 from tests import flash_support
+from tests.effort import examples
 from tests.flash_support import FLASH_ATTN, KERNELS, FakeCapture, Recorder, use_flash
 from tests.test_models_forward import MODELS, each_model
 
@@ -29,7 +30,7 @@ HEADS, BLOCK = 6, 4
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 3, 9]), st.booleans())
 def test_outputs_are_those_of_the_cpu(
     kv_heads: int, kernel: str, rng: random.Random, longest: int, invariant: bool

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention import merge
 from guided.attention.merge import attention_with_lse, merge_attention_outputs
 from guided.attention.sdpa import sdpa
+from tests.effort import examples
 
 SIZES = st.tuples(st.integers(1, 5), st.sampled_from([(1, 1), (2, 1), (4, 2), (3, 3)]), st.sampled_from([1, 8, 10]))
 close = {"atol": 1e-5, "rtol": 1e-5}
@@ -37,7 +38,7 @@ def defined(q, k, v, mask=None):
 
 @pytest.mark.usefixtures("each_way")
 def test_attention_and_its_lse_are_the_definition():
-    @settings(deadline=None, max_examples=60)
+    @examples(60)
     @given(SIZES, st.integers(0, 9), st.integers(0, 99), st.booleans(), st.permutations(range(3)))
     def check(sizes, keys, seed, masked, order):
         torch.manual_seed(seed)
@@ -54,7 +55,7 @@ def test_attention_and_its_lse_are_the_definition():
 
 @pytest.mark.usefixtures("each_way")
 def test_any_parts_make_the_whole():
-    @settings(deadline=None, max_examples=60)
+    @examples(60)
     @given(SIZES, st.lists(st.integers(0, 6), min_size=1, max_size=7), st.integers(0, 99), st.randoms())
     def check(sizes, lengths, seed, rng):
         torch.manual_seed(seed)

@@ -19,6 +19,7 @@ from guided.matching.protocol import ForkingMatcher
 from guided.vocabulary.byte_pairs import Split, pairs_of_ranks
 from guided.vocabulary.pretokenizers import PATTERNS
 from tests.canonical_support import encodings, huggingface, prefixes, tiktoken_like
+from tests.effort import examples
 from tests.vocabulary_support import asset, sentencepiece_file
 
 tokenizers = pytest.importorskip("tokenizers", reason="the package tokenizers defines what is canonical")
@@ -142,7 +143,7 @@ def _check_against_all_texts(vocabulary: Vocabulary, alphabet: str, length: int,
                 assert todo[-1][1].branches
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(MERGES.map(_ordered), st.sampled_from([(), (WORDS,), (DIGITS,), (DIGITS, WORDS)]), st.booleans())
 def test_rows_are_the_beginnings_of_encodings(merges, steps, ignore_merges):
     more = [b"aab", b"b a", b" b"] if ignore_merges else [b"aab"]
@@ -150,7 +151,7 @@ def test_rows_are_the_beginnings_of_encodings(merges, steps, ignore_merges):
     _check_against_all_texts(vocabulary, "abc 1", 3)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(st.text("ab ", min_size=2, max_size=4).map(str.encode), max_size=8, unique=True))
 def test_rows_are_the_beginnings_of_tiktokens_encodings(tokens):
     _check_against_all_texts(tiktoken_like(tokens, PATTERNS["cl100k"][0]), "abc ", 3)
@@ -377,7 +378,7 @@ def test_where_no_spelling_is_left_the_grammar_holds_and_it_is_counted():
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_taking_back_and_forking(vocabulary, compiler, rng):
     compiled = compiler.compile_json_schema(SCHEMA)
     matcher = CanonicalMatcher(GrammarMatcher(compiled), spelling_of(vocabulary))

@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.chat import ChatTemplate
@@ -24,6 +24,7 @@ from guided.cli.console import Progress
 from guided.engine import Engine
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
+from tests.effort import examples
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ORDER = str(EXAMPLES / "order.schema.json")
@@ -162,7 +163,7 @@ def test_files_that_are_no_text(tmp_path):
 
 
 @given(st.text("abc\n", max_size=6))
-@settings(max_examples=40)
+@examples(40)
 def test_check_is_fullmatch(text):
     pattern = r"a(b|c+)*\n?"
     matches = re.fullmatch(pattern, text) is not None
@@ -182,7 +183,7 @@ VALUES = st.recursive(
 
 
 @given(st.builds(lambda n, a: {"age": a, "name": n}, VALUES, VALUES) | VALUES, st.sampled_from([None, 1]))
-@settings(max_examples=40)
+@examples(40)
 def test_check_agrees_with_jsonschema(value, indent):
     valid = jsonschema.Draft202012Validator(PERSON).is_valid(value)
     text = json.dumps(value, indent=indent)
@@ -250,7 +251,7 @@ def test_standard_input(monkeypatch):
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["ascii", "any"]))
-@settings(max_examples=15)
+@examples(15)
 def test_samples_are_sentences(seed, characters):
     common = ("--n", "5", "--seed", str(seed), "--max-length", "300", "--characters", characters)
     schema = json.loads(Path(ORDER).read_text())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.chat import ChatTemplate
@@ -28,6 +28,7 @@ from guided.engine.request import Options
 from guided.frontends.json_schema import JsonSchemaOptions
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.test_cli import run, run_json
 
 torch.set_num_threads(1)
@@ -180,7 +181,7 @@ ANSWERABLE = st.fixed_dictionaries(
 SPECIFIED = st.sampled_from([{}, {"regex": "[a-c]{2,5}"}, {"choice": ["yes", "no"]}, {"schema": {"type": "boolean"}}])
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.builds(lambda a, b: {**a, **b}, ANSWERABLE, SPECIFIED), max_size=8), st.booleans())
 def test_a_batch_is_its_single_requests_in_order(engine, tmp_path_factory, lines, to_file):
     with pytest.MonkeyPatch.context() as patch:
@@ -347,7 +348,7 @@ def test_answers_come_in_order_whatever_came_first(order, count):
     assert out.getvalue() == "".join(f"{n}\n" for n in sorted(order[:count]))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.permutations(range(6)), st.lists(st.integers(0, 6), max_size=3), st.integers(0, 40), st.booleans())
 def test_finished_lines_survive_any_failure(tmp_path_factory, order, breaks, cut, closing):
     """Runs that end at any point, some without a message and in the middle of a line. The last run finishes."""

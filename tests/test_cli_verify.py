@@ -6,9 +6,10 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.test_cli import run, run_json
 
 PERSON = json.dumps(
@@ -22,7 +23,7 @@ def ids_file(tmp_path, *lines: object) -> str:
     return str(path)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.text("0123x-", max_size=8))
 def test_verdicts_equal_those_of_re(text):
     """A text is allowed if it is the beginning of a match, and complete if it is a match."""

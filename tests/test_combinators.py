@@ -21,7 +21,7 @@ from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
-from tests.effort import examples
+from tests.effort import draws, examples
 
 TOKENS = [b"a", b"b", b"ab", b"1", b"[", b"]", None, None]
 NAMES = {6: "<s>", 7: "<t>"}
@@ -336,7 +336,7 @@ def test_a_schema_is_the_same_inside_of_others(schema, order):
     whole = around[0] + guided.json_schema(schema, property_order=order) + around[1]
     grammar = compiler.compile(whole)
     rng = random.Random(5)
-    for _ in range(10):
+    for _ in range(draws(10)):
         inside, apart = GrammarMatcher(grammar), GrammarMatcher(alone)
         assert inside.accept_string('{"k":[1]}')
         for _ in range(40):

@@ -15,11 +15,12 @@ from importlib.util import find_spec
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided.compat.outlines_core as ours
 from guided.compat.outlines_core import json_schema as schemas
+from tests.effort import examples
 
 PACKAGES = ["guided.compat.outlines_core", "outlines_core"]
 
@@ -192,7 +193,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_walks_equal_those_of_the_package(pieces, seed):
     """guided allows every token that outlines-core allows. It also allows tokens that outlines-core wrongly refuses

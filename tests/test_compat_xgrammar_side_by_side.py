@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import guided.compat.xgrammar as xgr
+from tests.effort import examples
 from tests.xgrammar_samples import SAMPLES, Sample, grammar_of
 
 theirs = pytest.importorskip("xgrammar", reason="the oracle is the installed xgrammar")
@@ -113,7 +114,7 @@ SPELLINGS = ({}, {"any_whitespace": False}, {"strict_mode": False}, {"max_whites
 
 
 @QUIET
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(schema=SCHEMAS, value=VALUES, options=st.sampled_from(SPELLINGS), ascii=st.booleans())
 def test_right_texts_of_xgrammar_are_accepted_and_nothing_wrong_is(
     schema: Any, value: Any, options: dict[str, Any], ascii: bool

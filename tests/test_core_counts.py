@@ -17,7 +17,7 @@ from guided.ir import Alt, Grammar, Node, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
-from tests.effort import examples
+from tests.effort import every, examples
 
 LETTERS = "ab "
 LONGEST = 7
@@ -104,7 +104,7 @@ def test_the_language_of_loops_in_loops(node: Node, tail: Node, rng: random.Rand
         text += TOKENS[token].decode()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", every(2, range(3)))
 @pytest.mark.parametrize("text", ['root ::= "b" | "a" root{1,30}', 'root ::= "b" | "a" "b"? root{1,30}'])
 def test_loops_that_contain_themselves_share_their_callers(text: str, seed: int) -> None:
     """If only lowest counts were kept here, the callers of equal frames would differ, and multiply."""

@@ -20,7 +20,7 @@ from guided.errors import GuidedError, UnsupportedError
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.vocabulary import Vocabulary
 from tests.derived_support import OF_STYLE, PUBLISHED, TEMPLATES, Calls, template, text_of
-from tests.effort import examples
+from tests.effort import draws, examples
 from tests.structural_tag_support import accepts, byte_compiler, walk
 
 jinja2 = pytest.importorskip("jinja2", minversion="3.1.6")
@@ -83,7 +83,7 @@ def rendered(source: str, calls: Calls) -> str:
 def test_the_derived_style_writes_what_jinja_renders(name: str) -> None:
     source, style = random.Random(name), derived(name)
     nested = name not in ("lfm2", "pythonic", "olmo_3")  # these templates write objects with other quotation marks
-    for _ in range(12):
+    for _ in range(draws(12)):
         calls = drawn(source, 1 if name in ONE_CALL else 3, nested=nested)
         text = text_of(style, calls)
         assert text in rendered(TEMPLATES[name], calls)

@@ -42,7 +42,7 @@ from tests.distinct_support import (
     tokens,
     walk,
 )
-from tests.effort import examples
+from tests.effort import draws, examples
 from tests.json_schema_support import byte_compiler
 from tests.test_reference_distinct import CASES
 from tests.twin_support import small_searches
@@ -145,7 +145,7 @@ SHRUNK = {
 @pytest.mark.parametrize("name", SHRUNK)
 def test_shrunk_grammars(name: str) -> None:
     for drawn in ((*SINGLE, b",1.", b",1", None, None), MANY):
-        for seed in range(4):
+        for seed in range(draws(4)):
             walk(SHRUNK[name], drawn, seed)
 
 

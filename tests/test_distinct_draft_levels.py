@@ -13,6 +13,7 @@ import pytest
 
 import guided
 from guided.matching.sentences import byte_vocabulary
+from tests.effort import every
 
 WORDS = [b'"', b'":', b'",', b", ", b"null", b"true", b"fal", b"10", b"[]", b'""', b"{}", b'":0,', b"ab", b"cd", b'","']
 BYTES = byte_vocabulary()
@@ -36,12 +37,18 @@ SHAPES = {
 
 NUMBERS = {"items": [4, 16, 17, 64], "names": [4, 16, 17, 64], "nested": [16]}
 MORE_NUMBERS = {"items": [15, 63, 65], "names": [15, 63, 65], "nested": [4, 15, 17]}
-CASES = [(shape, n) for shape, numbers in NUMBERS.items() for n in numbers]
-CASES += [pytest.param(shape, n, marks=pytest.mark.slow) for shape, numbers in MORE_NUMBERS.items() for n in numbers]
+CASES = every(
+    4, [(shape, n, name) for name in VOCABULARIES for shape, numbers in NUMBERS.items() for n in numbers], unpack=True
+)
+CASES += [
+    pytest.param(shape, n, name, marks=pytest.mark.slow)
+    for name in VOCABULARIES
+    for shape, numbers in MORE_NUMBERS.items()
+    for n in numbers
+]
 
 
-@pytest.mark.parametrize("vocabulary", VOCABULARIES)
-@pytest.mark.parametrize(("shape", "n"), CASES)
+@pytest.mark.parametrize(("shape", "n", "vocabulary"), CASES)
 def test_a_walk_under_a_tight_budget_never_gets_stuck(shape: str, n: int, vocabulary: str):
     tokens = VOCABULARIES[vocabulary]
     grammar = guided.GrammarCompiler(tokens).compile_json_schema(SHAPES[shape](n))

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.document_support import PAGES, ROOT, Block, blocks_of, is_output, missing, run_page
+from tests.effort import every
 
 BLOCKS = {path: blocks_of(path) for path in PAGES}
 
@@ -29,7 +30,9 @@ def runnable(blocks: list[Block]) -> list[Block]:
     return [block for block in blocks if block.runs or block.title]
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if any(block.runs for block in BLOCKS[path])], ids=name)
+@pytest.mark.parametrize(
+    "path", every(2, (path for path in PAGES if any(block.runs for block in BLOCKS[path]))), ids=name
+)
 def test_a_page_shows_what_happens(path, tmp_path):
     """Skipped once all blocks have run but those that need a model, or other packages, that are not there."""
     why = {needs: missing(needs) for block in BLOCKS[path] for needs in block.needs}

@@ -23,7 +23,7 @@ from guided.chat.template import CHATML  # noqa: E402
 from guided.engine.agent.chat_methods import ChatMethods  # noqa: E402
 from guided.engine.result import Result, StreamEvent, Timings  # noqa: E402
 from guided.matching.constraint import compile_constraint  # noqa: E402
-from tests.effort import examples  # noqa: E402
+from tests.effort import draws, examples  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
 NAMES = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>")
@@ -278,7 +278,7 @@ def test_refusals(tools: Sequence[Any], options: dict[str, Any], message: str):
 def test_real_engines_call_in_every_style(style: str):
     """With random weights, everything that the constraint does not force is noise, and functions are called anyway."""
     engine = small_engine(6000, more=("<tool_call>", "</tool_call>"))
-    for seed in range(3):
+    for seed in range(draws(3)):
         result = engine.chat(
             "Go.", tools=[forecast, between], tool_choice="required", tool_style=style, max_rounds=1, seed=seed,
             temperature=1.0, max_tokens=400, max_string=20,

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine import driver
@@ -21,6 +21,7 @@ from guided.engine.progress import BatchProgress, ProgressLine
 from guided.errors import BudgetError, GuidedError, SpecError
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import examples
 
 torch.set_num_threads(1)
 VOCABULARY = Vocabulary([bytes([b]) for b in range(128)], eos_token_ids=[128])
@@ -57,7 +58,7 @@ def error_of(request):
     return caught.value
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(GOOD | BAD, max_size=12), st.sampled_from([1, 3, 512]))
 def test_answers_are_those_of_single_runs(requests, ahead):
     with pytest.MonkeyPatch.context() as patch:

@@ -15,6 +15,7 @@ from guided.kernels.choose import answer
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling.choice import Answer, Choose
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import every
 
 LETTERS = [*(bytes([byte]) for byte in b"abcdefg,.:=01"), b"ab", b",c", b"=0", "é".encode()[:1], "é".encode()[1:]]
 END, THINK = len(LETTERS), len(LETTERS) + 1
@@ -33,7 +34,7 @@ def expected(text: str) -> dict[str, list[str]]:
     return {"key": [key for key, _ in pairs], "v": [value for _, value in pairs]}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", every(2, range(5)))
 def test_results_and_events(seed: int) -> None:
     options = {"max_tokens": 60, "temperature": 1.0, "seed": seed}
     result = ENGINE.generate([0, 1], PAIRS, **options)

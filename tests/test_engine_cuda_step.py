@@ -42,6 +42,7 @@ from guided.sampling.logprobs import LogprobParams
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import every
 from tests.fake_cuda import CUDA, DeviceReadError, StepCounter, fake_cuda, fake_weights, moved
 from tests.small_models import small_models
 from tests.triton_support import REASON
@@ -148,7 +149,7 @@ def count_choices(kinds: Iterable[Kind], sequences: int, *, triton: bool) -> Cou
 # ---- the forward pass
 
 
-@pytest.mark.parametrize("model", UNCAPPED.values(), ids=UNCAPPED.keys())
+@pytest.mark.parametrize("model", every(3, UNCAPPED.values()), ids=UNCAPPED.keys())
 def test_a_forward_pass_launches_as_much_for_any_number_of_sequences(model: Model, triton: bool) -> None:
     counts = []
     for sequences in SIZES:
@@ -218,7 +219,7 @@ CACHES: dict[str, Callable[[CacheShape, StepCounter], KVCache]] = {
 PAIRS = [(name, cache) for name in ALL for cache in CACHES if name == "windows" or cache in ("dense", "blocks of 256")]
 
 
-@pytest.mark.parametrize(("name", "cache"), PAIRS)
+@pytest.mark.parametrize(("name", "cache"), every(3, PAIRS, unpack=True))
 def test_nothing_is_read_back_and_nothing_is_on_the_cpu(name: str, cache: str) -> None:
     """Prompts, chunks and single tokens of some sequences, with each architecture and each cache."""
     with fake_cuda(triton=False) as counter, torch.inference_mode():
@@ -238,7 +239,7 @@ def test_nothing_is_read_back_and_nothing_is_on_the_cpu(name: str, cache: str) -
 # ---- the choice of all tokens
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+@pytest.mark.parametrize("kind", every(2, KINDS.values()), ids=KINDS.keys())
 def test_choices_launch_as_much_for_any_number_of_sequences(kind: Kind, triton: bool) -> None:
     single, *counts = [count_choices([kind], sequences, triton=triton) for sequences in SIZES]
     assert all(one == counts[0] for one in counts), differences(counts)
@@ -320,7 +321,7 @@ def test_a_step_of_the_scheduler_waits_once(
     """It runs ahead: it waits for the tokens of the previous step after it has launched the next pass."""
     monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations on fake tensors take longer than on a device
     launched = []
-    for sequences in (12, 60):
+    for sequences in (12, 30):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():
             model = moved(ALL["qwen3"], fake_weights)
             cache = PagedCache(cache_shape(model), sequences + 4, 256)

@@ -12,7 +12,7 @@ from typing import Literal
 import jsonschema
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
@@ -25,6 +25,7 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import compile_constraint
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import examples
 
 torch.set_num_threads(1)
 CHARACTERS = [bytes([b]) for b in range(256)]
@@ -49,7 +50,7 @@ SCHEMA = {
 }
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(st.integers(0, 1000), st.sampled_from([0.0, 1.0, 3.0]), st.integers(0, 30))
 def test_json_is_valid_and_within_the_budget(seed, temperature, slack):
     least = len('{"name": "", "age": 0}')

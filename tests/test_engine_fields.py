@@ -8,7 +8,7 @@ from math import exp, inf, prod
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
@@ -17,6 +17,7 @@ from guided.frontends.json_schema.documents.source_spans import escape, scalar_s
 from guided.matching.constraint import compile_constraint
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.engine_support import Reader
 
 torch.set_num_threads(1)
@@ -101,7 +102,7 @@ def check(result: guided.Result, name: str, start: int, end: int, until: int) ->
         assert best == worst[1] or all(map(matcher.accept_token, [*result.tokens[: worst[0]], best]))
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 1.0, 3.0]))
 def test_fields_of_json(seed, temperature) -> None:
     options = {"max_tokens": 200, "temperature": temperature, "seed": seed, "budget_ramp": 0.0}

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention.paged_step import PagedAttention
@@ -23,6 +23,7 @@ from guided.kv.paged import PagedCache
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.decoder import LayerKind, caps_scores
 from guided.models.model import AttentionKind
+from tests.effort import every, examples
 from tests.flash_support import KERNELS, FakeCapture, use_flash
 from tests.test_engine_scheduler import MODEL, alone, assert_alike, sequence, twin
 from tests.test_models_forward import GROUPED, MODELS
@@ -56,7 +57,7 @@ class Decoder:
 
 
 @each_kernel
-@pytest.mark.parametrize("model", [*MODELS.values(), NEAR], ids=[*MODELS, "near"])
+@pytest.mark.parametrize("model", every(3, [*MODELS.values(), NEAR]), ids=[*MODELS, "near"])
 def test_any_batches_in_any_order(model, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_flash(monkeypatch, kernel)
     rng, capture = random.Random(3), FakeCapture()
@@ -192,7 +193,7 @@ class NotingRunner(ModelRunner):
         return super().run(batch)
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(st.randoms(use_true_random=False), st.sampled_from(KERNELS))
 def test_outputs_of_the_engine_are_those_without(rng: random.Random, kernel: str) -> None:
     start = [rng.randrange(12) for _ in range(10)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
@@ -16,6 +16,7 @@ from guided.kv.dense import DenseCache
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling.logprobs import LogprobParams, token_logprobs
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.engine_support import Reader
 
 torch.set_num_threads(1)
@@ -47,7 +48,7 @@ def check(scores, row: np.ndarray, token: int, k: int) -> None:
     assert all(a[1] >= b[1] for a, b in zip(scores.top, scores.top[1:], strict=False))
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(0, 1000), st.sampled_from([0.0, 1.0, 3.0]), st.integers(0, 12), st.booleans())
 def test_free_outputs(seed, temperature, k, raw):
     """Raw log probabilities are the model's. Masked ones include bias and penalties, but never the temperature."""
@@ -67,7 +68,7 @@ def test_free_outputs(seed, temperature, k, raw):
         check(result.logprobs[i], log_softmax(row), token, k)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(0, 1000), st.integers(0, 4), st.booleans(), st.booleans())
 def test_constrained_outputs(seed, k, raw, forced):
     mode = "raw" if raw else "masked"

@@ -6,7 +6,7 @@ import inspect
 from itertools import zip_longest
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
@@ -14,6 +14,7 @@ from guided.engine.nanochat import NanochatEngine
 from guided.errors import GuidedError
 from guided.tools import CALCULATOR
 from guided.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.tool_support import (
     BEGIN_CALL,
     BEGIN_RESULT,
@@ -57,7 +58,7 @@ def test_the_calls_are_nanochats():
     assert inspect.isgenerator(NANOCHAT.generate(PROMPT))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(1, 4), st.integers(1, 60), st.integers(0, 10**6), st.sampled_from([None, 0, 5]))
 def test_columns_are_single_runs_side_by_side(rows, max_tokens, seed, top_k):
     options = {"max_tokens": max_tokens, "temperature": 1.0, "seed": seed, "top_k": top_k}

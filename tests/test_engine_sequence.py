@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.masks import Masks
@@ -25,6 +25,7 @@ from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.sampling import SamplingParams
 from guided.sampling.penalties import Penalties, apply_changes
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.engine_support import Reader, drive
 
 torch.set_num_threads(1)
@@ -126,7 +127,7 @@ def log_softmax(tokens: list[int]) -> torch.Tensor:
     return Reader(MODEL, 100).forward(tokens, len(tokens)).double().log_softmax(-1)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(WORDS, PARAMS, st.booleans(), st.integers(0, 6))
 def test_outputs_are_words_and_complete_within_the_budget(words, params, forces, slack):
     budget = Words(words).min_tokens_to_finish() - 1 + slack  # tokens of the text, without the end token
@@ -143,7 +144,7 @@ def test_outputs_are_words_and_complete_within_the_budget(words, params, forces,
     assert result.prompt_tokens == len(PROMPT)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(WORDS, PARAMS, st.integers(0, 6) | st.just(40), st.sampled_from([0, 3]), st.sampled_from([0.0, 1.0, 5.0]))
 def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ramp):
     """Cache, chunks and masks change nothing: an oracle without them makes the same choices, and computes the same
@@ -191,7 +192,7 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
     assert [event.budget_bound.steps for event in events] == sorted(event.budget_bound.steps for event in events)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(WORDS, PARAMS)
 def test_scored_weights_are_those_of_importance_sampling(words, params):
     """log q(output) - log p(output) at temperature 1. q is the probability with which the sampler makes its choices."""
@@ -295,7 +296,7 @@ def test_samples_share_the_prompt_and_equal_single_runs():
         assert alone.removed_log_mass == pytest.approx(r.removed_log_mass, abs=1e-5)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(WORDS, PARAMS, st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=2), max_size=3), st.booleans())
 def test_bans_hold_or_it_fails_with_the_reason(words, params, bad_words, some):
     allowed = [*range(0, 13, 2), *range(1, 9), EOS] if some else None

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from guided.engine.engine import Engine
 from guided.models.architectures.gpt import GPT
+from tests.effort import every
 from tests.engine_support import Reader
 
 pytest.importorskip("safetensors")
@@ -31,7 +32,7 @@ def test_its_tokens_are_the_65_characters(engine):
     assert engine.encode_prompt("\nRo!") == [0, 30, 53, 2]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", every(2, range(5)))
 def test_a_name_and_a_speech(engine, seed):
     result = engine.generate("\n", "[A-Z]+: [a-z]+\n", temperature=1.0, seed=seed, max_tokens=40)
     assert re.fullmatch("[A-Z]+: [a-z]+\n", result.text)

@@ -30,6 +30,7 @@ from guided.kv.dense import DenseCache
 from guided.matching.matcher import GrammarMatcher
 from guided.models.architectures.llama import LlamaConfig
 from guided.sampling.params import SamplingParams
+from tests.effort import draws, every
 from tests.engine_support import drive
 from tests.llama_support import LETTERS, write_directory
 
@@ -62,7 +63,7 @@ def alone(directory) -> Engine:
     return Engine.from_pretrained(directory, dtype="float32")
 
 
-@pytest.fixture(scope="module", params=[(2, 1), (1, 3)], ids=["tensor", "pipeline"])
+@pytest.fixture(scope="module", params=every(2, [(2, 1), (1, 3)]), ids=["tensor", "pipeline"])
 def engine(request, directory):
     tensor, pipeline = request.param
     engine = Engine.from_pretrained(directory, dtype="float32", tensor_parallel=tensor, pipeline_parallel=pipeline)
@@ -74,7 +75,7 @@ def requests() -> list[dict]:
     """Greedy and sampled requests, free and constrained."""
     rng = random.Random(1)
     made = []
-    for number in range(12):
+    for number in range(draws(12)):
         constraint = rng.choice([None, "[a-z]+: [a-z ]{5,}[.]", SCHEMA])
         temperature = rng.choice([0.0, 1.0])
         made.append({"prompt": rng.choice(PROMPTS), "constraint": constraint, "temperature": temperature})

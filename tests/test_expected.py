@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask, allowed_tokens
@@ -14,6 +14,7 @@ from guided.ir.ranges import ALL_CHARS, charset, complement, intersect
 from guided.matching.explain.characters import count, describe, join_with_or, name_of, parts_of
 from guided.matching.explain.error_location import error_location_of
 from guided.matching.sentences import byte_vocabulary
+from tests.effort import examples
 
 ALPHABET = 'aAfz09_ ,.\t\n"\\éß語読詞\u0301\u200b😀😁'  # of one to four bytes, some of them with the same first bytes
 BYTES = GrammarCompiler(byte_vocabulary())
@@ -37,7 +38,7 @@ def by_bytes(pattern: str) -> GrammarMatcher:
 
 
 @given(PATTERNS, st.text(ALPHABET, max_size=6))
-@settings(max_examples=100)
+@examples(100)
 def test_expected_characters_equal_the_mask(pattern, text):
     by_byte, by_character = by_bytes(pattern), GrammarMatcher(CHARACTERS.compile_regex(pattern))
     bitmask = allocate_token_bitmask(1, CHARACTERS.vocabulary.size)
@@ -57,7 +58,7 @@ def test_expected_characters_equal_the_mask(pattern, text):
 
 
 @given(PATTERNS, st.text(ALPHABET, max_size=6))
-@settings(max_examples=100)
+@examples(100)
 def test_a_text_is_allowed_up_to_a_whole_character(pattern, text):
     matcher = by_bytes(pattern)
     explanation = matcher.explain(text)
@@ -140,7 +141,7 @@ def test_a_name_is_of_one_character(character):
 
 
 @given(st.lists(st.text("a語読詞😀é", min_size=1, max_size=3), min_size=1, max_size=4), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_tokens_that_hold_parts_of_characters(choices, data):
     pieces = {text.encode()[i:j] for text in choices for i in range(9) for j in range(i + 1, i + 4)} - {b""}
     tokens = sorted(pieces | {bytes([b]) for text in choices for b in text.encode()})

@@ -15,6 +15,7 @@ import pytest
 
 import guided
 from guided.matching.explain.error_location import error_location_of
+from tests.effort import every
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 DEFS = {
@@ -177,8 +178,9 @@ def compiled(schema: Any) -> guided.CompiledGrammar:
     return COMPILER.compile_json_schema(schema, whitespace="compact", property_order="any")
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("keyword", KEYWORDS)
+@pytest.mark.parametrize(
+    ("keyword", "place"), every(3, [(keyword, place) for keyword in KEYWORDS for place in PLACES], unpack=True)
+)
 def test_the_keyword_that_decides(keyword: str, place: str) -> None:
     fragment, bad = KEYWORDS[keyword]
     schema, value = PLACES[place](fragment, bad)

@@ -20,6 +20,7 @@ import pytest
 import guided
 from guided.frontends.json_schema import instance_locations as applying
 from guided.frontends.json_schema.unfinished_json import open_values
+from tests.effort import draws
 from tests.random_schemas import draw_schema, draw_value
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
@@ -369,7 +370,7 @@ CHOICES = ("anyOf", "oneOf", "if", "contains")
 def test_pointers_are_those_of_an_evaluator() -> None:
     """All pointers that the evaluator reaches are named, and no others if no branch has to be chosen."""
     rng, judged, exact = random.Random(5), 0, 0
-    while judged < 1500:
+    while judged < draws(1500):
         schema = draw_schema(rng)
         text = json.dumps(schema)
         if "2020-12" not in schema["$schema"] or any(word in text for word in UNTOLD):

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
@@ -21,6 +21,7 @@ from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.tools import CALCULATOR, ToolTokens
 from tests.core_support import mask_of
 from tests.document_support import missing
+from tests.effort import draws, examples
 from tests.level_support import CHARACTERS
 from tests.test_tools_calculator import answers
 from tests.tool_support import segments
@@ -96,13 +97,13 @@ def test_walks_of_characters(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10**9), st.integers(20, 90))
 def test_the_engine_calls_by_characters(name: str, seed: int, max_tokens: int) -> None:
     called(ENGINES[name], seed, max_tokens)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(0, 10**9), st.integers(12, 120))
 def test_lines_by_the_character_model(seed: int, max_tokens: int) -> None:
     engine = Engine.from_pretrained("shakespeare", dtype="float32")
@@ -143,7 +144,7 @@ def test_wrong_values_are_detected() -> None:
 
 @pytest.mark.model
 def test_walks_over_a_real_vocabulary(smollm2: Engine) -> None:
-    for seed in range(60):
+    for seed in range(draws(60)):
         answers(walk(smollm2, "calculator", seed))
         assert are_lines(walk(smollm2, "shakespeare", seed))
 

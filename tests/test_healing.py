@@ -8,7 +8,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
@@ -22,6 +22,7 @@ from guided.matching.healing import HealingMatcher, count_unstable_tokens
 from guided.matching.protocol import ForkingMatcher
 from guided.models.architectures.llama import Llama, LlamaConfig
 from tests.canonical_support import huggingface
+from tests.effort import examples
 
 torch.set_num_threads(1)
 TOKENS = [b"a", b"b", b"c", b"ab", b"bc", b"abc", b"ca", b"bca"]
@@ -37,7 +38,7 @@ def outputs(text: str) -> set[tuple[int, ...]]:
     return {(id, *rest) for id, head in heads for rest in outputs(text[len(head) :])}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text("abc", min_size=1, max_size=4), st.sampled_from(["c?a(bc)?", "(ab|c){1,2}", "b*", "[abc]{0,2}"]))
 def test_outputs_are_the_spellings_of_the_prefix_and_a_text(prefix, pattern):
     most = 4
@@ -67,7 +68,7 @@ def test_outputs_are_the_spellings_of_the_prefix_and_a_text(prefix, pattern):
     assert found == wanted
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.text("abc", min_size=1, max_size=5), st.randoms(use_true_random=False), st.integers(0, 4))
 def test_outputs_are_complete_within_their_budget(prefix, rng, spare):
     matcher = HealingMatcher(GrammarMatcher(COMPILER.compile_regex("(ab|c){1,3}")), prefix.encode(), SMALL)
@@ -113,7 +114,7 @@ ENGINE = Engine(Llama.random(CONFIG, seed=7), VOCABULARY)
 COLON = VOCABULARY.encode("http:")
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 1000), st.booleans())
 def test_the_text_follows_the_prompt(seed, canonical):
     result = ENGINE.generate(

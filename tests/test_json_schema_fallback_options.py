@@ -15,7 +15,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.text import narrow
-from tests.effort import examples
+from tests.effort import draws
 from tests.json_schema_judge import Judge, NoJudge
 from tests.json_schema_support import byte_compiler, compiled, matches, sample
 from tests.random_schemas import draw_schema
@@ -131,7 +131,7 @@ def test_the_other_values_of_the_option():
 @pytest.mark.parametrize("order", ["declared", "any"])
 def test_random_schemas_are_narrowed_and_never_emptied(order):
     """Walks end in texts that the schema allows, and there are some if the schema has a value."""
-    made, narrowed, count = 0, 0, examples(200, 600).max_examples
+    made, narrowed, count = 0, 0, draws(300, 600)
     for seed in range(count):
         rng = random.Random(f"narrow {order} {seed}")
         schema = draw_schema(rng)

@@ -11,6 +11,7 @@ import pytest
 
 from guided.matching import GrammarMatcher
 from tests.core_support import mask_of
+from tests.effort import draws
 from tests.json_schema_support import byte_compiler, matches
 
 PATTERNS = ("a.*b", "b.*c", "[0-9]{2}", "^x", "y$", "z{2}")
@@ -30,7 +31,7 @@ def test_each_pattern_asks_for_its_part(count: int, more: dict[str, Any], order:
     grammar = byte_compiler().compile_json_schema(schema, property_order=order)
     rng = random.Random(count)
     met = set()
-    for _ in range(400):
+    for _ in range(draws(400)):
         names = {"".join(rng.choice("abcxyz07") for _ in range(rng.randint(0, 7))) for _ in range(rng.randint(0, 3))}
         value: dict[str, Any] = {"xab": "x"} if rng.random() < 0.3 else {}
         value |= {name: rng.choice([1, 2, 6, 12, 60, 420, 840]) for name in sorted(names)}

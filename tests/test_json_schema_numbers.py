@@ -16,6 +16,7 @@ from guided.frontends.json_schema.algebra.number_set import BARE_INTEGERS, Bound
 from guided.frontends.json_schema.documents.values import Decimal10
 from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_constant, number_node
 from guided.ir.nodes import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
+from tests.effort import examples
 
 SPELLING = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 
@@ -99,7 +100,7 @@ WRITTEN = ({}, {"bare": True}, {"not_bare": True})
 """How the integers of draft 4 are written, how all other numbers."""
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(st.none() | bounds, st.none() | bounds, st.booleans(), st.booleans(), st.sampled_from(WRITTEN), st.data())
 def test_membership_is_exact(low, high, integral, plain, written, data):
     integral = integral or "bare" in written
@@ -162,7 +163,7 @@ def test_the_stated_limit():
     assert matches(integers, "1" + "0" * 50 + f"e-{REACH}")
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.integers(1, 10**16), st.integers(0, 290), st.booleans(), st.integers(0, 3))
 def test_scientific_spellings_are_complete(digits, places, integral, side):
     """Floats as Python and JavaScript write them, with bounds at, just below and just above them."""

@@ -23,7 +23,7 @@ from guided.sampling.choice import Answer, Choice, Choose, ChosenToken, Ramp
 from guided.sampling.choosing import choose_row
 from guided.sampling.penalties import Penalties
 from tests.choice_support import close, in_torch, is_neighbour
-from tests.effort import examples
+from tests.effort import draws, examples
 from tests.triton_support import import_kernels
 
 # The interpreter computes a block's maximum with numpy, which warns if all numbers are NaN.
@@ -171,7 +171,7 @@ def test_nan_that_is_not_allowed_does_not_matter(answer):
 
 def test_padded_heads_and_stray_bits_are_never_chosen(answer):
     for temperature in (0.0, 1.0, 50.0):
-        for seed in range(40):
+        for seed in range(draws(40)):
             found = one(
                 answer, row(0, 0, 9, 9), size=2, temperature=temperature, seed=seed, allowed=np.array([-1], np.int32)
             )
@@ -197,7 +197,8 @@ def test_top_p_over_many_equal_tokens(answer, request):
 
 def test_frequencies_are_those_of_the_distribution(answer, request):
     logits = torch.tensor(np.random.default_rng(0).normal(0, 1, (1, 40)).astype(np.float32))
-    number = 60 if request.node.callspec.params["answer"] == "triton" else 4000  # its interpreter is slow
+    slow = request.node.callspec.params["answer"] == "triton"  # in its interpreter
+    number = examples(60).max_examples if slow else 4000
     for options in ({}, {"top_k": 10}, {"top_p": 0.8}, {"min_p": 0.2}):
         counts = np.zeros(40)
         choices = [Choice(SamplingParams(0.8, **options), position, 40) for position in range(number)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.kv.offload.ring import Attend, Load, RingBuffer
+from tests.effort import examples
 
 SLOTS, ITEMS = st.integers(2, 9), st.integers(0, 40)
 
@@ -63,7 +64,7 @@ def test_four_slots_at_the_third_chunk():
     assert turns == [*(Load(i, i) for i in range(3)), *(Attend(range(i, i + 1), range(i, i + 1)) for i in range(3))]
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(st.integers(-3, 1))
 def test_one_slot_is_too_few(slots):
     with pytest.raises(ValueError, match=f"a ring of {slots} slots"):

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
@@ -173,7 +173,7 @@ def test_any_batch_composition_cache_and_memory(name, rng, size, token_budget, l
 
 
 @pytest.mark.parametrize("name", CACHES)
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(st.sampled_from(sorted(MODELS)), st.lists(st.integers(0, 26), min_size=2, max_size=30), st.randoms())
 def test_however_a_prompt_is_read(name, architecture, tokens, rng):
     """In chunks, token by token, or after a cached prefix: the logits of one pass, for every architecture."""

@@ -56,6 +56,14 @@ def test_grammars_that_are_too_large_are_errors(text: str) -> None:
         COMPILER.compile_lark(text)
 
 
+def test_the_steps_of_a_match_are_work() -> None:
+    """So `Limits.work` ends the search for the matches of 125,000 positions, which takes more than 20 million steps."""
+    compiler = guided.GrammarCompiler(COMPILER.vocabulary, limits=guided.Limits(work=20_000_000, seconds=200))
+    with pytest.raises(LimitExceeded) as caught:
+        compiler.compile_lark('start: A\nA: (("a"~0..50)~0..50)~0..50')
+    assert caught.value.limit == "work" and caught.value.given < 1.2 * caught.value.allowed
+
+
 @pytest.mark.parametrize(
     ("text", "message", "column"),
     [
@@ -120,6 +128,15 @@ def test_large_grammars_are_read(text: str, good: str | None, bad: str) -> None:
     for sample in (bad, *([] if good is None else [good])):
         matcher = guided.GrammarMatcher(grammar)
         assert (matcher.accept_string(sample) and matcher.is_accepting()) == (sample == good)
+
+
+@pytest.mark.parametrize("ranges", [1_000, 8_000])
+def test_the_work_of_a_class_grows_with_its_ranges(ranges: int) -> None:
+    many = "".join(map(chr, range(0x4E00, 0x4E00 + 2 * ranges, 2)))
+    limits = guided.Limits(work=400 * ranges)
+    grammar = guided.GrammarCompiler(COMPILER.vocabulary, limits=limits).compile_lark(f"start: A\nA: /[{many}]{{1,5}}/")
+    matcher = guided.GrammarMatcher(grammar)
+    assert matcher.accept_string(5 * many[-1]) and matcher.is_accepting() and not matcher.accept_string(many[0])
 
 
 def test_repetitions_of_the_same_are_few_alternatives() -> None:

@@ -14,6 +14,7 @@ from guided.frontends.lark import _lark, lark_to_lexed
 from guided.frontends.lark.lalr import FIRST, kernels, terminal_states
 from guided.frontends.lark.loader import load
 from guided.limits import Limits
+from tests.effort import draws
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
@@ -114,7 +115,7 @@ def test_tables_are_those_of_the_twin():
     """Including the doubtful terminals, which Lark does not compute."""
     rng = random.Random(2)
     several = [each for text, *_ in PUBLIC.values() for each in [loaded_rules(text)]]
-    several += [make(rng) for make in (random_rules, random_recursion) for _ in range(1500)]
+    several += [make(rng) for make in (random_rules, random_recursion) for _ in range(draws(1500))]
     counts = {"conflicts": 0, "doubtful": 0, "certain": 0}
     for rules in several:
         start = "start" if "start" in rules else "r0"
@@ -128,7 +129,7 @@ def test_tables_are_those_of_the_twin():
         assert len(found) == len(expected)
         assert {each.kernel: each for each in found} == {each.kernel: each for each in expected}, rules
         counts["doubtful" if any(each.doubtful for each in found) else "certain"] += 1
-    assert min(counts.values()) > 100, counts
+    assert min(counts.values()) > draws(100), counts
 
 
 def loaded_rules(text):
@@ -181,7 +182,7 @@ def test_contexts_are_those_of_the_table(text, good, bad, refused_by_lark_alone)
 @pytest.mark.parametrize("seed", range(2))
 def test_masks_in_contexts_are_those_of_the_twin(seed):
     rng, found = random.Random(seed), 0
-    while found < 15:
+    while found < draws(15):
         text = random_grammar(rng)
         try:
             if not lark_to_lexed(text)[1].contexts:
@@ -265,12 +266,12 @@ def test_reserved_words_by_a_terminal_without_texts(grammar: str) -> None:
     judge = lark.Lark(grammar, parser="lalr")
     rng, accepted = random.Random(1), 0
     pieces = ["if", "else", "x", "iff", "=", ";", " ", "()"]
-    for _ in range(3000):
+    for _ in range(draws(3000)):
         text = "".join(rng.choice(pieces) for _ in range(rng.randint(2, 7)))
         expected = parses(judge, text)
         accepted += expected
         assert twin.accepts(text.encode()) == expected, text
-    assert accepted > 10
+    assert accepted > draws(10)
 
 
 # After `match`, a `+` begins an operand, or `match` is a name. Lark's table chooses the former, so no state has both
@@ -296,14 +297,14 @@ def test_reserved_words_where_the_table_has_a_conflict():
     judge = lark.Lark(exact, parser="earley", lexer="dynamic_complete")
     rng, accepted = random.Random(2), 0
     pieces = ["match", "match", "if", "else", "x", "iff", "+", "+", ":", " ", " "]
-    for _ in range(1500):
+    for _ in range(draws(1500)):
         text = "".join(rng.choice(pieces) for _ in range(rng.randint(1, 7))) + ";"
         expected = parses(judge, text)
         accepted += expected
         assert pair.language.accepts(text.encode()) == GrammarMatcher(pair.grammar).accept_string(text) == expected, (
             text
         )
-    assert accepted > 50
+    assert accepted > draws(50)
     for _ in range(20):
         compare_along_a_walk(rng, pair)
 

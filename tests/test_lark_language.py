@@ -15,6 +15,7 @@ from guided.automaton.reference.language import accepts
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.frontends.lark import lark_to_grammar, lark_to_lexed
 from guided.limits import Limits
+from tests.effort import draws
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
@@ -155,7 +156,7 @@ def test_grammars_as_people_write_them(name):
         assert not parses(parser, sample), sample
     rng = random.Random(name)
     for sample in [*good, *bad]:  # and near misses
-        for _ in range(6):
+        for _ in range(draws(6)):
             at = rng.randrange(len(sample) + 1)
             other = sample[:at] + rng.choice([*'a1 ,"(])}', ""]) + sample[at + rng.randrange(2) :]
             assert accepts(grammar, other.encode()) == parses(parser, other), other

@@ -13,6 +13,7 @@ import guided
 from guided.automaton.reference.lexer import LexedLanguage, LexedState
 from guided.errors import BudgetError, LimitExceeded, SpecError
 from guided.frontends.lark import lark_to_lexed
+from tests.effort import every
 from tests.lark_judge import lalr, parses
 from tests.lexer_support import allowed_by, mask_of, random_grammar, vocabulary_of
 
@@ -153,14 +154,14 @@ def finish_within(pair: Pair, rng: random.Random, slacks: tuple[int, ...]) -> in
 
 
 @pytest.mark.parametrize("how", ["contextual", "basic"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", every(2, range(4)))
 def test_masks_are_those_of_the_twin(seed: int, how: Lexing) -> None:
     rng = random.Random(seed)
     assert sum(compare_masks(pair, rng) for pair in drawn_pairs(rng, 16, how)) > 100
 
 
 @pytest.mark.parametrize("how", ["contextual", "basic"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", every(2, range(4)))
 def test_budgets_hold(seed: int, how: Lexing) -> None:
     rng = random.Random(100 + seed)
     assert sum(finish_within(pair, rng, (0, 0, 1, 3, 6)) for pair in drawn_pairs(rng, 10, how)) >= 40

@@ -23,6 +23,7 @@ from guided.frontends.lark import LarkOptions, read_lark
 from guided.frontends.stored import read_container
 from guided.levels import PLAY_SCRIPT
 from guided.tools.calculator import calculate
+from tests.effort import draws
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 
@@ -206,7 +207,7 @@ def test_generated_texts_parse_with_lark(compiler: guided.GrammarCompiler, name:
     grammar, parser, rng = compiler.compile(guided.grammar(name)), by_lark(name), random.Random(f"{SEED} {name}")
     least = guided.GrammarMatcher(grammar).min_tokens_to_finish()
     judged = 0
-    while judged < 20:
+    while judged < draws(20):
         text = written(grammar, rng, least + rng.randrange(12))
         if is_soon_parsed(name, text):
             assert parses(parser, text), text

@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
 from guided.logits import apply, apply_token_bitmask_inplace
+from tests.effort import examples
 from tests.triton_support import import_kernels
 
 NUMPY = [np.float16, np.float32, np.float64]
@@ -59,7 +60,7 @@ def test_torch(case, dtype, torch_bitmask):
     np.testing.assert_array_equal(tensor.double().numpy(), want)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases(), st.sampled_from(TORCH), st.booleans(), st.booleans())
 def test_the_kernel_of_cuda(case, dtype, torch_bitmask, transposed):
     """Triton's interpreter runs it on CPU tensors."""

@@ -20,6 +20,7 @@ from guided.models.decoder import Decoder
 from guided.models.loading.huggingface_loader import load_huggingface
 from guided.models.loading.registry import ARCHITECTURES, FILES, for_huggingface
 from guided.vocabulary.vocabulary import Vocabulary
+from tests.effort import every
 from tests.engine_support import Reader
 from tests.test_engine_scheduler import CACHES
 
@@ -157,7 +158,7 @@ def test_logits_in_bfloat16(saved, case):
 
 
 @each_case
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", every(2, [torch.float32, torch.bfloat16]))
 def test_caches_chunks_and_neighbours_change_no_bit(saved, case, dtype):
     model, rng = load(saved(case), dtype), random.Random(3)
     whole = Reader(model, 40).forward(TOKENS, 40)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
@@ -23,6 +23,7 @@ from guided.models.model import AttentionKind
 from tests.engine_support import Reader
 
 pytest.importorskip("transformers", reason="transformers writes the checkpoints")
+from tests.effort import every, examples
 from tests.test_models_architectures import FIRST, TOKENS, load, logits_of, make, saved  # noqa: F401 (a fixture)
 
 torch.set_num_threads(1)
@@ -51,8 +52,18 @@ def test_adapters_are_those_of_peft(case, saved, tmp_path):  # noqa: F811
     assert (Reader(plain, 40).forward(TOKENS, 40) - want).abs().max() > 0.05
 
 
-@pytest.mark.parametrize("case", [*FIRST, "smollm3 windows", "phi3 window, a part"])
-@pytest.mark.parametrize("cut", [(2, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize(
+    ("case", "cut"),
+    every(
+        2,
+        [
+            (case, cut)
+            for case in (*FIRST, "smollm3 windows", "phi3 window, a part")
+            for cut in ((2, 1), (1, 3), (2, 2))
+        ],
+        unpack=True,
+    ),
+)
 def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa: F811
     tensor, pipeline = cut
     path = saved(case)
@@ -75,7 +86,7 @@ def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa:
     torch.testing.assert_close(first, want, **close)
 
 
-@pytest.mark.parametrize("case", ["gemma3_text", "phi3 window, a part", "olmo2", "granite", "smollm3"])
+@pytest.mark.parametrize("case", every(3, ["gemma3_text", "phi3 window, a part", "olmo2", "granite", "smollm3"]))
 def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
     """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = load(saved(case))
@@ -87,7 +98,7 @@ def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.integers(1, 40), st.integers(1, 40),
     st.builds(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
@@ -14,6 +14,7 @@ from guided.models.architectures.nanochat import NanoChat, NanoChatConfig
 from guided.models.decoder import LayerKind
 from guided.models.model import PLAIN, AttentionKind, Model
 from guided.models.rotary import Rope
+from tests.effort import every, examples
 from tests.engine_support import Reader
 
 torch.set_num_threads(1)
@@ -52,7 +53,7 @@ close = {"atol": 2e-5, "rtol": 1e-5}
 
 
 @each_model
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(tokens=TOKENS, cuts=st.lists(st.integers(1, 7), min_size=1, max_size=30))
 def test_chunks_are_one_pass(model, tokens, cuts):
     whole = Reader(model, 30).forward(tokens, len(tokens))
@@ -68,7 +69,7 @@ def test_chunks_are_one_pass(model, tokens, cuts):
 
 
 @each_model
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(sequences=st.lists(TOKENS, min_size=1, max_size=4))
 def test_flat_sequences_are_the_sequences_alone(model, sequences):
     lengths = [len(tokens) for tokens in sequences]
@@ -113,7 +114,7 @@ def test_the_logits_of_nanochat_are_capped():
     assert 0 < logits.abs().max() < 15
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "windows"])
+@pytest.mark.parametrize("name", every(3, ["llama", "qwen3", "windows"]))
 def test_torch_compile_computes_the_same(name):
     """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = MODELS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import GuidedError, ModelFileError, UnsupportedError
@@ -14,6 +14,7 @@ from guided.models.architectures.llama import LlamaConfig
 from guided.models.architectures.nanochat import NanoChatConfig
 from guided.models.loading.registry import ARCHITECTURES, for_gguf, for_huggingface
 from guided.models.rotary import llama3_factors, rotary_frequencies
+from tests.effort import examples
 
 COMMON = {
     "vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 6,
@@ -139,7 +140,7 @@ def test_invalid_values(data, message):
         read_config(data, "c")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_any_json_for_a_key_is_read_or_refused(data):
     config: dict[str, Any] = dict(data.draw(st.sampled_from([LLAMA, QWEN3, NANOCHAT, GPT2])))

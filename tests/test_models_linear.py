@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import Matrix, linear
 from tests.block_support import random_blocks
+from tests.effort import examples
 
 torch.set_num_threads(1)
 SIZES = st.sampled_from([1, 2, 3, 7, 16, 24, 33, 64, 100])
@@ -20,7 +21,7 @@ def random(*shape: int, seed: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.integers(0, 20),
     size=SIZES,

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.decoder import LayerKind
 from guided.models.rotary import Rope
+from tests.effort import examples
 from tests.engine_support import Reader
 
 torch.set_num_threads(1)
@@ -68,7 +69,7 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
     return norm(x, model.norm) @ model.head.double().numpy().T
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(TOKENS)
 def test_logits_are_those_of_the_formulas(tokens):
     for model in (MODEL, WITH_EVERYTHING):
@@ -76,7 +77,7 @@ def test_logits_are_those_of_the_formulas(tokens):
         np.testing.assert_allclose(got, naive_logits(model, tokens), atol=2e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(TOKENS, st.lists(st.integers(1, 7), min_size=1, max_size=40))
 def test_any_split_into_chunks_gives_the_logits_of_one_pass(tokens, cuts):
     whole = Reader(MODEL, 40).forward(tokens, len(tokens))
@@ -143,7 +144,7 @@ def test_equal_to_transformers():
     torch.testing.assert_close(Reader(MODEL, 40).forward(tokens, 40), want, atol=2e-5, rtol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(1, 6), st.integers(0, 6), st.sampled_from([(1, 1), (4, 2), (3, 3)]))
 def test_attention_reads_every_key_up_to_the_query(new, before, heads):
     generator = torch.Generator().manual_seed(new * 10 + before)

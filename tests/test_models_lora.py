@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
@@ -24,6 +24,7 @@ from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import AdaptedMatrix, linear
 from guided.models.lora import with_adapter
 from guided.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.engine_support import Reader
 from tests.test_models_forward import MODELS
 from tests.test_models_gguf import F32, Q8_0, load, metadata_of, tensors_of, write_gguf
@@ -129,7 +130,7 @@ def by_pattern(patterns: dict[str, Any], module: str, default: Any) -> Any:
     return patterns[found[0]] if found else default
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 @pytest.mark.parametrize("model", [LLAMA, QWEN3], ids=["llama", "qwen3"])
 def test_logits_are_those_of_the_merged_matrices(tmp_path_factory, model, data):
@@ -425,7 +426,7 @@ def assert_read_or_refused(path):
     assert logits_of(model).shape == (20, 48)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=3))
 def test_any_json_for_a_key_is_read_or_refused(tmp_path_factory, config):
     path = simple(tmp_path_factory.mktemp("f"))
@@ -434,7 +435,7 @@ def test_any_json_for_a_key_is_read_or_refused(tmp_path_factory, config):
     assert_read_or_refused(path)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data())
 def test_mutilated_files_end_in_clear_errors(tmp_path_factory, data):
     path = simple(tmp_path_factory.mktemp("f"))

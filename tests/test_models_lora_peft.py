@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
@@ -19,6 +19,7 @@ from guided.errors import UnsupportedError
 from guided.models.linear import AdaptedMatrix
 from guided.models.loading.lora_config import read_lora_config
 from guided.models.lora import with_adapter
+from tests.effort import examples
 from tests.engine_support import Reader
 from tests.test_models_huggingface import load, logits_of, make
 from tests.test_models_lora import FIELDS, MODULES, PATTERNS
@@ -137,7 +138,7 @@ TARGETS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(TARGETS, st.none() | TARGETS, st.none() | st.integers(0, 2) | st.lists(st.integers(0, 2), max_size=2),
        st.sampled_from([None, [], "layers", ["h", "layers"]]))  # fmt: skip
 def test_targets_are_those_of_peft(tmp_path_factory, peft, included, excluded, layers, places):
@@ -159,7 +160,7 @@ def test_targets_are_those_of_peft(tmp_path_factory, peft, included, excluded, l
     assert names_of(config, path) == want
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.dictionaries(st.sampled_from(PATTERNS), st.integers(1, 9), max_size=4), st.booleans())
 def test_ranks_and_scales_are_those_of_peft(tmp_path_factory, peft, numbers, rslora):
     path = tmp_path_factory.mktemp("c")

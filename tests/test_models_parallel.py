@@ -17,6 +17,7 @@ from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.block_matrix import BlockMatrix
 from guided.models.parallel import ALONE, Parallel
 from tests.block_support import NUMBERS, random_blocks
+from tests.effort import every
 from tests.engine_support import Reader
 from tests.llama_support import build, checkpoint
 
@@ -61,8 +62,7 @@ def read(model: Llama, chunk: int) -> Tensor:
     return torch.cat([reader.forward(part, len(part)) for part in parts])
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(("name", "cut"), every(2, [(name, cut) for name in MODELS for cut in CUTS], unpack=True))
 def test_parts_compute_what_the_whole_does(tmp_path, name: str, cut: tuple[int, int]) -> None:
     config, tied = MODELS[name]
     tensors = checkpoint(config, tied=tied)

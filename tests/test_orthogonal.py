@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
@@ -28,6 +28,7 @@ from guided.matching import GrammarMatcher, allocate_token_bitmask
 from guided.models.architectures.gpt import GPT
 from guided.models.block_matrix import BlockMatrix
 from tests.block_support import quantise_q4_1
+from tests.effort import examples
 from tests.engine_support import Reader as Rows
 from tests.level_support import CHARACTERS, ids, text
 
@@ -186,7 +187,7 @@ def verify(rows: Rows, matcher: GrammarMatcher, written: list[int], draft: list[
     return chosen
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(st.integers(0, 6), st.floats(0, 1), st.randoms(use_true_random=False))
 def test_speculative_verification(engine, grammar, wanted, k, luck, rng):
     """Drafts that are right, wrong, outside the format or beyond its end: the output is the same."""

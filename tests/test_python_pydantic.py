@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
@@ -27,6 +27,7 @@ from guided.errors import UnsupportedError
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader, value_of
 from guided.matching.sentences import byte_vocabulary, sentence
+from tests.effort import examples
 
 COMPILER = GrammarCompiler(byte_vocabulary())
 PLAIN = JsonSchemaOptions.for_generation().given()
@@ -362,7 +363,7 @@ def is_allowed(tp: Any, text: str) -> bool:
 
 
 @given(st.data(), st.sampled_from(list(VALUES)))
-@settings(max_examples=300)
+@examples(300)
 def test_values_that_pydantic_writes_are_allowed_and_come_back(data, tp):
     value = data.draw(VALUES[tp])
     text = TypeAdapter(tp).dump_json(value).decode()
@@ -378,7 +379,7 @@ NEAR = [(tp, value) for tp, good, bad in TEXTS.values() for value in (*good, *ba
 @given(
     st.sampled_from(NEAR), st.integers(0, 60), st.sampled_from(["", *"0159aAfgzZ.:/@-_+=%T \n٣é"]), st.integers(0, 1)
 )
-@settings(max_examples=500)
+@examples(500)
 def test_near_misses_that_are_allowed_are_read_by_pydantic(near, at, character, length):
     tp, value = near
     text = json.dumps(value[:at] + character + value[at + length :], ensure_ascii=False)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided import GrammarCompiler, GrammarMatcher
@@ -27,6 +27,7 @@ from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import MAX_DEPTH, text_reader, value_of, value_reader
 from guided.matching.constraint import compile_constraint, value_parser
 from guided.matching.sentences import byte_vocabulary, sentence
+from tests.effort import examples
 
 COMPILER = GrammarCompiler(byte_vocabulary())
 
@@ -174,7 +175,7 @@ typed_values = st.composite(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(typed_values(), st.booleans())
 def test_values_return(typed, engines):
     tp, value = typed
@@ -186,7 +187,7 @@ def test_values_return(typed, engines):
     assert found == value and type(found) is type(value)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(typed_values(), st.integers(0, 2**32))
 def test_generated_texts_can_be_read(typed, seed):
     grammar = compile_constraint(COMPILER, constraint_of(typed[0]))
@@ -213,7 +214,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(typed_values(), JSON)
 def test_reader_agrees_with_the_schema(typed, value):
     tp, _ = typed

@@ -13,6 +13,7 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex, refused_with_u
 from guided.ir.ranges import charset, complement
 from guided.limits import Limits
+from tests.effort import draws
 from tests.regex_support import NODE, Patterns, ask_node, matches, scan
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: no RegExp to compare with")
@@ -55,7 +56,7 @@ def compare(seed: int, count: int) -> int:
 
 @needs_node
 def test_same_texts() -> None:
-    assert compare(0, 300) > 2000
+    assert compare(0, draws(300)) > draws(2000)
 
 
 @needs_node

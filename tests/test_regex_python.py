@@ -8,12 +8,13 @@ import warnings
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex
 from guided.limits import Limits
+from tests.effort import draws, every, examples
 from tests.regex_support import EVERY, Patterns, matches, ranges_of, scan
 
 PATIENT = Limits(seconds=1000)
@@ -60,7 +61,7 @@ def test_same_texts(source: random.Random) -> None:
 
 
 def test_same_texts_of_more_patterns() -> None:
-    assert sum(compare(random.Random(seed)) for seed in range(200)) > 1500
+    assert sum(compare(random.Random(seed)) for seed in range(draws(200))) > draws(1500)
 
 
 @pytest.mark.slow
@@ -116,8 +117,14 @@ def test_same_validity(pattern: str) -> None:
 LETTERS = [c for c in map(chr, range(32, 127)) if c != "N"]
 
 
-@pytest.mark.parametrize("flags", ["", "(?i)", "(?a)", "(?ia)"])
-@pytest.mark.parametrize("wrap", ["\\{}", "[\\{}]", "[^\\{}]"])
+@pytest.mark.parametrize(
+    ("flags", "wrap"),
+    every(
+        2,
+        [(flags, wrap) for flags in ("", "(?i)", "(?a)", "(?ia)") for wrap in ("\\{}", "[\\{}]", "[^\\{}]")],
+        unpack=True,
+    ),
+)
 def test_every_escape(flags: str, wrap: str) -> None:
     for letter in LETTERS:
         body = wrap.replace("{}", letter)
@@ -156,7 +163,7 @@ def one_set(source: random.Random) -> tuple[str, str]:
     return flags, f"[{source.choice(['', '^'])}{''.join(member() for _ in range(source.choice([1, 1, 2, 3])))}]"
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.randoms(use_true_random=False))
 def test_same_sets_over_all_characters(source: random.Random) -> None:
     flags, body = one_set(source)

@@ -32,6 +32,7 @@ from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import AdaptedMatrix, Matrix, linear
 from guided.models.model import PLAIN, AttentionKind, Model
 from tests.block_support import FORMATS, NUMBERS, random_blocks
+from tests.effort import every, examples
 from tests.llama_support import build, checkpoint
 from tests.test_engine_scheduler import CACHES
 from tests.test_models_forward import MODELS
@@ -131,7 +132,7 @@ def test_operations_between_products(dtype, size):
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1, 20, 32, 64, 80, 128, 256])
-@settings(deadline=None, max_examples=12)
+@examples(12)
 @given(
     st.sampled_from([(1, 1), (3, 3), (1, 7), (2, 30)]), st.integers(1, 90), st.integers(1, 90), st.integers(1, 3), KINDS
 )
@@ -166,7 +167,7 @@ def test_attention_on_threads():
 
 
 @pytest.mark.parametrize("size", [20, 64, 128])
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.integers(1, 90), st.integers(1, 90), KINDS)
 def test_positions_outside_a_window_are_not_read(size, total, new, kind):
     """Neither their values nor whether they are numbers. Inside the window, attention equals the definition."""
@@ -281,8 +282,9 @@ def stored(runner: ModelRunner, lease) -> tuple[torch.Tensor, ...]:
     return tuple(x for layer in range(runner.model.config.layers) for x in view.read(layer))
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "int8"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "packed"), every(3, [(name, packed) for name in NAMES for packed in (False, True)], unpack=True)
+)
 @settings(deadline=None, max_examples=max(1, settings.default.max_examples // 50))
 @given(st.integers(0, 1 << 30))
 def test_however_texts_are_read(name, packed, seed):

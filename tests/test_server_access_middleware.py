@@ -154,7 +154,7 @@ def test_a_client_that_leaves_within_its_body_is_no_defect(capsys: pytest.Captur
 
 
 def test_a_body_that_does_not_come_is_given_up():
-    with listening(body_timeout=0.1) as (server, address):
+    with listening(body_timeout=0.1, uvicorn_options={"timeout_keep_alive": 1}) as (server, address):
         with socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1])), timeout=20) as client:
             client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
             answer = read_to_end(client)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+
+from tests.effort import examples
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
@@ -217,7 +219,7 @@ CASES = [
 ]
 
 
-@settings(deadline=None, max_examples=500)
+@examples(500)
 @given(st.sampled_from(CASES), VALUES)
 @example((ChatRequest, "temperature"), "0.5")
 @example((ChatRequest, "n"), True)

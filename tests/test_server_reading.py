@@ -29,6 +29,7 @@ from guided.server.openai.deltas import (
 )
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary import Vocabulary
+from tests.effort import every
 from tests.test_structural_tag_calls import TOOLS, options_of, table
 
 NAMES = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<call>", "<end>", "<result>", "<done>")
@@ -109,7 +110,7 @@ def spelled(ids) -> bytes:
     return b"".join(VOCABULARY.token_bytes(id) or VOCABULARY.special_tokens[id].encode() for id in ids)
 
 
-@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("shown", every(2, [True, False]))
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
 def test_reported_tokens_spell_the_text_and_the_reasoning(style, shown):
     """Each token of this vocabulary is a byte or a marker, so the tokens of the text spell exactly the text."""

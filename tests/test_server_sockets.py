@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import every
+
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
@@ -64,7 +66,7 @@ def becomes_idle(address: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("by_path", [False, True])
+@pytest.mark.parametrize("by_path", every(2, [False, True]))
 def test_the_example_that_it_prints_is_answered(tmp_path: Path, by_path: bool):
     path = str(tmp_path / "a b.sock")
     with served(*(("--uds", path) if by_path else ())) as (process, _):

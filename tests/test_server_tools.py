@@ -10,6 +10,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel
 
+from tests.effort import draws, every
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 openai = pytest.importorskip("openai", reason="openai is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
@@ -164,7 +166,7 @@ def test_all_choices_of_a_stream_begin_in_order():
 PLAIN = [style for style in guided.TOOL_STYLES if style not in ("harmony", "kimi_k3")]
 
 
-@pytest.mark.parametrize("style", PLAIN)
+@pytest.mark.parametrize("style", every(2, PLAIN))
 def test_a_call_in_each_style(style):
     tool = openai.pydantic_function_tool(Weather)
 
@@ -404,7 +406,7 @@ def test_arguments_are_an_object_whatever_their_schema_leaves_open(schema):
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
 
     async def body(ask):
-        for seed in range(6):
+        for seed in range(draws(6)):
             options = {"tools": tools, "tool_choice": ask_for, "max_tokens": 120, "seed": seed}
             answer = await ask.chat.completions.create(model="guided", messages=SAY, **options)
             message = answer.choices[0].message

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.kernels.store_kv import store_kv, store_kv_torch
+from tests.effort import examples
 from tests.triton_support import import_kernels
 
 torch.set_num_threads(1)
@@ -31,14 +32,14 @@ def check(store, rng: random.Random) -> None:
     assert torch.equal(got[0], want[0]) and torch.equal(got[1], want[1])
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.randoms(use_true_random=False))
 def test_rows_go_to_their_slots(rng: random.Random) -> None:
     check(store_kv_torch, rng)
     check(store_kv, rng)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(st.randoms(use_true_random=False))
 def test_the_kernel_does_so_too(rng: random.Random) -> None:
     check(import_kernels("guided.kernels.store_kv_triton").store_kv_triton, rng)

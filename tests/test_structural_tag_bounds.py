@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.cli.main import main
+from tests.effort import every
 from tests.structural_tag_support import accepts, byte_compiler, compiler_with, of_format
 
 ANY = {"type": "any_text"}
@@ -212,7 +213,7 @@ def is_answered(spec: Any) -> None:
             assert str(error)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", every(2, range(8)))
 def test_changed_documents_raise_nothing_else(seed: int) -> None:
     source = random.Random(seed)
     for _ in range(120):
@@ -247,7 +248,7 @@ def test_any_tools_raise_nothing_else(tools: Any, choice: Any) -> None:
             is_answered(guided.tool_style("qwen_3").structural_tag(given_tools, tool_choice=given_choice))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", every(2, range(6)))
 def test_changed_tools_raise_nothing_else(seed: int) -> None:
     source = random.Random(seed)
     documents = [

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import guided
+from tests.effort import draws
 from tests.structural_tag_support import accepts, byte_compiler
 
 FOLDER = Path(__file__).parent / "tool_calls"
@@ -134,7 +135,7 @@ def test_a_text_that_is_not_allowed_does_no_harm(style: str) -> None:
     """A reader of free text sees anything: invalid JSON, texts that end too early, and ends without a begin."""
     source = random.Random(style)
     for row in table(style)["accepted"] + table(style)["refused"]:
-        for _ in range(30):
+        for _ in range(draws(30)):
             text, reader = row["text"], guided.tool_style(style).reader(TOOLS)
             for _ in range(source.randint(1, 4)):
                 at = source.randrange(len(text) + 1)

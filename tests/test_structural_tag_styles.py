@@ -13,6 +13,7 @@ import guided
 from guided.frontends.structural_tag.calls import CallReader
 from guided.frontends.structural_tag.partial_json import completed_json
 from guided.frontends.structural_tag.tool_prompts import written_calls
+from tests.effort import every
 from tests.structural_tag_support import accepts, byte_compiler, compiler_with, ids_of, walk
 
 WEATHER = {
@@ -89,6 +90,12 @@ SPECIAL = {
     "harmony": ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|call|>", "<|constrain|>"),
 }
 CASES = [(style, ()) for style in guided.TOOL_STYLES] + list(SPECIAL.items())
+COMBINATIONS = [
+    (*case, choice, reasoning)
+    for case in CASES
+    for choice in ("auto", "required", "named", "none")
+    for reasoning in ("disabled", "enabled", "auto")
+]
 
 
 def read_all(reader: CallReader, pieces: list[str], source: random.Random) -> None:
@@ -103,9 +110,7 @@ def read_all(reader: CallReader, pieces: list[str], source: random.Random) -> No
             at += size
 
 
-@pytest.mark.parametrize(("name", "special"), CASES)
-@pytest.mark.parametrize("choice", ["auto", "required", "named", "none"])
-@pytest.mark.parametrize("reasoning", ["disabled", "enabled", "auto"])
+@pytest.mark.parametrize(("name", "special", "choice", "reasoning"), every(5, COMBINATIONS, unpack=True))
 def test_generated_calls_parse_back(name: str, special: tuple[str, ...], choice: str, reasoning: str) -> None:
     style = guided.tool_style(name)
     compiler = compiler_with(*special)

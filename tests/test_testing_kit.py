@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.testing import MaskMismatch, check_masks, count, counts, equivalent, near_misses, sample, sentences, subset
+from tests.effort import examples
 
 PATTERNS = st.recursive(
     st.sampled_from(["a", "b", "ab", "[ab]", "c?", "(ba)*"]),
@@ -35,7 +36,7 @@ def language(pattern: str) -> list[str]:
 
 
 @given(PATTERNS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_counts_are_those_of_brute_force(pattern):
     wanted = [sum(len(text) == length for text in language(pattern)) for length in range(7)]
     assert counts(pattern, 6) == wanted
@@ -43,7 +44,7 @@ def test_counts_are_those_of_brute_force(pattern):
 
 
 @given(PATTERNS, PATTERNS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_differences_are_shortest(a, b):
     mine, theirs = language(a), language(b)
     for found, wanted in (
@@ -89,7 +90,7 @@ SCHEMA = {
 
 
 @given(sentences(SCHEMA, max_length=60))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_sentences_are_texts_of_the_language(text):
     jsonschema.validate(json.loads(text), SCHEMA)
     assert len(text.encode()) <= 60
@@ -350,7 +351,7 @@ def test_seeds_give_the_same_walks():
 
 
 @given(PATTERNS, st.integers(0, 99), st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_samples_are_texts_of_the_language_and_repeatable(pattern, seed, any_character):
     shortest = min(len(text) for text in language(pattern))
     texts = sample(pattern, 4, seed=seed, max_length=shortest + 3, any_character=any_character)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
@@ -25,6 +25,7 @@ from guided.kv.radix import RadixCache
 from guided.tools import CALCULATOR, Tool, ToolTokens
 from guided.tools.tool import _MAX_RUNNING
 from guided.vocabulary import Vocabulary
+from tests.effort import examples
 from tests.test_tools_calculator import answers, calculator_says
 from tests.tool_support import (
     ASKING,
@@ -72,7 +73,7 @@ def once(tool: Tool, constraint=None, max_tokens=100, **options):
     return ENGINE.generate("x", constraint, tools=[tool], max_tokens=max_tokens, **options)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(1, 90))
 def test_results_are_forced_and_the_model_continues(seed, max_tokens):
     result = ENGINE.generate("What is 2+2?", tools=[CALCULATOR], seed=seed, max_tokens=max_tokens, **EAGER)
@@ -268,7 +269,7 @@ def test_without_room_the_result_is_empty():
         once(tool, max_tokens=least - 1)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(0, 40), st.integers(0, 60))
 def test_a_call_leaves_room_for_its_result(seed, room, more):
     """A model that never ends a call by itself is led to its end while there is space for a result."""

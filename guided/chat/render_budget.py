@@ -22,6 +22,8 @@ _FREE: Final = 20_000_000
 _FACTOR: Final = 64
 STEP: Final = 16  # the charge for a loop step, a visited value, or a call
 MAX_CALLS: Final = 100  # nested calls
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, Mapping)
+_ENDLESS: Final = 1 << 1000  # more than any budget, and the cost of a value that contains itself
 
 
 class _Meter:
@@ -100,16 +102,36 @@ def charge_items(value: Any) -> Any:
 
 def charge_all(value: Any) -> Any:
     """Charge for a value with all its contents, before it is compared, printed or traversed, and return it."""
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, str):
-            charge(len(item) + STEP)
-            continue
-        charge(STEP)
-        if isinstance(item, Mapping):
-            pending += item.keys()
-            pending += item.values()
-        elif isinstance(item, list | tuple | set | frozenset):
-            pending += item
+    meter = _METER.get()
+    if meter is not None:
+        charge(min(_cost(value, meter.remaining), meter.remaining + 1))
     return value
+
+
+def _cost(value: Any, enough: int) -> int:
+    """The charge for a value with all its contents, or any amount above `enough`.
+
+    A container counts wherever it occurs, but is visited once: n steps of `x = [x, x]` make a value of 2^n parts.
+    """
+    if not isinstance(value, _CONTAINERS):
+        return _cost_of_leaf(value)
+    costs, parts_of, pending, visited = dict[int, int](), dict[int, list[Any]](), [value], 0
+    while pending:
+        one = pending.pop()
+        if id(one) not in costs:
+            parts_of[id(one)] = parts = [*one, *one.values()] if isinstance(one, Mapping) else [*one]
+            costs[id(one)] = _ENDLESS  # until all its parts are visited, so also if it contains itself
+            visited += len(parts)
+            if visited * STEP > enough:
+                return _ENDLESS
+            pending.append(one)
+            pending += [part for part in parts if isinstance(part, _CONTAINERS) and id(part) not in costs]
+        elif costs[id(one)] == _ENDLESS:
+            costs[id(one)] = STEP + sum(
+                costs[id(part)] if isinstance(part, _CONTAINERS) else _cost_of_leaf(part) for part in parts_of[id(one)]
+            )
+    return costs[id(value)]
+
+
+def _cost_of_leaf(value: Any) -> int:
+    return STEP + (len(value) if isinstance(value, str) else 0)

@@ -147,7 +147,7 @@ def read_lark(
     """
     new_findings: list[Finding] = []
     limits = Limits() if limits is None else limits
-    with compiling(limits, work=False):
+    with compiling(limits):
         grammar = _read(text, options, limits, schema_options, new_findings, ())
     if findings is None:
         warn_of(new_findings)

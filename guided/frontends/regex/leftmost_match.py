@@ -20,7 +20,7 @@ ways and more. (Brueggemann-Klein and Wood call such expressions one-unambiguous
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), "Pike's implementation". Cost: each
 state is a list of positions of the pattern. There may be exponentially many lists, so at most `_BASE_STATES` plus two
-for each position are allowed; `_MAX_STEPS` bounds the work.
+for each position are allowed; `_MAX_STEPS` and `Limits.work` bound the work.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 
 from guided.ir.nodes import Alt, Automaton, Chars, Repeat, Seq, Text
 from guided.ir.ranges import ALL_CHARS, Ranges, contains, intersect
+from guided.meter import spend
 
 from .algebra import as_chars
 from .budget import Budget
@@ -44,7 +45,8 @@ _BASE_STATES: Final = 20_000
 _MAX_POSITIONS: Final = 200_000
 _MAX_EDGES: Final = 500_000
 _MAX_STEPS: Final = 20_000_000
-_CHECK_EVERY: Final = 100_000
+_CHECK_EVERY: Final = 10_000
+_WORK: Final = 100  # the work of a step, in the units of `Limits.work`
 _MAX_FOLDED_STEPS: Final = 200_000
 _MAX_COUNTED: Final = 1 << 62
 
@@ -289,6 +291,7 @@ class _Subsets:
         if self.steps_done > self.next_check:
             self.next_check = self.steps_done + _CHECK_EVERY
             self.budget.spend(0)
+            spend(_WORK * _CHECK_EVERY)
 
 
 def _unambiguous_ways(steps: Sequence[Step], start: int) -> tuple[list[int] | None, int]:

@@ -231,7 +231,10 @@ def _state_of(matcher: object) -> Hashable:
 
 def _ids(row: Row) -> list[int]:
     """The tokens of a row, fast if most words are zero."""
-    return [32 * at + bit for at in np.flatnonzero(row).tolist() for bit in range(32) if int(row[at]) >> bit & 1]
+    at = np.flatnonzero(row)
+    words, bits = np.nonzero(np.unpackbits(row[at].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little"))
+    ids: list[int] = (32 * at[words] + bits).tolist()
+    return ids
 
 
 def _count(row: Row) -> int:

@@ -90,6 +90,7 @@ class Refinement {
     int32_t settled = 0;
     IntLists known;
     std::ranges::fill(cls_, -1);
+    loops_.clear();
     for (int32_t s = 0; s < n_; ++s)
       for (int32_t p : before_[s]) waiting[p] += !loops || p != s;
     for (int32_t s = 0; s < n_; ++s)
@@ -99,8 +100,14 @@ class Refinement {
       ready.pop_back();
       signature(dfa_, s, cls_, key);
       meter_.work(static_cast<int64_t>(key.size()) + kLookup);
-      const int32_t entered = loops ? entered_loop(key, known) : -1;
-      cls_[s] = entered >= 0 ? entered : known.intern(key).number;
+      const int32_t entered = loops ? entered_loop(s, key, known) : -1;
+      if (entered >= 0) {
+        cls_[s] = entered;
+      } else {
+        const auto [number, inserted] = known.intern(key);
+        cls_[s] = number;
+        if (inserted) loops_.push_back({has_loop(key), -1});
+      }
       ++settled;
       for (int32_t p : before_[s])
         if ((!loops || p != s) && !--waiting[p]) ready.push_back(p);
@@ -112,15 +119,22 @@ class Refinement {
 
   // With self-loops, a state may be equivalent to a successor: in `a*` unrolled as `(a a*)?` the first state has an
   // edge to the loop, which has an edge to itself. Returns the class of a successor that is equivalent to the state
-  // with the signature `key`, or -1. The two are compared after self-loops (-1 in a signature) are replaced by that
-  // class.
-  int32_t entered_loop(const std::vector<int32_t>& key, const IntLists& known) {
+  // `s` with the signature `key`, or -1. The two are compared after self-loops (-1 in a signature) are replaced by that
+  // class. Each class with a self-loop is compared once, even if many edges lead to it.
+  int32_t entered_loop(int32_t s, const std::vector<int32_t>& key, const IntLists& known) {
     for (size_t i = 3; i < key.size(); i += 3) {
       const int32_t c = key[i];
-      if (c < 0 || known[c][0] != key[0]) continue;
+      if (c < 0 || !loops_[c].has_loop || loops_[c].compared_with == s || known[c][0] != key[0]) continue;
+      loops_[c].compared_with = s;
+      meter_.work(static_cast<int64_t>(key.size() + known[c].size()));
       if (into(key, c, key_) == into(known[c], c, other_)) return c;
     }
     return -1;
+  }
+  static bool has_loop(std::span<const int32_t> key) {
+    for (size_t i = 3; i < key.size(); i += 3)
+      if (key[i] < 0) return true;
+    return false;
   }
   // `key` with self-loops replaced by edges to class `c`, and adjacent ranges joined anew.
   static const std::vector<int32_t>& into(std::span<const int32_t> key, int32_t c, std::vector<int32_t>& out) {
@@ -215,6 +229,11 @@ class Refinement {
   std::vector<std::vector<int32_t>> dirty_;    // by class: members to examine again
   std::vector<int32_t> pending_;               // classes with members in `dirty_`
   std::vector<uint8_t> queued_;                // by state: whether it is in `dirty_`
+  struct Loop {
+    bool has_loop;          // whether the state of the class has an edge to itself
+    int32_t compared_with;  // the last state that was compared with it
+  };
+  std::vector<Loop> loops_;  // by class of the first phase
   IntLists keys_;
   std::vector<int32_t> key_, other_;
   std::vector<std::vector<int32_t>> parts_;

@@ -6,8 +6,8 @@
 namespace guided::lark {
 namespace {
 
-constexpr int64_t kMaxPositions = 20'000, kMaxSteps = 2'000'000;
-constexpr size_t kMaxStates = 10'000, kMaxEdges = 100'000;
+constexpr int64_t kMaxPositions = 20'000, kMaxSteps = 20'000'000;
+constexpr size_t kMaxStates = 10'000, kMaxEdges = 500'000;
 
 int64_t positions(const Regex& tree, bool is_unrolled) {
   int64_t out = 0;
