@@ -44,9 +44,9 @@ _HEAD = """# Benchmarks
 
 **How is it measured?** guided, xgrammar and llguidance do the same work in the same run. Each library has its own
 process with one thread, pinned to the same CPU, and the libraries take turns instance by instance. Each time covers
-only the Python call, with the garbage collector off. To exclude other processes on the machine, a time is the smaller
-of wall time and CPU time, and for each position the median of repeated walks. Only ratios are meaningful on another
-machine. The vocabulary is Llama-3's, with 128,256 ids.
+only the Python call, with the garbage collector off. Two measures exclude other processes on the machine: each time is
+the smaller of wall time and CPU time, and the time of a position is its median over repeated walks. Only ratios are
+meaningful on another machine. The vocabulary is Llama-3's, with 128,256 ids.
 
 **Which goals are met?** The table lists each goal with the measured result, including the missed goals."""
 
@@ -281,8 +281,8 @@ def _budgets(data: Results) -> list[str]:
     ]
     header = ("tokens beyond the shortest completion", "p50 us", "p99 us", "mean us", "ratio, median", "ratio, p99")
     text = (
-        "This table shows masks at the same positions of the nested schema, with a budget. *Ratio*: relative to the "
-        "mask without a budget at the same position."
+        "These are the masks of the nested schema's instances, with a budget. *Ratio*: relative to the mask without a "
+        "budget at the same position."
     )
     return ["## Budgets", "", text, "", *table(header, rows), "", "![Budgeted against plain masks](img/budgets.png)"]
 
@@ -413,7 +413,8 @@ def _engine(data: Results) -> list[str]:
         f"*Decoding* writes {data['tokens']} tokens after a prompt of 60, excluding the prompt's forward pass; x is "
         "guided's speed divided by the other engine's. *Extraction* answers ten prompts under their schemas "
         "(`benchmarks/extraction.py`), with at most 200 tokens each; x is the other engine's time divided by guided's. "
-        "transformers uses xgrammar's processor. A ratio compares runs of the same round."
+        "transformers uses xgrammar's processor. A ratio compares runs of the same round. *All*: with forced tokens "
+        "and the prefix cache; drafts are off unless named."
     )
     if any(row[0].startswith("llama.cpp") for row in speeds):
         text += " llama.cpp runs its Python call, which does not batch, and its own grammars."
@@ -424,7 +425,7 @@ def _engine(data: Results) -> list[str]:
     for one in data["cached"]:
         lines.append(
             f"{one['length']} tokens took {number(one['cached'])} s with the cache and {number(one['naive'])} s "
-            f"without it ({one['naive'] / one['cached']:.1f}x; five of the passes were measured)."
+            f"without it ({one['naive'] / one['cached']:.1f}x; the second time is extrapolated from five passes)."
         )
     return lines
 

@@ -189,7 +189,7 @@ def test_tokens_that_only_the_budget_refuses(text, max_tokens):
         explanation = masks.explain()
         assert not explanation.accepted
         assert explanation.reason == (
-            "the specification allows the token, but the budget does not: it leaves 2 more, and the shortest known "
+            "the specification allows the token, but the budget does not: 2 would be left, and the shortest known "
             "completion has 3"
         )
     assert guided.masks_of(grammar, ids).refused is None

@@ -63,7 +63,8 @@ class SlotAttention:
         """
         rows, heads, size = q.shape
         if (heads, size) != self._shape or q.dtype != self._dtype or not q.is_cpu:
-            raise ValueError(f"{q.dtype} of shape {tuple(q.shape)}, not {self._dtype} of (n, *{self._shape})")
+            expected = f"{self._dtype} of shape (n, {self._shape[0]}, {self._shape[1]})"
+            raise ValueError(f"the queries must be {expected}, not {q.dtype} of shape {tuple(q.shape)}")
         if q.stride()[1:] != (size, 1):
             q = q.contiguous()
         out = torch.empty_like(q, memory_format=torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""Loads a model's file or directory: the model, its vocabulary, its chat template, and the ids before a text.
+"""Loads a model's file or directory: the model, its vocabulary, its chat template, and its BOS ids.
 
 In: a GGUF file, or a directory as written by transformers (config.json, safetensors, tokenizer.json,
 tokenizer_config.json and chat template files). Out: `Pretrained`, the arguments of an `Engine`.
@@ -45,7 +45,7 @@ def load_pretrained(
     as_stored: bool = True,
     parallel: Parallel = WHOLE,
 ) -> Pretrained:
-    """Load the model in a GGUF file or a directory, or this process's part of it. `dtype`: None: the fastest.
+    """Load the model in a GGUF file or a directory, or this process's part of it. `dtype`: None selects the fastest.
 
     `as_stored`: on a CPU, matrices of a GGUF file may stay quantised. (torch.compile cannot trace their products.)
 
@@ -54,10 +54,10 @@ def load_pretrained(
         UnsupportedError: the architecture is not supported.
     """
     if path.is_dir():
-        texts = _texts_of_directory(path)
-        return Pretrained(_model_of_directory(path, dtype, device, parallel), *texts)
+        tokenizer = _tokenizer_of_directory(path)
+        return Pretrained(_model_of_directory(path, dtype, device, parallel), *tokenizer)
     with GgufFile(path) as file:
-        return Pretrained(_model_of_gguf(file, dtype, device, as_stored, parallel), *_texts_of_gguf(file))
+        return Pretrained(_model_of_gguf(file, dtype, device, as_stored, parallel), *_tokenizer_of_gguf(file))
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
@@ -71,7 +71,7 @@ def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, p
 def _model_of_gguf(
     file: GgufFile, dtype: torch.dtype | None, device: torch.device, as_stored: bool, parallel: Parallel
 ) -> Model:
-    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # "float32" applies to all weights
+    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # with float32, none stays quantised
     if dtype is None:
         dtype = torch.float32 if as_stored else _native_dtype(device)
     return load_gguf(file, dtype=dtype, device=device, as_stored=as_stored, parallel=parallel)
@@ -82,8 +82,8 @@ def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.dev
     return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
 
 
-def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
-    """The vocabulary, the chat template, and the ids before a text."""
+def _tokenizer_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+    """The vocabulary, the chat template, and the BOS ids, which precede a text."""
     vocabulary = Vocabulary.from_gguf(file)
     chat = ChatTemplate.from_metadata(vocabulary, *templates_in_gguf(file.metadata, vocabulary))
     is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
@@ -96,7 +96,7 @@ def _texts_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, lis
     return vocabulary, chat, [bos] if add_bos and bos is not None else []
 
 
-def _texts_of_directory(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+def _tokenizer_of_directory(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
     if not (path / "tokenizer.json").is_file():
         raise ModelFileError(f"{path} contains no tokenizer.json, so the model's tokens are unknown")
     vocabulary = Vocabulary.from_huggingface(path)
@@ -116,7 +116,7 @@ def _native_dtype(device: torch.device) -> torch.dtype:
 
 
 def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
-    """The ids before a text: from tokenizer_config.json if specified there, else from tokenizer.json's template."""
+    """The BOS ids: from tokenizer_config.json if specified there, else from tokenizer.json's template."""
     if isinstance(add := settings.get("add_bos_token"), bool):
         name = settings.get("bos_token")
         name = name.get("content") if isinstance(name, dict) else name

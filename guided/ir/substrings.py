@@ -16,7 +16,7 @@ __all__ = ["beginnings", "is_substring", "occurrences"]
 
 
 def beginnings(node: Substrings, part: str) -> Iterator[tuple[int, int]]:
-    """(number of the text, offset) wherever `part` occurs and may begin a string of the node. They may overlap."""
+    """(number of the text, offset) of each occurrence of `part` at which a string may begin. They may overlap."""
     for number, text in enumerate(node.texts):
         for at in _offsets(text, part):
             if not (node.whole_words and (text[at : at + 1].isspace() or _is_inside_word(text, at))):
@@ -49,15 +49,15 @@ def _offsets(text: str, part: str) -> Iterator[int]:
             while text.startswith(part[size - period :], at + size):  # it occurs a period later
                 at += period
                 yield at
-            # The next occurrence overlaps this one by less than a period: another distance would be a multiple of it.
+            # Occurrences that overlap this one by at least a period were found above, at multiples of the period.
             following = text.find(part, at + size - period + 1)
         at = following
 
 
 def _is_inside_word(text: str, at: int) -> bool:
-    return 0 < at < len(text) and _is_in_words(text[at - 1]) and _is_in_words(text[at])
+    return 0 < at < len(text) and _is_word_char(text[at - 1]) and _is_word_char(text[at])
 
 
-def _is_in_words(char: str) -> bool:
-    """Whether a character is one of a word, as in Python's regular expressions."""
+def _is_word_char(char: str) -> bool:
+    """Whether a character is part of a word, as Python's regular expressions define it."""
     return char.isalnum() or char == "_"

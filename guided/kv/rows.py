@@ -92,7 +92,8 @@ class RowCache:
         """
         mine, theirs = ((c.layers, c.kv_heads, c.head_dim) for c in (self, other))
         if mine != theirs or other.rows not in (1, self.rows):
-            raise ValueError(f"a cache {(*theirs, other.rows)} does not fit into one {(*mine, self.rows)}")
+            sizes = f"{(*theirs, other.rows)} does not fit into {(*mine, self.rows)}"
+            raise ValueError(f"a cache of (layers, kv_heads, head_dim, rows) = {sizes}")
         if self.cache_seqlens.any():
             raise ValueError("the cache is not empty")
         length = int(other.cache_seqlens.max())

@@ -1,6 +1,6 @@
 """Rotary positions, half-split form: the pair (x[i], x[i + rotary_dim / 2]) is rotated by position * frequency i.
 
-`rotary_dim` is at most the size of a head; the other numbers do not change. Sources: "RoFormer" (arXiv 2104.09864);
+`rotary_dim` is at most the size of a head; the other numbers are not rotated. Sources: "RoFormer" (arXiv 2104.09864);
 linear scaling ("Extending Context Window ... via Positional Interpolation", 2306.15595); the scaling of Llama 3.1 ("The
 Llama 3 Herd of Models", 2407.21783). A scaling is stored as the divisor of each frequency.
 """
@@ -39,14 +39,14 @@ def rotary_frequencies(base: float, head_dim: int) -> Tensor:
 
 
 def linear_factors(factor: float, head_dim: int) -> tuple[float, ...]:
-    """The divisors that divide all positions by the factor."""
+    """Divisors of frequencies that have the effect of dividing all positions by the factor."""
     return (factor,) * (head_dim // 2)
 
 
 def llama3_factors(
     base: float, head_dim: int, *, factor: float, low: float, high: float, original_context: float
 ) -> tuple[float, ...]:
-    """The divisors that stretch waves longer than original_context / low by `factor`, and none shorter than / high."""
+    """The divisors: `factor` for wavelengths above original_context / low, 1 below original_context / high."""
     frequency = rotary_frequencies(base, head_dim)
     rotations = original_context * frequency / (2 * pi)
     unstretched = ((rotations - low) / (high - low)).clamp(0, 1)  # between 0 (stretched) and 1 (not stretched)

@@ -84,7 +84,7 @@ class FiniteValues:
         return min(_MAX_COUNT, (high - low + 1) * prod([count] * min(high, _MAX_BITS)))
 
     def max_entries(self, node: Any) -> int | None:
-        """How often a part can occur in one uniqueness scope if each time adds an entry. None: no bound is known."""
+        """How often a part can occur in one uniqueness scope if every occurrence adds an entry. None: unknown."""
         match node:
             case Entry(item):
                 return self.count(item)

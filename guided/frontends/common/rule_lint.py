@@ -1,9 +1,9 @@
 """Lint for rules, in any notation: rules that generate nothing, derive themselves, or are not used.
 
 In: rules of the IR and the name of the start rule. Out: findings. A rule is *reached* if the start rule leads to it.
-The rules that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *derives itself* if a
-chain of rules, each of which may be replaced by the next one alone, leads back to it. One text then has infinitely many
-parse trees.
+The rules that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *derives itself* if
+it can be replaced by a single rule, that one by another, and so on, until it is reached again. One text then has
+infinitely many parse trees.
 
 Cost: linear in the rules and their references. It does not examine operations on regular languages: it assumes that
 they generate a text.

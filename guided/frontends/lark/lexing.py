@@ -6,7 +6,7 @@ pattern, all in descending order, then by name.
 
 Keywords: a string terminal is a keyword of a regular expression of the same priority if the expression matches the
 whole string. A lexeme of the expression that equals the string becomes the string terminal, if the parser can accept
-it. If the string has no flags beyond those of the expression, it is not tried separately.
+it. If the expression has all flags of the string, the lexer does not try the string separately.
 
 Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, unless it has large
 counts, and each expression reads each string of its priority.
@@ -143,10 +143,10 @@ def _terminals(
     out, strings = [], [each for each in terminals if each.is_text]
     for each in terminals:
         spend(len(strings))
-        same = [] if each.is_text else [string for string in strings if string.priority == each.priority]
+        candidates = [] if each.is_text else [string for string in strings if string.priority == each.priority]
         keywords = tuple(
             Keyword(string.name, nodes[string.name], string.flags <= each.flags)
-            for string in _whole_matches(loaded, each, texts[each.name], same)
+            for string in _whole_matches(loaded, each, texts[each.name], candidates)
         )
         out.append(Terminal(each.name, nodes[each.name], keywords, origin(loaded, each.name)))
     return tuple(out), texts
@@ -155,7 +155,7 @@ def _terminals(
 def _whole_matches(
     loaded: LoadedGrammar, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
 ) -> list[LoadedTerminal]:
-    """The strings that are the longest match of a terminal."""
+    """The strings whose longest match by a terminal is the whole string."""
     if not isinstance(texts, Texts):
         return [each for each in strings if texts.longest_match(each.value) == len(each.value)]
     return [each for each in strings if _matches_whole(loaded, terminal, texts, each.value)]

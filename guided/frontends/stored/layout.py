@@ -1,6 +1,6 @@
 """The classes that occur in stored grammars, and the forms of their fields. Data only.
 
-The position of a class in the table is its number in stored grammars. Its fields have the order of the class. After
+The position of a class in the table is its number in stored grammars. Its fields are in declaration order. After
 any change of this table, of `fields.py` or of the meaning of a node, raise `container.FORMAT`, and change
 `automaton/native/python/row_layout.hpp`, from which the core reads the same tables.
 """

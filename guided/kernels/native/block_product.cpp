@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kShare = 4;              // tiles that a thread takes at once
 constexpr int64_t kFewProducts = 1 << 17;  // with fewer products, a second thread starts too late to help
 constexpr float kNegligible = 1e-30F;      // numbers up to this count as 0
-constexpr int64_t kFewRows = 4;            // rows of x up to which reading the weights takes longer than multiplying
+constexpr int64_t kFewRows = 4;            // up to this many rows of x, reading weights takes longer than multiplying
 constexpr int64_t kAhead = 8192;           // prefetch distance, in bytes
 constexpr int64_t kCached = 256 << 10;     // bytes of x that stay in the cache while the weights are read
 
@@ -40,10 +40,10 @@ struct Types {
   typedef uint8_t Byte __attribute__((vector_size(4 * Lanes)));
 };
 
-// The operations that differ between processors. `add` adds four products in each lane to `sum`; `numbers` are
-// unsigned, the numbers of x signed. `Wide`: numbers may have 8 bits. kSigned: numbers are signed, since Format::zero
-// is subtracted. V: the index of the vector in 32 columns. `load_bytes` reads signed bytes by an instruction, since GCC
-// 12 widens a vector of bytes one by one.
+// The operations that differ between processors. `add` adds four products in each lane to `sum`. The numbers of x are
+// signed. `numbers`, those of the weights, are signed only if kSigned: Format::zero has then been subtracted. `Wide`:
+// they may have 8 bits. V: the index of the vector in 32 columns. `load_bytes` widens signed bytes by one instruction,
+// for which GCC 12 would generate one for each byte.
 struct PlainInstructions {
   static constexpr int kLanes = 4;
   static constexpr bool kSigned = false;
@@ -83,17 +83,17 @@ struct Avx2 {
     using Shorts = int16_t __attribute__((vector_size(32)));
     uint32_t four;
     std::memcpy(&four, x, sizeof four);
-    const T::Word both = T::Word{} + four;
+    const T::Word broadcast = T::Word{} + four;
     const Shorts ones = Shorts{} + 1;
-    // The sum of two products of a 7-bit and an 8-bit number fits into 16 bits. So does the eighth bit by itself.
+    // vpmaddubsw adds two products in 16 bits. They fit if `numbers` have 7 bits, or only the eighth bit.
     const T::Word low = Wide ? numbers & 0x7F7F7F7F : numbers;
     T::Int products;
-    asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(low), "x"(both));
+    asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(low), "x"(broadcast));
     asm("vpmaddwd %2, %1, %0" : "=x"(products) : "x"(products), "x"(ones));
     sum += products;
     if constexpr (Wide) {
       const T::Word high = numbers & 0x80808080;
-      asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(high), "x"(both));
+      asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(high), "x"(broadcast));
       asm("vpmaddwd %2, %1, %0" : "=x"(products) : "x"(products), "x"(ones));
       sum += products;
     }
@@ -119,9 +119,9 @@ struct AvxVnni : Avx2 {
   static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
     uint32_t four;
     std::memcpy(&four, x, sizeof four);
-    const T::Word both = T::Word{} + four;
+    const T::Word broadcast = T::Word{} + four;
     T::Int in_register = sum;  // its address is not taken
-    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(in_register) : "x"(numbers), "x"(both));
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(in_register) : "x"(numbers), "x"(broadcast));
     sum = in_register;
   }
 };
@@ -184,10 +184,10 @@ struct Neon : PlainInstructions {
 };
 #endif
 
-// Unpacks vector V of the numbers of 32 columns. `planes` points to the first output.
-template <typename Is, Format F, int V>
-GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Is::T::Word& out) {
-  using Word = typename Is::T::Word;
+// Unpacks vector V of the numbers of 32 columns. `planes`: their planes, from the first output to compute on.
+template <typename Isa, Format F, int V>
+GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Isa::T::Word& out) {
+  using Word = typename Isa::T::Word;
   constexpr uint32_t kEach = 0x01010101;
   std::memcpy(&out, planes + 64 * (V % F.low), sizeof out);
   if constexpr (F.low < 8) out = (out >> (V / F.low * F.low)) & (((1U << F.low) - 1) * kEach);
@@ -202,22 +202,22 @@ GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Is::T::Word& out
     out |= high & ((((1U << F.high) - 1) << F.low) * kEach);
   }
   if constexpr (F.table)
-    Is::look_up(out);
-  else if constexpr (Is::kSigned && F.zero > 0)
-    out = (Word)((typename Is::T::Byte)out - static_cast<uint8_t>(F.zero));
+    Isa::look_up(out);
+  else if constexpr (Isa::kSigned && F.zero > 0)
+    out = (Word)((typename Isa::T::Byte)out - static_cast<uint8_t>(F.zero));
 }
 
-// The scale of a group, by which its sums are multiplied, and its rest.
-template <typename Is, Format F>
+// For each group of columns: the scale that multiplies its sums of products, and the rest that multiplies its sum of x.
+template <typename Isa, Format F>
 struct Factors {
-  using T = typename Is::T;
+  using T = typename Isa::T;
   typename T::Float block, rest_of_block;
   const uint8_t* small;
 
   GUIDED_INLINE void begin(const uint8_t* scales, int64_t part) {
-    Is::load_halves(scales + 2 * part, block);
+    Isa::load_halves(scales + 2 * part, block);
     if constexpr (F.scales != Scales::Half && F.scales != Scales::Small)
-      Is::load_halves(scales + 32 + 2 * part, rest_of_block);
+      Isa::load_halves(scales + 32 + 2 * part, rest_of_block);
     small = scales + (F.scales == Scales::Small ? 32 : 64) + part;
   }
   GUIDED_INLINE void of_group(int group, typename T::Float& scale, typename T::Float& rest) const {
@@ -227,14 +227,14 @@ struct Factors {
       return;
     }
     typename T::Int whole;
-    Is::load_bytes(small + 16 * group, whole);
+    Isa::load_bytes(small + 16 * group, whole);
     if constexpr (F.scales == Scales::NibblesRest) {
       rest = -(rest_of_block * __builtin_convertvector((whole >> 4) & 15, typename T::Float));
       whole &= 15;
     }
     scale = block * __builtin_convertvector(whole, typename T::Float);
     if constexpr (F.scales == Scales::SmallRest) {
-      Is::load_bytes(small + 16 * (F.groups() + group), whole);
+      Isa::load_bytes(small + 16 * (F.groups() + group), whole);
       rest = -(rest_of_block * __builtin_convertvector(whole, typename T::Float));
     }
   }
@@ -249,47 +249,47 @@ struct Rows {
 };
 
 // Multiplies vectors `First` to `Last` - 1 of 32 columns by the numbers of `Count` rows of x.
-template <typename Is, Format F, int Count, int First, int Last>
-GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t stride, typename Is::T::Int* sums) {
+template <typename Isa, Format F, int Count, int First, int Last>
+GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t stride, typename Isa::T::Int* sums) {
   if constexpr (First < Last) {
-    typename Is::T::Word numbers;
-    take_numbers<Is, F, First>(planes, numbers);
+    typename Isa::T::Word numbers;
+    take_numbers<Isa, F, First>(planes, numbers);
 #pragma GCC unroll 16
     for (int m = 0; m < Count; ++m)
-      Is::template add<F.low == 8 || F.table, First>(numbers, x + m * stride + 4 * First, sums[m]);
-    add_vectors<Is, F, Count, First + 1, Last>(planes, x, stride, sums);
+      Isa::template add<F.low == 8 || F.table, First>(numbers, x + m * stride + 4 * First, sums[m]);
+    add_vectors<Isa, F, Count, First + 1, Last>(planes, x, stride, sums);
   }
 }
 
 // Adds one group. `Half`: which half of the 32 columns it is, if it has 16 columns.
-template <typename Is, Format F, int Count, int Half>
-GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Is, F>& factors, int group, const Rows& x,
-                             int64_t column, typename Is::T::Float* totals) {
-  using T = typename Is::T;
+template <typename Isa, Format F, int Count, int Half>
+GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Isa, F>& factors, int group, const Rows& x,
+                             int64_t column, typename Isa::T::Float* totals) {
+  using T = typename Isa::T;
   constexpr int kFirst = 4 * Half, kLast = F.group == 32 ? 8 : kFirst + 4;
-  constexpr int kZero = Is::kSigned ? 0 : F.zero;
+  constexpr int kZero = Isa::kSigned ? 0 : F.zero;
   constexpr bool kRest = F.scales != Scales::Half && F.scales != Scales::Small;
   typename T::Int sums[Count];
-  int32_t of_x[Count];
+  int32_t x_sums[Count];
 #pragma GCC unroll 16
   for (int m = 0; m < Count; ++m) {
     const int32_t* s = x.sums + (m * x.ins + column) / 16;
-    of_x[m] = F.group == 32 ? s[0] + s[1] : s[Half];
-    sums[m] = typename T::Int{} - kZero * of_x[m];
+    x_sums[m] = F.group == 32 ? s[0] + s[1] : s[Half];
+    sums[m] = typename T::Int{} - kZero * x_sums[m];
   }
-  add_vectors<Is, F, Count, kFirst, kLast>(planes, x.numbers + column, x.ins, sums);
+  add_vectors<Isa, F, Count, kFirst, kLast>(planes, x.numbers + column, x.ins, sums);
   typename T::Float scale, rest;
   factors.of_group(group, scale, rest);
 #pragma GCC unroll 16
   for (int m = 0; m < Count; ++m) {
-    const float of_row = x.scales[(m * x.ins + column) / 32];
-    totals[m] += scale * __builtin_convertvector(sums[m], typename T::Float) * of_row;
-    if constexpr (kRest) totals[m] += rest * (of_row * static_cast<float>(of_x[m]));
+    const float x_scale = x.scales[(m * x.ins + column) / 32];
+    totals[m] += scale * __builtin_convertvector(sums[m], typename T::Float) * x_scale;
+    if constexpr (kRest) totals[m] += rest * (x_scale * static_cast<float>(x_sums[m]));
   }
 }
 
-// Prefetches the bytes kAhead after a part of a block. The hardware prefetcher stops at the end of a page: without
-// this, Q5_K and Q6_K reach only 60 to 70 percent of the memory bandwidth (AMD EPYC 9005).
+// Prefetches the bytes that follow part `part` of a block by kAhead. The hardware prefetcher stops at the end of
+// a page: without this, Q5_K and Q6_K reach only 60 to 70 percent of the memory bandwidth (AMD EPYC 9005).
 template <Format F>
 GUIDED_INLINE void prefetch(const uint8_t* tile, int part) {
   constexpr int kBytes = F.tile_bytes() / (F.columns / 32);
@@ -297,19 +297,19 @@ GUIDED_INLINE void prefetch(const uint8_t* tile, int part) {
   for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(tile + kAhead + part * kBytes + line);
 }
 
-// Multiplies `Count` rows of x by the outputs of a tile from `part` on, as many as a vector has lanes.
-template <typename Is, Format F, int Count>
-GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& x, typename Is::T::Float* totals) {
-  for (int m = 0; m < Count; ++m) totals[m] = typename Is::T::Float{};
+// Computes the outputs `part` to `part` + kLanes - 1 of a tile for `Count` rows of x.
+template <typename Isa, Format F, int Count>
+GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& x, typename Isa::T::Float* totals) {
+  for (int m = 0; m < Count; ++m) totals[m] = typename Isa::T::Float{};
   for (int64_t column = 0; column < x.ins; tile += F.tile_bytes()) {
-    Factors<Is, F> factors;
+    Factors<Isa, F> factors;
     factors.begin(tile, part);
     const uint8_t* planes = tile + F.scale_bytes() + 4 * part;
 #pragma GCC unroll 1
     for (int c = 0; c < F.columns; c += 32, column += 32, planes += F.plane_bytes()) {
       if constexpr (Count <= kFewRows) prefetch<F>(tile, c / 32);
-      add_group<Is, F, Count, 0>(planes, factors, c / F.group, x, column, totals);
-      if constexpr (F.group == 16) add_group<Is, F, Count, 1>(planes, factors, c / 16 + 1, x, column, totals);
+      add_group<Isa, F, Count, 0>(planes, factors, c / F.group, x, column, totals);
+      if constexpr (F.group == 16) add_group<Isa, F, Count, 1>(planes, factors, c / 16 + 1, x, column, totals);
     }
   }
 }
@@ -322,36 +322,36 @@ struct Output {
 };
 
 // `Count` rows from `row` on.
-template <typename Is, Format F, int Count, typename Number>
+template <typename Isa, Format F, int Count, typename Number>
 GUIDED_INLINE void some_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t row,
                              const Output<Number>& to) {
   const Rows x{in.numbers.data() + row * ins, in.scales.data() + row * ins / 32, in.sums.data() + row * ins / 16, ins};
-  for (int64_t part = 0; part < to.outs; part += Is::kLanes) {
-    typename Is::T::Float totals[Count];
-    multiply_tile<Is, F, Count>(tile, part, x, totals);
+  for (int64_t part = 0; part < to.outs; part += Isa::kLanes) {
+    typename Isa::T::Float totals[Count];
+    multiply_tile<Isa, F, Count>(tile, part, x, totals);
     for (int m = 0; m < Count; ++m)
-      for (int64_t n = 0; n < Is::kLanes && part + n < to.outs; ++n) {
+      for (int64_t n = 0; n < Isa::kLanes && part + n < to.outs; ++n) {
         const float total = totals[m][n];
         write(to.bias == nullptr ? total : total + read(to.bias[part + n]), to.out[(row + m) * to.stride + part + n]);
       }
   }
 }
 
-template <typename Is, Format F, int Most, typename Number>
+template <typename Isa, Format F, int Most, typename Number>
 GUIDED_INLINE void all_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows,
                             const Output<Number>& to) {
   int64_t row = 0;
-  for (; row + Most <= rows; row += Most) some_rows<Is, F, Most>(tile, in, ins, row, to);
+  for (; row + Most <= rows; row += Most) some_rows<Isa, F, Most>(tile, in, ins, row, to);
   if constexpr (Most > 4)
-    for (; row + 4 <= rows; row += 4) some_rows<Is, F, 4>(tile, in, ins, row, to);
-  for (; row + 2 <= rows; row += 2) some_rows<Is, F, 2>(tile, in, ins, row, to);
-  if (row < rows) some_rows<Is, F, 1>(tile, in, ins, row, to);
+    for (; row + 4 <= rows; row += 4) some_rows<Isa, F, 4>(tile, in, ins, row, to);
+  for (; row + 2 <= rows; row += 2) some_rows<Isa, F, 2>(tile, in, ins, row, to);
+  if (row < rows) some_rows<Isa, F, 1>(tile, in, ins, row, to);
 }
 
-#define GUIDED_TILE(name, level, Is, Most)                                                                      \
+#define GUIDED_TILE(name, level, Isa, Most)                                                                     \
   template <Format F, typename Number>                                                                          \
   level void name(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) { \
-    all_rows<Is, F, Most>(tile, in, ins, rows, to);                                                             \
+    all_rows<Isa, F, Most>(tile, in, ins, rows, to);                                                            \
   }
 GUIDED_TILE(tile_plain, , PlainInstructions, 2)
 #if defined(GUIDED_X86_CLONES)
@@ -367,12 +367,12 @@ enum class Level { Plain, Avx2, AvxVnni, Avx512, Neon };
 // GUIDED_CPU=avxvnni, =avx2 or =plain selects less than the processor supports, for tests.
 Level choose_level() {
   const char* set = std::getenv("GUIDED_CPU");
-  const std::string_view most = set == nullptr ? "" : set;
-  if (most == "plain") return Level::Plain;
+  const std::string_view highest = set == nullptr ? "" : set;
+  if (highest == "plain") return Level::Plain;
 #if defined(GUIDED_X86_CLONES)
   if (!__builtin_cpu_supports("x86-64-v3")) return Level::Plain;
-  if (most == "avx2") return Level::Avx2;
-  if (most != "avxvnni" && __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni"))
+  if (highest == "avx2") return Level::Avx2;
+  if (highest != "avxvnni" && __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni"))
     return Level::Avx512;
 #if __GNUC__ >= 12
   if (__builtin_cpu_supports("avxvnni")) return Level::AvxVnni;
@@ -439,10 +439,10 @@ GUIDED_FOR_EACH_CPU void quantise(const Number* x, int64_t size, int8_t* numbers
 
 template <typename Number>
 void multiply_blocks(const BlockProduct& p, const Number* x, const Number* bias, Number* out, int64_t threads) {
-  const int64_t near = std::max<int64_t>(12, kCached / std::max<int64_t>(1, p.ins) / 12 * 12);
+  const int64_t rows_at_once = std::max<int64_t>(12, kCached / std::max<int64_t>(1, p.ins) / 12 * 12);
   thread_local Inputs in;
-  for (int64_t row = 0; row < p.rows; row += near) {
-    const int64_t rows = std::min(near, p.rows - row), size = rows * p.ins;
+  for (int64_t row = 0; row < p.rows; row += rows_at_once) {
+    const int64_t rows = std::min(rows_at_once, p.rows - row), size = rows * p.ins;
     in.numbers.resize(static_cast<size_t>(size));
     in.scales.resize(static_cast<size_t>(size / 32));
     in.sums.resize(static_cast<size_t>(size / 16));

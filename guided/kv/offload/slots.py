@@ -77,7 +77,7 @@ class SlotTable:
     def hold(self, layer: int, block: Block, stop: int) -> None:
         """Ensure that the decode slot holds the first `stop` positions of a block."""
         held = self._held_blocks[layer]
-        if held is not None and held.block is block and held.stop >= stop:  # a fork may have fewer positions of it
+        if held is not None and held.block is block and held.stop >= stop:  # a fork may use only its beginning
             return
         if stop:
             self.load(RingBuffer.decode_slot, layer, block, stop)

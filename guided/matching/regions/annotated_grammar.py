@@ -85,7 +85,7 @@ class Automaton:
         return after  # type: ignore[no-any-return]
 
     def reads(self, data: bytes) -> bool | None:
-        """Whether a text is complete; None if it is not even the beginning of one. Does not cache states."""
+        """Whether a text is complete; None if no complete text begins with it. Does not cache states."""
         matcher = _core.Matcher(self.start.matcher)
         return matcher.is_accepting() if matcher._accept_part(data) else None
 
@@ -161,7 +161,7 @@ class AnnotatedGrammar:
         return self.regions[number], bool(is_end)
 
     def entries(self, state: State) -> tuple[Entry, ...]:
-        """This state and the states after marks, if they can read something or are accepting; the preferred first.
+        """This state and the states that marks lead to, if they read something or are accepting, in preferred order.
 
         A region begins as early and ends as late as possible; ignored text begins late.
 

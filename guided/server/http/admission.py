@@ -161,14 +161,14 @@ class Admission:
         if settings.queue_timeout:
             stream.on_end.append(loop.call_later(settings.queue_timeout, self._end_if_waiting, stream).cancel)
         if settings.request_timeout:
-            stream.on_end.append(loop.call_later(settings.request_timeout, self._end_of_time, stream).cancel)
+            stream.on_end.append(loop.call_later(settings.request_timeout, self._end_overdue, stream).cancel)
 
     def _end_if_waiting(self, stream: Stream) -> None:
         if stream.is_waiting:
             message = f"no slot in the batch became free within {self._settings.queue_timeout:g} s: retry later"
             self._end(stream, message, code="queue_timeout")
 
-    def _end_of_time(self, stream: Stream) -> None:
+    def _end_overdue(self, stream: Stream) -> None:
         message = f"the request was not answered within {self._settings.request_timeout:g} s"
         self._end(stream, message, code="request_timeout")
 

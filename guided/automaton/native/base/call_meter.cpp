@@ -2,6 +2,7 @@
 
 namespace guided {
 
+// What is left of the limits; negative once a limit is exceeded.
 thread_local constinit CallMeter::Count CallMeter::count_;
 
 void CallMeter::stop_work() {

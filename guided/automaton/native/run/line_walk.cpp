@@ -6,8 +6,10 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kMaxDifferentLines = 6000;  // lines on which a table may differ from the one from which it is derived
-constexpr int64_t kManyOthers = 8;  // worthwhile if one token in this many has readable characters that do not loop
+// A table is not derived from another one if the two differ in this many lines.
+constexpr int32_t kMaxDifferentLines = 6000;
+// A sweep may be worthwhile if one token in this many has characters that the point reads but that do not loop.
+constexpr int64_t kManyOthers = 8;
 constexpr int32_t kLongRun = 8;     // characters
 constexpr size_t kUsualDepth = 64;  // bytes of a token; few are longer
 }  // namespace
@@ -39,7 +41,7 @@ FreeRuns::Runs* LineWalk::runs() {
 }
 
 void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
-  struct Frame {  // what the walk needs to know about a point, by depth
+  struct PathPoint {  // what the walk needs to know about the point at one depth
     int32_t point = WalkPoints::kNowhere;
     Ending ending;
     const int32_t* row = nullptr;
@@ -48,17 +50,17 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
   };
   const auto& lines = trie_.lines();
   const int32_t first = trie_.line_of(node), end = lines[first].skip, top = lines[first].depth;
-  auto enter = [&](Frame& frame, int32_t point) {
+  auto enter = [&](PathPoint& reached, int32_t point) {
     const VisitedPoints::PointInfo& info = points_.look_up(point);
-    frame = {point, info, points_.row(point), info.exits, free_run(point)};
+    reached = {point, info, points_.row(point), info.exits, free_run(point)};
   };
-  std::vector<Frame> frames(kUsualDepth);
-  enter(frames[0], start);
-  table_.take(frames[0].ending, lines[first].payload_lo, lines[first + 1].payload_lo);
+  std::vector<PathPoint> path(kUsualDepth);
+  enter(path[0], start);
+  table_.take(path[0].ending, lines[first].payload_lo, lines[first + 1].payload_lo);
   for (int32_t i = first + 1; i < end;) {
     const TokenTrie::Line& line = lines[i];
     const auto depth = static_cast<size_t>(line.depth - top);
-    const Frame& from = frames[depth - 1];
+    const PathPoint& from = path[depth - 1];
     const int32_t before = start_depth + static_cast<int32_t>(depth) - 1;
     if (from.exits && before > 0 && follow_.has(line.byte))
       table_.leave(*points_.config(from.point), before, line.payload_lo, lines[line.skip].payload_lo);
@@ -68,13 +70,13 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
       i = line.skip;
       continue;
     }
-    if (depth >= frames.size()) frames.resize(depth * 2);
-    if (frames[depth].point != point) enter(frames[depth], point);
-    if (line.longest <= frames[depth].free_run && (trie_.below(i) & ~runs_->char_classes()) == 0)
+    if (depth >= path.size()) path.resize(depth * 2);
+    if (path[depth].point != point) enter(path[depth], point);
+    if (line.longest <= path[depth].free_run && (trie_.below(i) & ~runs_->char_classes()) == 0)
       i = line.skip;
     else
       ++i;
-    table_.take(frames[depth].ending, line.payload_lo, lines[i].payload_lo);
+    table_.take(path[depth].ending, line.payload_lo, lines[i].payload_lo);
   }
 }
 
@@ -141,7 +143,7 @@ void LineWalk::leave_as_other(const TokenTable& other, const std::vector<Same>& 
   }
 }
 
-// Whether characters of these character classes loop in both points, which must not differ in any other way.
+// Whether all these character classes loop in both points, and the points agree in everything else.
 bool LineWalk::agree(int32_t point, int32_t other, CharClasses char_classes) {
   if (other == WalkPoints::kNowhere || (char_classes & ~points_.with_loops(point).loops) ||
       (char_classes & ~points_.with_loops(other).loops))

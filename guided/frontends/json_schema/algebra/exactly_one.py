@@ -1,8 +1,9 @@
 """`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them minus the others.
 
-Type by type, only alternatives that may hold for the same value are excluded. If one of the others allows all values of
-a type, the type drops out. This is decided first, since schemas often allow types that their authors did not intend. An
-index (`discriminators.py`) finds the alternatives that may overlap, and `disjoint.py` compares them one by one.
+This is decided for each type of values. If another alternative allows all values of a type, the alternative loses that
+type. This check comes first, as it often suffices: schemas often allow types that their authors did not intend. An
+alternative excludes only those that may hold for the same values of the type. An index (`discriminators.py`) finds
+pairs that may overlap, and `disjoint.py` compares them one by one.
 
 Cost: linear in the alternatives, if a discriminator separates them.
 """
@@ -32,17 +33,17 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], siblings: Shape) -
     excluded_types: list[set[str]] = [set() for _ in branches]
     common: dict[tuple[int, int], set[str]] = {}
     for name in ALL_TYPES:
-        here = {at: branch for at, branch in enumerate(branches) if name in types[at]}
-        free = [at for at in here if name in disjoint.unconstrained_types(branches[at])]
-        for at in here:
-            if free and free != [at]:
+        candidates = {at: branch for at, branch in enumerate(branches) if name in types[at]}
+        universal = [at for at in candidates if name in disjoint.unconstrained_types(branches[at])]
+        for at in candidates:
+            if universal and universal != [at]:
                 excluded_types[at].add(name)
-        if len(free) > 1:
+        if len(universal) > 1:
             continue
-        if free:
-            pairs = {(min(at, free[0]), max(at, free[0])) for at in here if at != free[0]}
+        if universal:
+            pairs = {(min(at, universal[0]), max(at, universal[0])) for at in candidates if at != universal[0]}
         else:
-            pairs = pairs_that_may_overlap(disjoint, here, siblings.meet(Shape(types=(name,))))
+            pairs = pairs_that_may_overlap(disjoint, candidates, siblings.meet(Shape(types=(name,))))
         for a, b in sorted(pairs):
             if (a, b) not in common:
                 common[a, b] = disjoint.common_types(branches[a], branches[b], siblings)
@@ -61,7 +62,7 @@ def _without_competitors(
     competitors: dict[str, list[int]],
     excluded_types: set[str],
 ) -> Schema:
-    """A branch without the values of other branches that may hold for values of the same type."""
+    """A branch minus its competitors: for each type, the other branches that may hold for the same values."""
     if not competitors and not excluded_types:
         return branch
     negation = reader.negation

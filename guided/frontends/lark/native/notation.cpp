@@ -143,7 +143,7 @@ class Parser {
     do {
       Notation branch = sequence(depth);
       if (tokens_.kind() == Token::kTo) {
-        if (depth > 0) throw Unusual{};  // Lark takes the name for that of a rule
+        if (depth > 0) throw Unusual{};  // Lark mistakes a nested alias for the name of a rule
         tokens_.advance();
         Notation alias{.kind = Kind::kAlias, .name = rule_name()};
         alias.parts.push_back(std::move(branch));
@@ -174,12 +174,12 @@ class Parser {
     Notation item = atom(depth);
     Notation out{.kind = Kind::kOperator};
     if (tokens_.kind() == Token::kOperator) {
-      note_token();
+      record_first_token();
       out.sign = static_cast<char>(tokens_.text()[0]);
       out.length = 1;
       tokens_.advance();
     } else if (tokens_.kind() == Token::kTilde) {
-      note_token();
+      record_first_token();
       tokens_.advance();
       out.kind = Kind::kTimes;
       out.length = 24;
@@ -235,7 +235,7 @@ class Parser {
   }
 
   Notation literal() {
-    note_token();
+    record_first_token();
     const bool is_string = tokens_.kind() == Token::kString;
     Notation out{.kind = Kind::kLiteral, .literal = std::u32string(tokens_.text())};
     tokens_.advance();
@@ -249,7 +249,7 @@ class Parser {
     return out;
   }
 
-  void note_token() {
+  void record_first_token() {
     if (first_token_.end == 0) first_token_ = tokens_.span();
   }
 
