@@ -41,15 +41,15 @@ __all__ = ["Refusal", "environment"]
 _MAX_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
 _MAX_NODES: Final = 20_000  # of a template's syntax tree; templates in use have at most 2,500
 _MAX_BITS: Final = 4096
-_ESCAPED: Final = 6  # Markup's escaping makes a text at most this many times longer
+_MAX_ESCAPE_FACTOR: Final = 6  # Markup's escaping makes a text at most this many times longer
 _MAX_INDENT: Final = 16
 _WIDE_FIELD: Final = re.compile(
     r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}"
 )  # a large width, or an argument as width
 _REMOVED_FILTERS: Final = ("random", "urlize", "striptags", "xmlattr", "pprint", "wordwrap")
 _SHALLOW_FILTERS: Final = frozenset((
-    "attr", "batch", "count", "counted", "d", "default", "first", "items", "last", "length", "list", "map", "measured",
-    "reject", "rejectattr", "reverse", "select", "selectattr", "slice",
+    "attr", "batch", "charge_all", "charge_items", "count", "d", "default", "first", "items", "last", "length", "list",
+    "map", "reject", "rejectattr", "reverse", "select", "selectattr", "slice",
 ))  # fmt: skip
 """Filters that look at the items of their input, but not into them."""
 _DEEP_TESTS: Final = ("in", "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", "ge", ">=", "<", "lt",
@@ -77,26 +77,26 @@ class _ChargeTransformer(NodeTransformer):
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
-        node.iter = _apply_filter(node.iter, "counted")
+        node.iter = _apply_filter(node.iter, "charge_items")
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)  # comparing reads no more of the first operand than of the others
         for operand in node.ops:
-            operand.expr = _apply_filter(operand.expr, "measured")
+            operand.expr = _apply_filter(operand.expr, "charge_all")
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         self.generic_visit(node)
         if isinstance(node.arg, nodes.Slice):
-            node.node = _apply_filter(node.node, "counted")
+            node.node = _apply_filter(node.node, "charge_items")
         else:
-            node.arg = _apply_filter(node.arg, "measured")
+            node.arg = _apply_filter(node.arg, "charge_all")
         return node
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
         self.generic_visit(node)
-        node.key = _apply_filter(node.key, "measured")
+        node.key = _apply_filter(node.key, "charge_all")
         return node
 
 
@@ -157,7 +157,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.globals |= {"raise_exception": _refuse, "strftime_now": _now, "dict": _Dict(), "namespace": _Namespace}
         del self.globals["lipsum"]
         self.filters |= {
-            "counted": charge_items, "measured": charge_all, "tojson": _to_json, "string": self.text_of,
+            "charge_items": charge_items, "charge_all": charge_all, "tojson": _to_json, "string": self.text_of,
             "join": _join, "replace": _replace, "sum": _sum, "format": _format,
         }  # fmt: skip
         allowed = {name: function for name, function in self.filters.items() if name not in _REMOVED_FILTERS}
@@ -184,7 +184,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "+" and type(left) is str and type(right) is str:
             return join_tagged((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
-            charge(_ESCAPED * (_length(left) + _length(right)))
+            charge(_MAX_ESCAPE_FACTOR * (_length(left) + _length(right)))
         if operator == "+" and isinstance(left, list | tuple):
             charge(len(left) + len(right))
         if operator == "*":
@@ -198,7 +198,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        """`"{}".format(x)`, which keeps tags and is charged."""
+        """A replacement for `"{}".format` that keeps tags and charges."""
         usual = super().wrap_str_format(value)
         if usual is None:
             return None
@@ -221,7 +221,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             if not isinstance(obj, Macro):
                 _check_arguments((*args, *kwargs.values()))
                 if isinstance(owner := getattr(obj, "__self__", None), Markup):
-                    charge(_ESCAPED * (len(owner) + 1) * (1 + sum(map(_length, args))))
+                    charge(_MAX_ESCAPE_FACTOR * (len(owner) + 1) * (1 + sum(map(_length, args))))
                 obj = _charge_method(obj)
             return super().call(context, obj, *args, **kwargs)
 
@@ -250,7 +250,7 @@ def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
 
 
 def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> str:
-    """Charge for the largest possible result, then call `make`. Each field may hold all values; none may be wide."""
+    """Charge for the largest possible result (all values in each field), then call `make`. Wide fields are refused."""
     if _WIDE_FIELD.search(template):
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
@@ -338,7 +338,7 @@ def _sum_of_depths(value: Any) -> int:
 
 def _format(text: Any, *args: Any, **kwargs: Any) -> str:
     if args and kwargs:
-        raise SecurityError("format takes values by position or by name")
+        raise SecurityError("format takes values by position or by name, not both")
     printed = _Environment.text_of(text)
     return _format_charged(
         printed,

@@ -1,8 +1,8 @@
 """Applies bans, bias and penalties to a batch, in two Triton kernels.
 
-In: the rows that `scan_kernel` has copied with mask, ramp and `permitted` applied, and the lists of ids of a
-`ChoiceTable`. Out: the changed rows, and the statistics of their blocks for `pick_kernel`. The rules and their order
-are the same as in `_change_logits` in choose_batch.py.
+In: the rows that `scan_kernel` has copied, and the lists of ids of a `ChoiceTable`. The table's mask, ramp (a penalty
+on some tokens) and `permitted` are already applied to the copies. Out: the changed rows, and the statistics of their
+blocks for `pick_kernel`. The rules and their order are the same as in `_change_logits` in choose_batch.py.
 
 `change_kernel` has a program for each row with changes. It reads the lists of the row in order, each after a barrier,
 because an id may be in several of them. It counts the allowed logits that it removes, so it need not read the row to
@@ -60,8 +60,8 @@ def change_kernel(
     number = tl.arange(0, padded)
     part = parts + (choice * blocks + number) * count
     greatest = tl.load(part + 0, mask=number < blocks, other=-float("inf"))
-    wrong = tl.load(part + 3, mask=number < blocks, other=0.0)
-    kept = tl.max(((greatest > -float("inf")) | (wrong > 0)).to(tl.int32), 0)
+    has_nan = tl.load(part + 3, mask=number < blocks, other=0.0)
+    was_allowed = tl.max(((greatest > -float("inf")) | (has_nan > 0)).to(tl.int32), 0)
     left = tl.sum(tl.load(part + 10, mask=number < blocks, other=0.0), 0).to(tl.int32)
 
     begin, end = tl.load(banned_starts + choice), tl.load(banned_starts + choice + 1)
@@ -69,7 +69,7 @@ def change_kernel(
     tl.debug_barrier()
     _forbid(row, banned, begin, end, size)
     tl.debug_barrier()
-    tl.store(out + choice * columns + 7, tl.where((kept > 0) & (left == 0), 1.0, 0.0).to(tl.float64))
+    tl.store(out + choice * columns + 7, tl.where((was_allowed > 0) & (left == 0), 1.0, 0.0).to(tl.float64))
     begin, end = tl.load(end_starts + choice), tl.load(end_starts + choice + 1)
     only_ends = _count(row, ends, begin, end, size) == left
     tl.debug_barrier()

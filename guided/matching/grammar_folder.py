@@ -75,7 +75,7 @@ class GrammarFolder:
 
         Args:
             key: its key in the cache, and the limits.
-            parts: the values that the key contains only as their `repr`.
+            parts: the values whose `repr` the key contains in their place.
             vocabulary: the vocabulary's digest.
         """
         if not _is_plain(key):

@@ -11,7 +11,7 @@ from guided.ir.nodes import Automaton, Substrings
 __all__ = ["all_substrings", "trie_of"]
 
 MAX_CHARACTERS = 200
-"""The most characters of the texts together."""
+"""The maximum total length of the texts."""
 
 
 def all_substrings(node: Substrings) -> set[str]:

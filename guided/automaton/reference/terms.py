@@ -76,7 +76,7 @@ class Members:
         return enough and (self.whole.condition is None or holds(self.whole.condition, self.seen))
 
     def is_open(self, at: int) -> bool:
-        """Whether the slots and the order of members allow member `at` next."""
+        """Whether member `at` may come next: its slot (see `Permutation`) must be free, and the order must allow it."""
         members, slots = self.whole.members, self.whole.slots or range(len(self.whole.members))
         if members[at].repeatable:
             return True
@@ -90,8 +90,8 @@ class Members:
         if whole.max is not None and self.count >= whole.max:
             return
         # To keep the number of states small, irrelevant facts are not stored. Without an upper bound, counts above the
-        # lower bound are equivalent to the bound (but 1 differs from 0: a separator precedes all members except the
-        # first). A repeatable member is recorded only if it is required, or if a condition or an order depends on it.
+        # lower bound are equivalent to it. Only 0 always differs from 1, since a separator precedes all members except
+        # the first. A repeatable member is recorded only if it is required, or a condition or an order depends on it.
         max_count = max(whole.min, 1) if whole.max is None else whole.max
         for i, member in enumerate(whole.members):
             if self.is_open(i):
@@ -288,19 +288,21 @@ class Terms:
         if whole.condition is not None or whole.ordered or whole.slots:
             return self._can_complete_by_search(rest)
         members = [(i, member, self.productive(member.item)) for i, member in enumerate(whole.members)]
-        missing = [is_productive for i, member, is_productive in members if member.required and i not in rest.seen]
+        missing_productive = [
+            is_productive for i, member, is_productive in members if member.required and i not in rest.seen
+        ]
         available = [
             member
             for i, member, is_productive in members
             if is_productive and (i not in rest.seen or member.repeatable)
         ]
-        fewest = max(len(missing), whole.min - rest.count, 0)
+        fewest = max(len(missing_productive), whole.min - rest.count, 0)
         upper_bounds = [fewest] if whole.max is None else [whole.max - rest.count]
         if not any(member.repeatable for member in available):
             upper_bounds.append(len(available))
         if not self.productive(whole.separator):
             upper_bounds.append(0 if rest.count else 1)
-        return all(missing) and fewest <= min(upper_bounds)
+        return all(missing_productive) and fewest <= min(upper_bounds)
 
     def _can_complete_by_search(self, rest: Members) -> bool:
         """Like `_can_complete`, but for conditions, slots or an order. It searches all sets of members in turn."""

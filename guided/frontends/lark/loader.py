@@ -50,7 +50,7 @@ class LoadedTerminal:
     flags: frozenset[str]
     literal: str
     node: Node | None = None  # its language, if Lark's notation cannot express it
-    is_lazy: bool = False  # it ends at its first match, and other terminals do not extend over that match
+    is_lazy: bool = False  # it ends at its first match, and no other terminal continues there
     max_tokens: int | None = None  # the maximum number of tokens of a text
     label: str = ""
     all_texts: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
@@ -63,8 +63,8 @@ class LoadedGrammar:
 
     `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
     it represents; `original_parts`: the part as written in the text. `sources`: the locations of all definitions.
-    `initial_skip`, `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether a gap is at
-    most one of them. `regions`: name of a rule -> its capture and sampling attributes.
+    `initial_skip`, `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether each gap
+    has at most one of them. `regions`: name of a rule -> its capture and sampling attributes.
     """
 
     text: str
@@ -106,7 +106,7 @@ class LoadedGrammar:
 def load(
     text: str, start: str, import_paths: tuple[str, ...], limits: Limits, produced: frozenset[str] = frozenset()
 ) -> LoadedGrammar:
-    """See the module docstring. `produced`: terminals that need only a declaration, since they have no text.
+    """See the module docstring. `produced`: terminals without a pattern: placeholders, and what `postlex` creates.
 
     Raises:
         SpecError: the text is malformed. UnsupportedError: a terminal has no definition (`%declare`).

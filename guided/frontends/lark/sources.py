@@ -68,7 +68,7 @@ class Sources:
     Attributes:
         texts: all texts, the caller's first.
         defined: name in Lark's grammar -> its definition.
-        missing: name in Lark's grammar -> the file it is imported from, which may lack it.
+        missing: imported name in Lark's grammar -> its file, for errors if this file does not define it.
     """
 
     texts: list[Source]
@@ -124,15 +124,15 @@ class Sources:
                 out.append(token)
         return out
 
-    def with_original(self, text: str, place: Callable[[Span], Span]) -> Sources:
-        """These sources with the caller's original `text`, which was rewritten for Lark. `place` maps
+    def with_original(self, text: str, original_span: Callable[[Span], Span]) -> Sources:
+        """These sources with the caller's original `text`, which was rewritten for Lark. `original_span` maps
         locations back."""
         first = Source(text)
 
         def back(at: DefinedName) -> DefinedName:
             if at.source is not self.texts[0]:
                 return at
-            span = place(at.span)
+            span = original_span(at.span)
             return replace(at, name=text[slice(*span)], source=first, span=span)
 
         return Sources([first, *self.texts[1:]], {name: back(at) for name, at in self.defined.items()}, self.missing)

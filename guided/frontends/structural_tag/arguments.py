@@ -1,4 +1,4 @@
-"""Writes the arguments of a call in styles other than JSON: as elements, in some styles at all levels, or as literals.
+"""Writes the arguments of a call in styles other than JSON: as elements, which some styles nest, or as literals.
 
 In: a schema, and a form of `argument_forms.py`. Out: a part of a specification. All keywords of JSON Schema are
 enforced as in JSON, since the same code interprets them. `element_text.py` and `literal_text.py` write the values, and
@@ -6,8 +6,8 @@ list what cannot be written.
 
 In an element, a string is written literally, without quotation marks and escapes, and ends where the element ends. So
 it cannot contain the closing tag. Neither can strings inside JSON. Any other value is JSON. If the schema allows
-strings and other values, an attribute shows the type in some styles. In the others, a text that looks like JSON of a
-type that the schema allows there is not a string (`argument_places.py`).
+strings and other values, an attribute shows the type in some styles. In the other styles, a text is not a string if it
+looks like JSON of a type that the schema allows at this place (`argument_places.py`).
 
 Properties are written in the order of the schema, or with `any_order` in any order. Required properties are present,
 and no property is repeated. If the schema declares properties and does not mention others, there are no others. A
@@ -51,7 +51,7 @@ _REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 
 
 def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
-    """The arguments that satisfy a schema. `changes`: JSON options that differ."""
+    """The arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
     schema, at = it["json_schema"], f"{it.pointer}/json_schema"
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
         raise SpecError(f"arguments must be an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
@@ -66,11 +66,11 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
         return Seq(tuple(parts))
 
     for text in _strings(form):
-        spell(text)  # control tokens need permission
+        spell(text)  # raises SpecError if a control token is not allowed
 
-    def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+    def read(limits: Limits, caller_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         own_findings: list[Finding] = []
-        options = whole.changed(**changes, surrounding_whitespace=False)
+        options = caller_options.changed(**changes, surrounding_whitespace=False)
         notations: list[ElementNotation] = []
 
         def notation(writer: Writer) -> Notation:
@@ -86,12 +86,12 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
             raise located(error, at) from None
         findings += [replace(finding, pointer=at + finding.pointer) for finding in own_findings]
         embedded = {
-            name: EmbeddedSchema(inner, options, {}, {}, at + place)
+            name: EmbeddedSchema(inner, options, {}, {}, at + pointer)
             for each in notations
-            for name, place in each.embedded.items()
-            if (inner := _schema_at(schema, place)) is not None
+            for name, pointer in each.embedded.items()
+            if (inner := _schema_at(schema, pointer)) is not None
         }
-        origins = {name: at + place for name, place in grammar.origins.items()}
+        origins = {name: at + pointer for name, pointer in grammar.origins.items()}
         return replace(grammar, origins=origins, schemas=embedded)
 
     return ReadPart(read, "json_schema", schema)
@@ -150,12 +150,12 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
     for part in _strings(form):
-        lowering.pieces(part, f"{it.pointer}/style")  # control tokens need permission
+        lowering.pieces(part, f"{it.pointer}/style")  # raises SpecError if a control token is not allowed
     return shortest_bound + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
 
 
 def _cannot_look_like_json(schema: Any) -> bool:
-    """Whether a value of a schema that `shortest_text_bound` recognises can be written in an element."""
+    """Whether texts of a schema that `shortest_text_bound` recognises are never taken for values of another type."""
     kind = schema.get("type")
     if kind != "string":
         return isinstance(kind, str)

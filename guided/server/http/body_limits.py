@@ -5,10 +5,10 @@ would block all other clients if it happened on the event loop. So separate thre
 each range of sizes (lanes.py). They yield to the loop between two messages or items. Small bodies are read on the loop,
 because handing them to a thread would cost more.
 
-The bytes, the nesting and the number of messages (`max_messages`) are checked first, since a message costs far more
-than its bytes. The rest costs time and memory in proportion to its bytes: lists have a maximum length or stop at their
-first error (requests.py). Python's garbage collector is paused meanwhile, since it would scan all objects of the
-process again and again.
+The size, the nesting and the number of messages are checked first. The number has its own limit (`max_messages`), since
+a message costs far more than parsing its bytes. Everything else costs time and memory in proportion to its bytes: other
+lists have a maximum length, or are read only up to their first error (requests.py). Python's garbage collector is
+paused meanwhile, since it would scan all objects of the process again and again.
 
 Guarantee: bodies that are arriving or waiting for their thread have at most `_MAX_BODIES` times `max_body` bytes in
 total; beyond that, clients are asked to retry. Not done: interrupting a single call of Python's JSON parser (0.1 s for
@@ -38,8 +38,8 @@ __all__ = ["BodyReader"]
 _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
-_MAX_BODIES: Final = 16  # times `max_body` bytes may arrive at once
-_OF_A_MESSAGE: Final = ("content", "tool_calls", "output", "summary")  # lists whose entries count as messages
+_MAX_BODIES: Final = 16  # bodies of `max_body` bytes that may arrive at once
+_COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # lists in a message whose entries count, too
 
 
 class BodyReader:
@@ -128,7 +128,7 @@ def _check_messages(body: Any, max_messages: int) -> None:
         messages = body.get(name) if isinstance(body, dict) else None
         if not isinstance(messages, list):
             continue
-        inner = (message.get(part) for message in messages if isinstance(message, dict) for part in _OF_A_MESSAGE)
+        inner = (message.get(part) for message in messages if isinstance(message, dict) for part in _COUNTED_LISTS)
         number = len(messages) + sum(len(parts) for parts in inner if isinstance(parts, list))
         if number > max_messages:
             text = f"{name} has {number} messages, parts and calls; this server reads at most {max_messages}"

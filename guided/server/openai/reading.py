@@ -29,7 +29,7 @@ _Read = TypeVar("_Read", bound=BaseModel)
 
 
 def fault(message: str, param: str) -> PydanticCustomError:
-    """An error for validators that know the faulty member of an object. `param`: its path inside the object."""
+    """The error that a validator raises for one member of an object. `param`: the member's path in the object."""
     return PydanticCustomError(_FAULT, "{message}", {"message": message, "param": param})
 
 
@@ -123,7 +123,7 @@ def one_of(
 
     Args:
         where, value: see `read_part`.
-        kinds: type -> kind.
+        kinds: `type` -> the class that reads it.
         default: the type if the object names none; "": the type is required.
         reasons: known type that is refused -> what to write instead.
         otherwise: what to write instead of any other type.

@@ -20,7 +20,7 @@ constexpr size_t kStackPerLevel = 32 << 10;
 #else
 constexpr size_t kStackPerLevel = 8 << 10;  // bytes; a level needs up to 1.5 KB, several times that under sanitizers
 #endif
-constexpr size_t kStackKept = 128 << 10;  // bytes, in addition to the recursion
+constexpr size_t kStackKept = 128 << 10;  // bytes that the recursion leaves free
 constexpr const char* kDepth = "depth";   // the name of the limit
 
 enum class Kind : uint8_t {
@@ -46,9 +46,9 @@ enum class Kind : uint8_t {
 
 struct IrNode {
   Kind kind;
-  std::vector<Range> ranges = {};   // Chars; Substrings: the characters of the texts
-  std::vector<uint32_t> text = {};  // Text: code points; Dispatch: the state after which each item but the first begins
-  std::vector<int32_t> items = {};  // children; Permutation: the members; Dispatch: the automaton is first
+  std::vector<Range> ranges = {};     // Chars; Substrings: the characters of the texts
+  std::vector<uint32_t> text = {};    // Text: code points; Dispatch: the state before each item, except the first
+  std::vector<int32_t> items = {};    // children; Permutation: the members; Dispatch: the automaton is first
   int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Tokens: only max; Special: max is the last id
   int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: first id; Permutation: separator node;
                                       // Distinct: index into IrGrammar::known

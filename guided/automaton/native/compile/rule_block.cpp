@@ -21,21 +21,21 @@ class Layout {
       Position& p = begin();
       p.accept = dfa.accept[s];
       const std::span<const Edge> edges = dfa.edges[s];
-      for (const Edge& e : edges) add_other(e);
+      for (const Edge& e : edges) add_non_byte_edge(e);
       if (!edges.empty() && is_spelling(edges[0].lo)) {
         const Spelling& spelling = *from_.spellings[edges[0].lo - kSpelling];
-        inside_.push_back({&spelling, next_inside, edges[0].to});
-        add_bytes(p, spelling.dfa.edges[0], inside_.back());
+        spelling_maps_.push_back({&spelling, next_inside, edges[0].to});
+        add_bytes(p, spelling.dfa.edges[0], spelling_maps_.back());
         next_inside += spelling.inside();
       } else {
         add_bytes(p, edges, {nullptr, 0, 0});
       }
       end(p);
     }
-    for (const Inside& in : inside_)
-      for (int32_t s = 1; s <= in.spelling->inside(); ++s) {
+    for (const PositionMap& map : spelling_maps_)
+      for (int32_t s = 1; s <= map.spelling->inside(); ++s) {
         Position& p = begin();
-        add_bytes(p, in.spelling->dfa.edges[s], in);
+        add_bytes(p, map.spelling->dfa.edges[s], map);
         end(p);
       }
     return std::move(out_);
@@ -44,7 +44,7 @@ class Layout {
  private:
   static constexpr int64_t kMaxSpans = 4;  // a position with more byte edges gets a row
   // Maps the states of a spelling to positions: its inner states to first, first + 1, ..., its end to `end`.
-  struct Inside {
+  struct PositionMap {
     const Spelling* spelling;  // null: a state of the rule's automaton, which is its own position
     int32_t first, end;
     int32_t operator()(int32_t state) const {
@@ -53,7 +53,7 @@ class Layout {
     }
   };
 
-  // Byte classes, from the borders of all ranges. (Bytes in different ranges may behave alike: coarser ones may exist.)
+  // Byte classes, from the borders of all ranges. (They need not be the coarsest: different ranges may behave alike.)
   void classify() {
     std::array<uint8_t, 257> cut{};
     auto add_borders = [&](const Dfa& dfa) {
@@ -88,10 +88,10 @@ class Layout {
     return p;
   }
 
-  void add_other(const Edge& e) {
+  void add_non_byte_edge(const Edge& e) {
     if (is_call(e.lo)) {
-      const bool end = kind_ == RuleKind::Plain && from_.dfa.accept[e.to] && from_.dfa.edges[e.to].empty();
-      out_.calls.push_back({static_cast<int32_t>(e.lo - kCall), e.to, end});
+      const bool tail = kind_ == RuleKind::Plain && from_.dfa.accept[e.to] && from_.dfa.edges[e.to].empty();
+      out_.calls.push_back({static_cast<int32_t>(e.lo - kCall), e.to, tail});
     } else if (is_token(e.lo)) {
       for (uint64_t t = e.lo; t <= e.hi; ++t) out_.tokens.push_back({static_cast<int32_t>(t - kToken), e.to});
     } else if (is_effect(e.lo)) {
@@ -99,7 +99,7 @@ class Layout {
     }
   }
 
-  void add_bytes(Position& p, std::span<const Edge> edges, const Inside& state) {
+  void add_bytes(Position& p, std::span<const Edge> edges, const PositionMap& position_of) {
     const auto of_bytes = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
     if (of_bytes > kMaxSpans) {
       p.row = static_cast<int32_t>(out_.next.size());
@@ -107,7 +107,7 @@ class Layout {
     }
     for (const Edge& e : edges) {
       if (e.lo >= 256) continue;
-      const int32_t to = state(e.to);
+      const int32_t to = position_of(e.to);
       for (Symbol b = e.lo; b <= e.hi; ++b) {
         p.bytes.add(static_cast<uint8_t>(b));
         if (p.row >= 0) out_.next[p.row + out_.byte_class[b]] = to;
@@ -127,7 +127,7 @@ class Layout {
   const ByteAutomaton& from_;
   RuleKind kind_;
   RuleBlock out_;
-  std::vector<Inside> inside_;
+  std::vector<PositionMap> spelling_maps_;
 };
 
 // Calls visit(position, action or null) for each edge of `p`.
@@ -157,8 +157,8 @@ void count_scopes(RuleBlock& block, const std::vector<Effect>& effects) {
   }
 }
 
-// Computes the least that a frame must still count from each position: shortest paths with weights 0 and 1, backwards
-// from the ends (0-1 breadth-first search).
+// Computes the minimum number of counts that a frame still needs from each position to an end of the rule: shortest
+// paths with weights 0 and 1, backwards from the ends (0-1 breadth-first search).
 void find_rests(RuleBlock& block, const std::vector<Effect>& effects) {
   struct Incoming {
     int32_t from, counts;

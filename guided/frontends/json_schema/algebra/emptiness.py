@@ -57,7 +57,7 @@ def repeated_items_error(shape: Shape) -> UnsupportedError:
     return UnsupportedError(
         "an array that must contain two equal items is not enforced if its items may have many values",
         pointer=shape.repeated.where,
-        hint="this is the complement of uniqueItems, from not, oneOf or if",
+        hint="not, oneOf or if requires it: it is the complement of uniqueItems",
     )
 
 

@@ -118,14 +118,14 @@ KEYWORDS: dict[str, Keyword] = {
 }
 
 CONTENT = ("contentEncoding", "contentMediaType")
-"""Annotations that may be enforced in draft 7 only. Like `format`, they are enforced unless the options disable it."""
+"""Annotations that only draft 7 can enforce. There, like `format`, they are enforced unless the options disable it."""
 
 ENFORCED = {
     draft: frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
     | frozenset(CONTENT if draft == "draft7" else ())
     for draft in DRAFTS
 }
-"""Draft -> the keywords of all drafts that constrain values. All other names are annotations, or unknown."""
+"""Draft -> the keywords that constrain values, of all drafts. All other names are annotations, or unknown."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -170,12 +170,12 @@ HOLDS = {
 }
 """Draft -> its keywords that contain schemas -> where in the value they are."""
 
-_CONTINUING = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
-RESTRICTING = frozenset(_CONTINUING).union(*(names - frozenset(CONTENT) for names in ENFORCED.values()))
+_EXTENDS = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+RESTRICTING = frozenset(_EXTENDS).union(*(names - frozenset(CONTENT) for names in ENFORCED.values()))
 """The keywords that constrain values, by themselves or together with the keyword that they extend."""
 
 NEEDS: dict[str, dict[str, str]] = {
-    draft: {**_CONTINUING, "additionalItems": "items"}
+    draft: {**_EXTENDS, "additionalItems": "items"}
     | ({"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} if draft == "draft4" else {})
     for draft in DRAFTS
 }
@@ -189,10 +189,10 @@ DESCRIBING = frozenset(_DESCRIBING.split())
 """Names of OpenAPI, hyper-schemas and editors that are annotations only."""
 
 
-def _annotation_keywords(draft: str) -> frozenset[str]:
+def _unreported_names(draft: str) -> frozenset[str]:
     reportable = {"format", *NEEDS[draft], *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ())}
     return (RESTRICTING & KNOWN[draft] | frozenset(KEYWORDS) - RESTRICTING | DESCRIBING) - reportable
 
 
-QUIET = {draft: _annotation_keywords(draft) for draft in DRAFTS}
+QUIET = {draft: _unreported_names(draft) for draft in DRAFTS}
 """Draft -> the names that never need to be reported, regardless of other keywords."""

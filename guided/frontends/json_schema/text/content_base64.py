@@ -5,14 +5,15 @@ neighbouring bytes, so a bracket need not begin or end at the border of a letter
 
 How: the text is split after each bracket. The parts are *segments*, which are regular in bytes; the stack decides which
 bracket may close. Four letters of base64 encode three bytes, so a segment begins and ends in one of three *phases*: the
-number of bytes in the current group of letters. The bits that a letter shares with the previous byte belong to a
-bracket, so they are known. The rules are `(container, bracket before, phase) -> phase`. The alternatives of a rule are:
-a segment that closes the container; or a segment that opens another container, the rule of this container, and the rule
-of the text that follows it. The phases in between are guessed, and only guesses that the letters confirm continue.
+number of bytes in the current group of letters. If a segment begins inside a letter, the first bits of that letter
+belong to the bracket before it, so they are known. The rules are `(container, bracket before, phase) -> phase`. The
+alternatives of a rule are: a segment that closes the container; or a segment that opens another container, the rule of
+this container, and the rule of the text that follows it. There is an alternative for each phase in between; the letters
+rule out the wrong ones.
 
-A state of the automaton over letters is a tuple of states of the automaton over bytes, one for each value of the
-unknown bits: 1 state at the start of a group, 4 after a letter, then 16, then 64. Cost: about 60 rules of about 200
-states each.
+A state of the automaton over letters is a tuple of states of the automaton over bytes, one for each value of the bits
+that the current byte still lacks: 1 state at the start of a group, 4 after a letter, then 16, then 64. Cost: about 60
+rules of about 200 states each.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class _Graph:
     edges: tuple[tuple[tuple[int, int, int], ...], ...]
     starts: dict[tuple[str, int], int]
     marked: dict[str, int]
-    """Bracket -> the term that is left after it: its mark."""
+    """Bracket -> the term after it, which accepts only its mark."""
     text_ends: frozenset[int]
     """The states in which the text may end: no bits are left, or the padding has been written."""
 
@@ -151,7 +152,7 @@ class _Graph:
 
 @cache
 def _segment(container: str, before: str, phase: int, bracket: str, end: int) -> Automaton:
-    """The segments from after one bracket in one phase to after another bracket in another phase."""
+    """The segments that begin after the bracket `before` in `phase`, and end with `bracket` in the phase `end`."""
     accepting = _graph(container).accepting(bracket, end)
     order, edges = _reachable(container, before, phase)
     return Automaton(tuple((at in accepting, state_edges) for at, state_edges in zip(order, edges, strict=True)))
