@@ -218,7 +218,7 @@ def test_the_bounds_of_what_is_refused_are_those_of_the_code():
     text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
     for words in (
         f"exceeds {count_graph.MAX_STATES:,} |",
-        f"items of more than {count_graph._MAX_DISTINGUISHED_VALUES} values |",
+        f"an item can have more than {count_graph._MAX_DISTINGUISHED_VALUES} different values |",
         f"overlap in more than {name_classes.MAX_CLASSES} ways |",
         f"more than {cells.MAX_CELLS} overlapping sets of values",
         f"-{numbers.REACH} or above {numbers.REACH} ",

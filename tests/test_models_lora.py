@@ -390,7 +390,7 @@ def test_files_that_are_not_there_or_broken(tmp_path):
     path = simple(tmp_path)
     (path / "adapter_model.safetensors").rename(path / "adapter_model.bin")
     with pytest.raises(
-        GuidedError, match=r"adapter_model.safetensors: there is no such file, and only safetensors are supported"
+        GuidedError, match=r"adapter_model.safetensors: there is no such file \(only safetensors are supported\)"
     ):
         with_adapter(LLAMA, path)
     (path / "adapter_config.json").write_text("{")

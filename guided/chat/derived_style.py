@@ -11,8 +11,8 @@ In: the text of a Jinja template. Out: a `ToolStyle`, or an error that says what
     this module      checks the style on other calls
 
 Check: for calls with many kinds of values, one or several in a message, the style writes exactly the text that the
-template renders, and its reader reads this text back as the same calls. `notes` of the description lists the kinds of
-values that the template writes differently. For example, many templates write `True` although the other values are
+template renders, and its reader reads this text back as the same calls. The field `notes` of the style lists the kinds
+of values that the template writes differently. For example, many templates write `True` although the other values are
 JSON. Plain texts and integers must agree.
 
 Cost: about 70 renderings. What it does not do: infer the markers of reasoning.
@@ -66,7 +66,8 @@ _VALUES: Final[Mapping[str, Any]] = {
 }
 _REQUIRED: Final = ("a text", "an integer")
 _TRIALS: Final = 12
-_SIZE: Final = 500_000  # determines the budget of all renderings together; published templates need a twentieth of it
+# All renderings together have the budget of one conversation of this size. Published templates need a twentieth of it.
+_SIZE: Final = 500_000
 
 
 def derive_tool_style(

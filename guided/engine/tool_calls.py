@@ -65,7 +65,7 @@ class ToolCalls:
     def answer(self, tokens_left: int) -> list[int]:
         """Run the complete call, and return the tokens of its result.
 
-        They count toward the `tokens_left` tokens that remain, which include the end token.
+        `tokens_left` tokens of the budget remain, for the result, the rest of the output and its end token.
 
         Raises:
             GuidedError: the grammar does not allow a result here.
@@ -103,10 +103,10 @@ class ToolCalls:
 
 
 def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool = False) -> Constraint:
-    """The constraint of an answer in which tools may be called, or which needs a matcher anyway (`matched`).
+    """Extend the constraint of a request by its tools. `matched`: the output needs a matcher even without tools.
 
-    Without a constraint it is free text with calls anywhere. Otherwise calls occur where the constraint contains
-    `tool.segment`.
+    Without a constraint, the answer is free text with calls anywhere. Otherwise calls occur where the constraint
+    contains `tool.segment`.
 
     Raises:
         GuidedError: a constraint of this kind cannot contain tool calls.

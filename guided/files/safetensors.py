@@ -74,7 +74,7 @@ class SafetensorFiles:
                 'models in directories need the package safetensors: pip install "guided-decoding[engine]"'
             ) from None
         if not path.is_file():
-            raise ModelFileError(f"{path}: there is no such file, and only safetensors are supported")
+            raise ModelFileError(f"{path}: there is no such file (only safetensors are supported)")
         try:
             file = self._stack.enter_context(safe_open(path, framework="pt"))
         except (SafetensorError, OSError) as error:

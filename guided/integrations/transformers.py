@@ -61,7 +61,7 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
         return Vocabulary.from_huggingface(tokenizer)
     ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    tokenizer_end = getattr(tokenizer, "eos_token_id", None)  # anything but a tokenizer is refused below
+    tokenizer_end = getattr(tokenizer, "eos_token_id", None)  # None for other objects, which are refused below
     size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
     return Vocabulary.from_huggingface(
         tokenizer, eos_token_ids={*ends, *([] if tokenizer_end is None else [tokenizer_end])} or None, size=size
@@ -97,10 +97,11 @@ class GuidedLogitsProcessor(LogitsProcessor):
         check_integer("max_new_tokens", max_new_tokens, minimum=1, optional=True)
         constraints = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
-        # Options without any constraint are an error.
-        options_for_none = options if all(each is None for each in constraints) else ConstraintOptions()
+        # Options are an error only if no prompt has a constraint: compile_constraint refuses options for None.
+        options_if_unconstrained = options if all(each is None for each in constraints) else ConstraintOptions()
         grammars = [
-            compile_constraint(compiler, each, options_for_none if each is None else options) for each in constraints
+            compile_constraint(compiler, each, options_if_unconstrained if each is None else options)
+            for each in constraints
         ]
         self.vocabulary = compiler.vocabulary
         self._new_rows = partial(

@@ -77,7 +77,7 @@ def measure(
     warm_up(setting, engine, tokens, grammars)
     gc.collect()
     gc.freeze()  # as `guided serve` does
-    report.note(f"{name}: warm; {len(grammars)} schemas, at most {sizes[-1]} sequences")
+    report.note(f"{name}: measured after a warm-up; {len(grammars)} schemas, at most {sizes[-1]} sequences")
     errors = list[str]()
     kinds = {"free": ([], TOKENS), "constrained": (grammars, TOKENS), "constrained, tight budget": (grammars, SHORT)}
     for count in sizes:

@@ -17,8 +17,8 @@ there, and the reading is dropped.
     next byte "=": the competitor matches, so reading 2 is dropped; reading 1 continues
     next byte "b": the competitor can no longer match, so reading 2 continues without it; reading 1 is dropped
 
-A reading tries the terminals that its parser can accept, those that its contexts add, and the ignored ones. A lexer
-that is not contextual tries all terminals.
+At the start of a lexeme, a reading tries the terminals that its parser can accept, those that `Lexer.contexts` adds,
+and the ignored ones. A lexer that is not contextual tries all terminals.
 
 With indentation, a reading also has the stack of widths, the number of open brackets, and, in a lexeme that may become
 a newline, the width of its last line so far. All of this is known when the lexeme ends.
@@ -98,7 +98,7 @@ class LexedLanguage:
         )
         if any(run.may_stop for run in self._runs):
             raise SpecError("a terminal matches the empty text")
-        self._marks = frozenset(mark for marks in lexer.contexts for mark in marks)
+        self._context_marks = frozenset(mark for marks in lexer.contexts for mark in marks)
         self._completable: dict[LexedState, bool] = {}
         start = self._parser.begin
         self.first: LexedState = (
@@ -179,8 +179,8 @@ class LexedLanguage:
     def _lexeme_name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
         """The name of the lexeme: a keyword of the terminal that matched, or that terminal.
 
-        A lexeme of an ignored terminal is ignored even if it is a keyword. For other terminals, a lexeme becomes a
-        keyword even if the keyword is itself an ignored terminal, so the parser may refuse it.
+        A lexeme of an ignored terminal is ignored even if it is a keyword. A lexeme of any other terminal is never
+        ignored: it becomes its keyword even if that is an ignored terminal. The parser may refuse it.
         """
         name = self._lexer.terminals[winner].name
         if name not in self._lexer.ignored:
@@ -238,14 +238,17 @@ class LexedLanguage:
         return Tokenization(position, False, tuple(matches), tuple(keywords), competitors)
 
     def _candidates(self, parser: ParserState) -> frozenset[str]:
-        """The terminals that the parser can accept, and those that the contexts of Lark's table add."""
+        """The terminals that the parser can accept, and those that `Lexer.contexts` adds for its marks.
+
+        If the set of marks is not a key of `contexts`, the largest keys in this set apply.
+        """
         if not self._lexer.contextual:
             return frozenset(self._numbers)
         accepted = frozenset(str(rest[0].token) for rest, _, _ in parser.items if isinstance(rest[0], Special))
-        contexts, marks = self._lexer.contexts, accepted & self._marks
-        parts = [marks] if marks in contexts else [part for part in contexts if part <= marks]
-        largest = [part for part in parts if not any(part < other for other in parts)]
-        return accepted.union(*(contexts[part] for part in largest))
+        contexts, marks = self._lexer.contexts, accepted & self._context_marks
+        keys = [marks] if marks in contexts else [key for key in contexts if key <= marks]
+        largest_keys = [key for key in keys if not any(key < other for other in keys)]
+        return accepted.union(*(contexts[key] for key in largest_keys))
 
     # ---- indentation
 
@@ -328,4 +331,5 @@ def _unfinished_matches(matches: tuple[Match, ...]) -> tuple[Match, ...]:
 
 
 def _embedded_keywords(terminal: Terminal) -> list[str]:
+    """The keywords of a terminal that are not also tried as separate terminals."""
     return [keyword.name for keyword in terminal.keywords if keyword.embedded]

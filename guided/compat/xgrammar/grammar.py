@@ -131,7 +131,7 @@ class Grammar(XGRObject):
 
         Raises:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. Texts that xgrammar
-                wrote have another version.
+                itself wrote raise DeserializeVersionError.
         """
         data = load_serialized(json_string, "Grammar")
         if not isinstance(data.get("grammar"), str):
@@ -158,20 +158,20 @@ class Grammar(XGRObject):
 class _ParsedRecipe:
     """A recipe and its IR, so that the recipe is read only once and its warnings appear only once."""
 
-    __slots__ = ("_whole", "first", "recipe")
+    __slots__ = ("_ir_with_later_rules", "_whole_ir", "recipe")
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.first = read_and_warn(recipe, later=True)
-        self._whole = None if self.first.later else self.first
+        self._ir_with_later_rules = read_and_warn(recipe, later=True)
+        self._whole_ir = None if self._ir_with_later_rules.later else self._ir_with_later_rules
 
     def ir(self, later: bool) -> IR:
-        """The grammar. With `later`, the parts for many tools may be left to be compiled when they begin."""
+        """The grammar. `later`: whether the parts for many tools may be compiled later, when they begin."""
         if later:
-            return self.first
-        if self._whole is None:
-            self._whole = self.recipe.read([])
-        return self._whole
+            return self._ir_with_later_rules
+        if self._whole_ir is None:
+            self._whole_ir = self.recipe.read([])
+        return self._whole_ir
 
 
 def _build_grammar(recipe: Recipe) -> Grammar:

@@ -11,17 +11,17 @@ How: the trie of all strings with failure links (Aho and Corasick, "Efficient st
 automaton whose state is the longest suffix of the text that begins one of the strings. Its transitions, for the markers
 "ab" and "b c":
 
-    text            state       a           b           ' '         other
-    ...             ""          "a"         "b"         ""          ""
-    ...a            "a"         "a"         end "ab"    ""          ""
-    ...b            "b"         "a"         "b"         "b "        ""
-    ...b' '         "b "        "a"         "b"         ""          ""          and c: end "b c"
+    text            state       a           b           c           ' '         other
+    ...             ""          "a"         "b"         ""          ""          ""
+    ...a            "a"         "a"         end "ab"    ""          ""          ""
+    ...b            "b"         "a"         "b"         ""          "b "        ""
+    ...b' '         "b "        "a"         "b"         end "b c"   ""          ""
 
 A marker ends the text as soon as it is complete. Three cases need a rule. If several markers are complete at the same
-character, the longest one counts. A marker may extend another one ("<tool>!" extends "<tool>"): after "<tool>", either
-its continuation or "!" follows, and only strings within "<tool>!" matter. A string of `never` that is complete forbids
-the text, even if a marker is complete at the same character. So a marker that contains another string may be
-unreachable, such as "abc" if "b" is a word, too; `unreachable` lists these.
+character, the longest one counts. If one marker extends another, as "<tool>!" extends "<tool>", then "<tool>" may be
+followed by its item or by "!"; in the second case, only strings inside "<tool>!" count. A string of `never` that is
+complete forbids the text, even if a marker is complete at the same character. So a marker that contains another string
+may be unreachable, such as "abc" if "b" is also one of the strings; `unreachable` lists these.
 
 Cost: the states are linear in the characters of the strings. Each state has an edge for each character that does not
 lead back to the start, and for each range between these. `dispatch` is one automaton for all ends; each `until` is a
@@ -156,8 +156,8 @@ class _Trie:
 class _Layout:
     """Maps the trie to the reachable states.
 
-    A node has up to two states. The first one is for texts in which nothing was complete before. The node of an end has
-    a second one, from which the text may continue along the trie to a longer end, through second states.
+    A node has up to two states. The first one is for texts in which nothing was complete before. The second one is for
+    texts in which an end is complete: it exists for the node of this end, and for the nodes on the way to longer ends.
 
     Attributes:
         edges: the edges of each state.

@@ -24,7 +24,7 @@ class BlockMatrix {
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
   int64_t bytes() const { return bytes_; }
-  // x W^T + bias for x (rows, columns): (rows, rows()). See block_product.hpp and product.hpp.
+  // Writes x W^T + bias to `out`. `x`: (rows, columns()), `out`: (rows, rows()). See block_product.hpp and product.hpp.
   template <typename Number>
   void multiply(const Number* x, const Number* bias, Number* out, int64_t rows, int64_t threads) const;
   // Writes rows as float32 (count, columns). Throws std::out_of_range.

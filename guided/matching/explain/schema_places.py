@@ -6,7 +6,7 @@ the same way as captures: the grammar is compiled again with marks around the ru
 `frontends/json_schema/refusing.py` the keywords that refuse a text.
 
 Cost: a second compilation of the grammar on first use, unless the grammar is one JSON Schema.
-Not supported: parts of a grammar with a lexer, and arguments written as text, have only the locations of their rules.
+Not supported: for parts of a grammar with a lexer and for arguments written as text, only the rule's location is known.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SchemasAtEnd:
     Attributes:
         pointers: the schemas that apply there.
         refusing: the keywords that refuse the next text, in groups: the keywords of a group refuse it together.
-        prefixes: the pointers of the whole schemas.
+        prefixes: the locations of these schemas in the whole specification, as pointers.
         is_all: whether the text has no reading outside these schemas.
         is_partial: whether the result is incomplete because a bound was reached.
     """
@@ -71,7 +71,7 @@ class SchemaPlaces:
                 replace(rules, regions=regions), grammar.vocabulary, lambda: text_ids(grammar.vocabulary), False,
                 self._limits,
             )  # fmt: skip
-        self._is_one = rules.start in rules.schemas
+        self._is_one_schema = rules.start in rules.schemas
 
     def at(self, symbols: Sequence[int], continuation: Continuation | None) -> SchemasAtEnd:
         """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `continuation`: the refused
@@ -80,7 +80,7 @@ class SchemaPlaces:
         Raises:
             GuidedError: limits are exceeded.
         """
-        if self._is_one:
+        if self._is_one_schema:
             open_schemas: set[tuple[int, int]] = {(0, 0)}
             is_all = True
         elif self._annotated_grammar is not None:
@@ -155,6 +155,7 @@ def _innermost_region(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] |
 
 
 def _judge(grammar: Grammar, limits: Limits) -> Judge:
+    """A function that says whether a grammar generates a text or, unless `is_whole`, a text that begins with it."""
     try:
         automaton: Automaton = automaton_of_rules(grammar, limits)
     except SpecError:  # the grammar generates nothing

@@ -29,7 +29,7 @@ class RequestContext:
         key_number: which of the server's keys it has, from 1; None if no key was checked.
         status: the status of the answer; 0: no answer yet.
         streams: its streams of the engine.
-        request: the engine's request for its first prompt; None: it was refused before.
+        request: the engine's request for its first prompt; None if there is none, as for a request that was refused.
         constraint_field: the field that constrains the text, such as "response_format"; "" if there is none.
         error_code: why the request failed or was aborted; None if it did not.
         body_size: bytes of its body.

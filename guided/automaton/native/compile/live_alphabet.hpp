@@ -6,8 +6,8 @@
 // In: encodings, and the *live* bytes, which occur in some token. Out: for each encoding, the code points with a
 // spelling in live bytes, and those whose only spelling is the byte of the same value. `restricted` removes all other
 // characters from an automaton over code points.
-// How: a form of an encoding spells sums of digits, so the sums of live digits are computed from the last digit to the
-// first, as sorted ranges. Sums above the largest code point are dropped.
+// How: a form spells a code point as a sum of digits, one for each byte (forms.hpp). All sums of digits with live bytes
+// are computed from the last digit to the first, as sorted ranges. Sums above the largest code point are dropped.
 // Cost: O(ranges * live bytes of a digit), once for each encoding of a vocabulary; the meter counts ranges as states.
 // O(edges * ranges) for an automaton.
 #pragma once

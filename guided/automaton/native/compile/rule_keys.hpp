@@ -2,7 +2,7 @@
 //
 // In: an IR, and which of its rules are nullable. Out: the key of a rule, which consists of
 //  - a digest of its nodes, in which the rules that it refers to are numbered by their first occurrence, and
-//  - these rules in this order, and the lists of known strings of its scopes in the order of their occurrence.
+//  - these rules in this order, and for each uniqueness scope, in order, the strings that count as seen from the start.
 // Rules with equal digests become equal automata if their references are numbered in this way.
 // Example: `item ::= string "," number` in one grammar and `pair ::= text "," amount` in another have the digest of
 // `#0 "," #1`, with the references [string, number] and [text, amount].

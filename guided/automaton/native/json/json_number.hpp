@@ -1,7 +1,7 @@
 // JSON numbers, compared by their numeric value while they are being written.
 //
-// No number is evaluated. Its digits, however many, and the exponent of the last digit are stored. So 1, 1.0 and 10e-1
-// all have the digit `1` and exponent 0.
+// Numbers are not evaluated. A number is stored as its digits, however many, and the exponent of the last digit. So 1,
+// 1.0 and 10e-1 all have the digit `1` and exponent 0.
 //
 // In: the text of a number, or a prefix of it. Out: the content under which the value is stored (json_values.hpp),
 // which is equal for equal numbers; whether a prefix may become a given value; a key of a prefix, which differs between
@@ -29,7 +29,8 @@ std::string number_stem(std::string_view text);
 // Whether `text`, possibly with more characters, may become a number with this content.
 bool number_fits(std::string_view text, std::string_view content);
 
-// Equal for prefixes that the same continuation turns into equal numbers. Four or more trailing zeros count as four.
+// The key of a prefix. Prefixes have the same key if every continuation turns them into equal numbers. Only the first
+// four trailing zeros count.
 std::string number_essence(std::string_view text);
 
 }  // namespace guided

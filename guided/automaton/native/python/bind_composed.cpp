@@ -22,10 +22,10 @@ std::shared_ptr<CompiledComposition> make_composition(std::vector<std::shared_pt
                                                       int64_t memory, int64_t call_work) {
   for (const std::shared_ptr<Compiled>& part : parts)
     if (part->vocabulary != vocabulary) throw nb::value_error("a part was compiled for another vocabulary");
-  std::vector<PartGraph::Occurrence> own;
-  for (const auto& [part, next, last] : occurrences) own.push_back({part, next, last});
+  std::vector<PartGraph::Occurrence> all;
+  for (const auto& [part, next, last] : occurrences) all.push_back({part, next, last});
   nb::gil_scoped_release release;
-  return std::make_shared<CompiledComposition>(PartGraph(std::move(parts), std::move(own), std::move(first), is_empty),
+  return std::make_shared<CompiledComposition>(PartGraph(std::move(parts), std::move(all), std::move(first), is_empty),
                                                vocabulary, call_limits(memory, call_work));
 }
 

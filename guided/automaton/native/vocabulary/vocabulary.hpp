@@ -56,17 +56,19 @@ struct TokenVocabulary {
   int32_t longest = 0;                       // bytes of the longest token
   ByteSet live;                              // bytes that occur in some token
   ByteSet alone;                             // bytes that are tokens by themselves
-  std::array<int32_t, 256> most_in_token{};  // by byte: the most times that it occurs in one token
+  std::array<int32_t, 256> most_in_token{};  // for each byte, how often one token contains it at most
   bool byte_complete;                        // every live byte is a token by itself
   bool all_text;                             // every id spells something or ends the output
   TokenTrie trie;
   mutable TableCache cache;
+  // Caches of lowered rules, spellings and characters.
   mutable ByteCaches bytes;
   // The tokens that consist of these character classes: see ClassTokenSets::find.
   std::shared_ptr<const ClassTokens> tokens_of_classes(CharClasses char_classes, bool build) const {
     return class_token_sets_.find(trie, words, char_classes, build);
   }
 
+  // The tokens that contain a quotation mark.
   const QuotingTokens& quoting() const {
     std::call_once(quoting_made_, [this] { quoting_ = std::make_unique<QuotingTokens>(tokens); });
     return *quoting_;

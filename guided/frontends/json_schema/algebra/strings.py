@@ -20,5 +20,5 @@ def union_of(nodes: Sequence[Node]) -> Node:
 
 
 def with_length(content: Node, low: int, high: int | None) -> Node:
-    """`content` within a window of lengths in characters."""
+    """The texts of `content` that have `low` to `high` characters."""
     return content if low == 0 and high is None else Length(content, low, high)
