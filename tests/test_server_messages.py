@@ -334,7 +334,7 @@ def test_reasons_of_the_end():
 
 def test_pings_while_nothing_comes():
     class Silent:
-        cancelled, left = False, 1
+        cancelled, unread_samples = False, 1
 
         def take_events(self):
             return iter(())

@@ -290,7 +290,7 @@ def test_who_stops_reading_cancels_the_request():
 
 def test_comments_while_nothing_comes():
     class Silent:
-        cancelled, left = False, 1
+        cancelled, unread_samples = False, 1
 
         def take_events(self):
             return iter(())
