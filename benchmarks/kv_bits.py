@@ -86,7 +86,7 @@ def measure_answers(path: Path, text: str, dtype: str) -> None:
     from guided import Engine
 
     plain = Engine.from_pretrained(path, dtype=dtype)
-    packed = Engine(plain.model, plain.vocabulary, chat=plain.chat, bos=plain.bos, kv_dtype="int8")
+    packed = Engine(plain.model, plain.vocabulary, chat=plain.chat_template, bos=plain.bos, kv_dtype="int8")
     ids = plain.encode_prompt(text, raw=True)
     p, q = (engine.logits(ids, len(ids)).log_softmax(-1) for engine in (plain, packed))
     divergence, same = (p.exp() * (p - q)).sum(-1), int((p.argmax(-1) == q.argmax(-1)).sum())

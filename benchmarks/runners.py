@@ -81,7 +81,7 @@ class Guided:
         from guided import Engine
 
         old = self.engine
-        self.engine = Engine(old.model, old.vocabulary, chat=old.chat, bos=old.bos)
+        self.engine = Engine(old.model, old.vocabulary, chat=old.chat_template, bos=old.bos)
         self.engine.__dict__["compiler"] = old.compiler
 
 

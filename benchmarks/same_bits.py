@@ -64,7 +64,7 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
     if dense:
         with GgufFile(path) as file:
             model = load_gguf(file, dtype=torch.bfloat16, device=torch.device("cpu"), as_stored=False)
-        first = Engine(model, first.vocabulary, chat=first.chat, bos=first.bos)
+        first = Engine(model, first.vocabulary, chat=first.chat_template, bos=first.bos)
     shape = cache_shape(first.model)
 
     def make(blocks: int | None = None, token_budget: int = 512) -> Any:
@@ -74,7 +74,7 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
             paged = PagedCache(packed_shape(shape) if packed else shape, blocks, 16)
             options = {"cache": QuantisedCache(paged, shape) if packed else paged}
         return Engine(
-            first.model, first.vocabulary, chat=first.chat, bos=first.bos, token_budget=token_budget, **options
+            first.model, first.vocabulary, chat=first.chat_template, bos=first.bos, token_budget=token_budget, **options
         )
 
     return make
