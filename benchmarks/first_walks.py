@@ -69,7 +69,7 @@ def measure_first_walks(vocabulary: Path, schemas: Path, *, count: int, seed: in
 
 
 def _read(file: Path) -> tuple[str, list[str]] | None:
-    """The schema and its valid instances, or None if it has none."""
+    """The schema and its valid instances, or None if no instance is valid."""
     held = json.loads(file.read_text(encoding="utf-8"))
     valid = [test["data"] for test in held["tests"] if test["valid"]][:_INSTANCES]
     texts = [json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in valid]

@@ -321,7 +321,7 @@ def run_tests(tests: list[str], limit: float, recorded: Path | None = None) -> b
 
 
 def work(mutants: list[Mutant], seconds: float) -> list[tuple[Mutant, bool]]:
-    """Run the tests of each mutant, for up to `seconds`. Yield whether it survived."""
+    """Run the tests of each mutant, for up to `seconds`. Return for each whether it survived."""
     out = list[tuple[Mutant, bool]]()
     with copy_of_project() as folder, contextlib.redirect_stdout(io.StringIO()):
         os.chdir(folder)

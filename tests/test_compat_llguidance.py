@@ -437,7 +437,7 @@ def test_warnings_and_data_that_no_tokenizer_has(ll, tokenizer):
         wrong, told = ll.LLMatcher.validate_grammar_with_warnings(grammar, tokenizer)
         assert wrong != lenient and "Unknown format" in told[0]
     number = ll.LLMatcher.grammar_from_json_schema({"items": {"type": ["integer"], "format": "mine"}})
-    assert ll.LLMatcher.validate_grammar(number, tokenizer) == ""  # the option is about strings, and there are none
+    assert ll.LLMatcher.validate_grammar(number, tokenizer) == ""  # formats apply to strings only
     grammar = ll.LLMatcher.grammar_from_json_schema({"type": "string", "format": "mine"}, None, {"lenient": False})
     assert "Unknown format" in matcher(ll, grammar.replace("false", "true")).get_grammar_warnings()[0]
 

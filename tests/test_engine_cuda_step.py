@@ -42,7 +42,7 @@ from guided.sampling.logprobs import LogprobParams
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
 from guided.vocabulary.vocabulary import Vocabulary
-from tests.effort import every
+from tests.effort import draws, every
 from tests.fake_cuda import CUDA, DeviceReadError, StepCounter, fake_cuda, fake_weights, moved
 from tests.small_models import small_models
 from tests.triton_support import REASON
@@ -321,7 +321,7 @@ def test_a_step_of_the_scheduler_waits_once(
     """It runs ahead: it waits for the tokens of the previous step after it has launched the next pass."""
     monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations on fake tensors take longer than on a device
     launched = []
-    for sequences in (12, 30):
+    for sequences in (12, draws(60)):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():
             model = moved(ALL["qwen3"], fake_weights)
             cache = PagedCache(cache_shape(model), sequences + 4, 256)

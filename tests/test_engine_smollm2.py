@@ -18,6 +18,7 @@ from guided.kv.quantised import QuantisedCache, packed_shape
 from guided.kv.radix import RadixCache
 from guided.models.block_matrix import BlockMatrix
 from guided.models.decoder import Decoder
+from tests.effort import draws
 from tests.engine_support import Reader
 from tests.weights import SMOLLM2, weights_of
 
@@ -186,7 +187,7 @@ def test_quantised_caches_agree(path):
         assert tokens(engine, QuantisedCache(cache, shape), budget=9, drafts=4) == want
     assert engine.generate(PROMPTS[2], CONSTRAINTS[2], max_tokens=28).tokens == want[2]
     text = (Path(__file__).parents[1] / "docs" / "levels.md").read_text(encoding="utf-8")
-    ids = list(engine.vocabulary.encode(text[:5000]))[:400]
+    ids = list(engine.vocabulary.encode(text[:5000]))[: draws(1000)]
     packed = engine.logits(ids, len(ids)).log_softmax(-1)
     exact = Engine.from_pretrained(path, dtype="float32").logits(ids, len(ids)).log_softmax(-1)
     plain = Reader(engine.model, 1100).forward(ids, len(ids)).log_softmax(-1)

@@ -1,4 +1,4 @@
-"""Keys and values of 8 bits: what a row contains, what is read from it, and that its position has no effect.
+"""Keys and values of 8 bits: what a row contains, what is read from it, and that its position does not matter.
 
 test_kv_caches.py tests the caches themselves.
 """

@@ -83,7 +83,7 @@ def test_every_choice(more):
         assert called == {"Weather", "find"}
         answer = await ask.chat.completions.create(**BOTH | {"max_tokens": 40}, tool_choice="none", seed=1)
         assert answer.choices[0].message.tool_calls is None
-        assert answer.usage.prompt_tokens < 80  # the model is told about no tools
+        assert answer.usage.prompt_tokens < 80  # the prompt describes no tools
 
     run(body, small_engine(4000, more=more))
 

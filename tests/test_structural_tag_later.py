@@ -222,16 +222,16 @@ def test_an_error_in_one_of_many_tools_is_reported_at_once(change: Any, error: t
     try:
         guided.check_json_schema(parameters)
         compiler().compile_json_schema(parameters)
-        told: type[guided.GuidedError] | None = None
+        own_error: type[guided.GuidedError] | None = None
     except guided.GuidedError as caught:
-        told = type(caught)
+        own_error = type(caught)
     tag = guided.tool_style("qwen_3").structural_tag(tools)
-    if told is None:  # what the compiler accepts itself
+    if own_error is None:  # the schema alone is valid
         compiler().compile_structural_tag(tag)
         return
-    with pytest.raises(told) as raised:
+    with pytest.raises(own_error) as raised:
         compiler().compile_structural_tag(tag)
-    assert issubclass(told, error)
+    assert issubclass(own_error, error)
     assert isinstance(raised.value, guided.SpecError | guided.UnsupportedError)
     assert raised.value.pointer.startswith("/format/tags/7/content/json_schema")
 

@@ -7,15 +7,17 @@ few *scopes*: sets of at most `MAX_TABLES` tables, each with the name that quali
 statement are written out for each scope, and a statement is a choice of scopes. After `SELECT c.name FROM`, the mask
 allows only tables of the scopes that fit: `customers` with the alias c.
 
-- **Names.** A table is qualified by its name or, with an alias, by its first letter (o for orders) or the first letters
-  of its words (oi for order_items). Names and keywords may be in capital or small letters. A word that is no keyword
-  and no name of the database is refused.
+- **Names.** A table is qualified by its name or by an alias: its first letter (o for orders), with a number if several
+  tables begin with it, or the first letters of its words (oi for order_items). All tables of a FROM clause may also
+  have the aliases t1, t2, ... in their order. Names and keywords may be in capital or small letters. Other words are
+  refused.
 - **Columns.** A column without a qualifier is allowed if exactly one table of the scope has it.
 - **Joins.** JOIN, INNER JOIN, LEFT JOIN and CROSS JOIN. ON compares columns of the tables that are already joined, with
   their qualifiers.
 - **Aggregates** may stand in the results, HAVING and ORDER BY, and not inside another aggregate. HAVING requires GROUP
   BY. GROUP BY and ORDER BY do not begin with a number, which SQLite would read as the position of a result.
-- **Subqueries** use only their own tables. As a value and after IN they have one column.
+- **Subqueries** use only their own tables. As a value and after IN they have one column. After EXISTS, a subquery with
+  one table may begin its WHERE clause with a comparison with a column of the statement around it.
 - **Left out.** Other statements, compounds, subqueries in FROM, self-joins, NATURAL and USING, aliases of results,
   WITH, VALUES, parameters, windows, and names in quotes.
 - **Names that would need quotes**, such as a column named "order", are an error.

@@ -53,7 +53,7 @@ class Description:
 
 
 def describe(grammar: CompiledGrammar, *, has_tools: bool = False) -> Description | None:
-    """The description of a specification; None if it has none.
+    """The description of a specification, or None if there is nothing to describe.
 
     Args:
         grammar: the specification.
