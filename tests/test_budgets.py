@@ -98,6 +98,39 @@ def test_json_schemas(data: st.DataObject) -> None:
     check_rest(native, tokens)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "[ab]{2,60}c",
+        "([ab]{1,40}-){3,12}c",
+        "((a|b){0,50}c){1,5}",
+        {"type": "string", "maxLength": 8},
+        {"type": "string", "minLength": 2, "maxLength": 13},
+        {"type": "string", "maxLength": 60, "pattern": "^(abc)*a?$"},
+        {"items": {"type": "string", "maxLength": 9, "pattern": "a$"}, "minItems": 3, "maxItems": 9, "type": "array"},
+    ],
+    ids=str,
+)
+def test_every_count_of_a_counter_has_the_right_mask(spec: str | dict[str, Any]) -> None:
+    """The mask has exactly the tokens after which the rest fits, from the first count to the last."""
+    compile_spec = SMALL.compile_regex if isinstance(spec, str) else SMALL.compile_json_schema
+    matcher = GrammarMatcher(compile_spec(spec))
+    rng = random.Random(str(spec))
+    for _ in range(70):
+        least = matcher.min_tokens_to_finish()
+        plain, needed = mask_of(matcher), dict[int, int]()
+        for token in plain:
+            after = matcher.fork()
+            assert after.accept_token(token)
+            needed[token] = after.min_tokens_to_finish()
+        for left in range(least, least + 5):
+            assert set(mask_of(matcher, left)) == {token for token, rest in needed.items() if rest < left}, left
+        inside = sorted(token for token in plain if needed[token] > 0)
+        if not inside:
+            return
+        assert matcher.accept_token(rng.choice(inside))
+
+
 SAY: dict[str, dict[str, Any]] = {
     "required members": {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a", "b"]},
     "names that are free": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "null"}}},

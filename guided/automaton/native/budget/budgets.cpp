@@ -45,12 +45,28 @@ TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int3
   return out;
 }
 
+// If a counter has reached its lower bound, and a token and any text after it stay below the upper bound, the texts do
+// not depend on the count. All such counts share the outlook of the lower bound.
 const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTable& table) {
   Thread partial = thread;
   partial.mem = arena_.uniqueness().without_next_entry(thread.mem);
+  const Rule& rule = arena_.grammar().rule_at(partial.pos);
+  if (rule.kind != RuleKind::Counter || partial.reg <= rule.min || partial.mem > kLastUnknownSet || table.overflow)
+    return outlook_of(partial, table);
+  Thread lowest = partial;
+  lowest.reg = static_cast<int32_t>(rule.min);
+  const int64_t counted = std::max<int64_t>(masks_.vocabulary().longest + 1 + rule.reach, table.furthest);
+  if (rule.max >= 0 && partial.reg + counted > rule.max) return outlook_of(partial, table);
+  const Outlook& shared = outlook_of(lowest, table);
+  return rule.max < 0 || partial.reg + counted + shared.bytes <= rule.max ? shared : outlook_of(partial, table);
+}
+
+const BudgetMasks::Outlook& BudgetMasks::outlook_of(const Thread& partial, TokenTable& table) {
   auto [it, inserted] = outlooks_.try_emplace(partial);
   Outlook& out = it->second;
   if (!inserted) return out;
+  const Rule& rule = arena_.grammar().rule_at(partial.pos);
+  const bool others_share = rule.kind == RuleKind::Counter && partial.reg == rule.min;
   const int32_t from = arena_.lone(partial);
   std::vector<int32_t> states;
   auto distance = [&](int32_t state) {
@@ -58,7 +74,9 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
     // The seen set between two entries is known. Only a token that begins the next entry depends on unknown values.
     state = arena_.with_next_entry(state);
     states.push_back(state);
-    return completions_.distance(state);
+    const int64_t needed = completions_.distance(state);
+    if (others_share) out.bytes = std::max(out.bytes, needed < kUnreachable ? text_bytes(state) : kUnreachable);
+    return needed;
   };
   out.groups = groups(partial, table);
   for (const TokenGroup& g : *out.groups) out.staying.push_back({distance(step(from, g.one)), &g.tokens});

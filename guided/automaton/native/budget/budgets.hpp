@@ -50,8 +50,10 @@ class BudgetMasks {
     std::vector<int32_t> unsure;                // tokens whose distance is unknown
     std::vector<Uniqueness::Written> later;     // values that the texts write later
     std::shared_ptr<const TokenGroups> groups;  // owns the sets of `staying`
+    int64_t bytes = 0;  // of the longest text to the end, if other counts may share it; kUnreachable: unknown
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
+  const Outlook& outlook_of(const Thread& partial, TokenTable& table);
   // For a thread with noting memory.
   struct Bound {
     bool known = false, many_if_alive = false;

@@ -1,6 +1,7 @@
 #include "run/masks.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "run/table_walk.hpp"
@@ -27,6 +28,25 @@ void MaskRecipe::write(uint32_t* row, int32_t words) const {
   for (const std::vector<int32_t>* list : lists)
     for (int32_t id : *list) set_bit(row, id);
   for (int32_t id : refused) clear_bit(row, id);
+}
+
+bool MaskRecipe::allows_all(int32_t size) const {
+  size_t listed = sparse.size();
+  for (const std::vector<int32_t>* list : lists) listed += list->size();
+  const int32_t words = (size + 31) / 32;
+  size_t missing = 0;  // tokens that only the lists can contain
+  for (int32_t w = 0; w < words; ++w) {
+    uint32_t word = w + 1 < words || size % 32 == 0 ? 0 : ~0u << size % 32;
+    for (const uint32_t* set : dense) word |= set[w];
+    missing += static_cast<size_t>(std::popcount(~word));
+    if (missing > listed) return false;  // for most masks in one of the first words
+  }
+  if (missing == 0) return refused.empty();
+  std::vector<uint32_t> row(static_cast<size_t>(words));
+  write(row.data(), words);
+  int64_t allowed = 0;
+  for (uint32_t w : row) allowed += std::popcount(w);
+  return allowed == size;
 }
 
 void MaskRecipe::add(const TokenSet& set) {
@@ -236,13 +256,7 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     out->sparse.clear();
     out->add(out->own.back());
   }
-  if (vocabulary_.all_text && !out->dense.empty()) {
-    std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words));
-    out->write(row.data(), vocabulary_.words);
-    int64_t allowed = 0;
-    for (uint32_t w : row) allowed += __builtin_popcount(w);
-    out->everything = allowed == vocabulary_.size;
-  }
+  if (vocabulary_.all_text && !out->dense.empty()) out->everything = out->allows_all(vocabulary_.size);
   arena_.charge(sizeof(MaskRecipe) + (out->sparse.size() + out->refused.size()) * 4);
   for (const TokenSet& set : out->own) arena_.charge(set.bytes());
   const MaskRecipe* result = out.release();

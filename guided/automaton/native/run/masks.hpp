@@ -48,6 +48,7 @@ struct MaskRecipe {
   std::deque<TokenSet> own;                        // sets that no table contains
   bool everything = false;                         // every token is allowed
   void write(uint32_t* row, int32_t words) const;
+  bool allows_all(int32_t size) const;  // every token of a vocabulary of this size
   void add(const TokenSet& set);
 };
 
