@@ -242,7 +242,7 @@ def test_several_calls_are_described_in_the_system_message() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     tag = guided.tool_style("qwen_3").structural_tag(tools)
     prompt = Conversation([{"role": "user", "content": "Who?"}], tools)
-    said = "call the function once for each of them"
+    said = "call the function once for each of them, in several <tool_call> blocks."
     assert said in shown(CHATML, prompt, guided.structural_tag(tag), describe=True)
     assert said not in shown(CHATML, prompt, guided.structural_tag(tag))
 

@@ -71,9 +71,9 @@ def checked(call):
 @pytest.mark.parametrize("more", [(), ("<tool_call>", "</tool_call>")])
 def test_every_choice(more):
     async def body(ask):
-        called = set()
+        called, bias = set(), {str(ord("W")): 1.0}  # else all calls are of the other function
         for choice, reason in (("required", "tool_calls"), (NAMED, "stop")):
-            answer = await ask.chat.completions.parse(**BOTH, tool_choice=choice, n=16, seed=1)
+            answer = await ask.chat.completions.parse(**BOTH, tool_choice=choice, n=16, seed=1, logit_bias=bias)
             assert answer.usage.prompt_tokens > len(json.dumps(TOOLS))  # a token for each byte
             for each in answer.choices:
                 assert each.finish_reason == reason and each.message.content is None

@@ -220,6 +220,42 @@ def test_names_that_begin_with_another_name(style: str) -> None:
             assert all(call.complete for call in reader.calls) and not reader.text.strip()
 
 
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("name", guided.TOOL_STYLES)
+def test_required_calls_may_end_with_a_line(name: str, parallel: bool) -> None:
+    """The line end after a call, which many models write, does not commit to another call."""
+    style = guided.tool_style(name)
+    if style.is_always_mixed or not style.between.isspace():
+        return
+    tag = style.structural_tag(TOOLS, tool_choice="required", parallel_tool_calls=parallel, mixed=False)
+    matcher = guided.GrammarMatcher(byte_compiler().compile_structural_tag(tag))
+    one, two = (
+        "".join(piece.text for piece in written_calls(style, [("now", "{}")] * count)).strip() for count in (1, 2)
+    )
+    assert matcher.accept_string(one) and matcher.is_accepting()
+    if "section" in style.data:
+        return
+    assert matcher.accept_string(style.between) and matcher.is_accepting()
+    more = two.removeprefix(one + style.between)
+    assert matcher._next_bytes() == (more[:1].encode() if parallel else b"")
+    assert matcher.accept_string(more) is parallel
+
+
+def test_calls_after_the_first_may_lack_their_marker() -> None:
+    style = guided.tool_style("qwen_3").with_bare_calls()
+    bare = '{"name": "now", "arguments": {}}\n</tool_call>'
+    marked = f"<tool_call>\n{bare}"
+    for parallel in (True, False):
+        tag = style.structural_tag(TOOLS, tool_choice="required", parallel_tool_calls=parallel, mixed=False)
+        grammar = byte_compiler().compile_structural_tag(tag)
+        assert accepts(grammar, list(marked.encode())) and not accepts(grammar, list(bare.encode()))
+        for text in (f"{marked}\n{bare}", f"{marked}\n{bare}\n{marked}\n"):
+            assert accepts(grammar, list(text.encode())) is parallel
+    reader = style.reader(TOOLS)
+    reader.read(f"{marked}\n{bare}\n{marked}")
+    assert [call.complete for call in reader.calls] == [True] * 3
+
+
 def test_allowed_tools() -> None:
     choice = {
         "type": "allowed_tools",

@@ -38,6 +38,7 @@ from benchmarks.quality.sql_grammar import sql_grammar
 from benchmarks.quality.sql_tasks import SQL_TASKS, SqlTask, prepares, right_rows
 from guided.chat import Conversation
 from guided.describe import describe
+from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.testing.language import BYTES
 
 __all__ = ["TASK_NAMES", "Case", "Verdict", "cases_of"]
@@ -179,12 +180,17 @@ def _tools() -> Iterator[Case]:
                 partial(_judge_calls, task),
                 300,
                 task.tools,
-                partial(guided.tool_style("qwen_3").reader, task.tools),
+                partial(_style().reader, task.tools),
             )
 
 
+def _style() -> ToolStyle:
+    """The style as `guided serve` uses it: calls without a marker are calls, too."""
+    return guided.tool_style("qwen_3").with_bare_calls()
+
+
 def _tag(tools: list[dict[str, Any]], choice: str, compiler: guided.GrammarCompiler) -> guided.CompiledGrammar:
-    tag = guided.tool_style("qwen_3").structural_tag(tools, tool_choice=choice)
+    tag = _style().structural_tag(tools, tool_choice=choice, mixed=choice == "auto")
     options = guided.JsonSchemaOptions.for_generation().given()
     return compiler.compile_structural_tag(tag, allow_special_tokens=True, **options)
 

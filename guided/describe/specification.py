@@ -28,7 +28,7 @@ __all__ = ["Description", "describe"]
 _MAX_CHOICES: Final = 100
 _SAMPLES: Final = 2
 _LONGEST_SAMPLE: Final = 60  # bytes
-_SEVERAL_CALLS: Final = "If the user asks for several things, call the function once for each of them."
+_SEVERAL_CALLS: Final = "If the user asks for several things, call the function once for each of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +76,36 @@ def describe(grammar: CompiledGrammar, *, has_tools: bool = False) -> Descriptio
             text = f"Answer with text that matches the regular expression {source}"
             return Description(_with_samples(text, grammar), (str(source),))
         case "structural_tag":
-            return Description(_SEVERAL_CALLS) if has_tools and _repeats_tags(source) else None
+            hint = _hint_at_several_calls(source) if has_tools else ""
+            return Description(hint) if hint else None
     return Description(_with_samples("Answer with nothing but text of the required form", grammar))
 
 
-def _repeats_tags(tag: Any) -> bool:
-    """Whether a structural tag allows several tags one after the other."""
-    nodes = [json.loads(tag) if isinstance(tag, str) else tag]
+def _hint_at_several_calls(tag: Any) -> str:
+    """The hint that several calls are possible; empty if a structural tag does not allow several tags in a row.
+
+    It names the marker if each call has its own, such as <tool_call>.
+    """
+    nodes: list[Any] = [json.loads(tag) if isinstance(tag, str) else tag]
     while nodes:
         match nodes.pop():
             case {"type": "triggered_tags" | "tags_with_separator", **options} if not options.get("stop_after_first"):
-                return True
+                marker = re.match(r"<\|?\w*call\w*\|?>", _begin_of_call(options["tags"][0]))
+                return f"{_SEVERAL_CALLS}." if marker is None else f"{_SEVERAL_CALLS}, in several {marker[0]} blocks."
             case {"type": "json_schema" | "grammar" | "regex"}:
                 continue
             case Mapping() as node:
                 nodes += node.values()
             case list() as items:
                 nodes += items
-    return False
+    return ""
+
+
+def _begin_of_call(tag: Mapping[str, Any]) -> str:
+    """The text with which a call begins, inside the group of calls if there is one."""
+    if tag["content"]["type"] == "tags_with_separator":
+        tag = tag["content"]["tags"][0]
+    return tag["begin"] if isinstance(tag["begin"], str) else ""
 
 
 def _describe_schema(schema: Any) -> Description:

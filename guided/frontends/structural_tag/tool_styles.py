@@ -129,7 +129,9 @@ class ToolStyle:
         section = self.data.get("section")
         if section is not None:
             return tuple(section.get("lead", "") + trigger for trigger in self.triggers(functions))
-        return tuple(begin.head(function.name) for begin in Markup.of(self.data).begins for function in functions)
+        triggers = tuple(self.triggers(functions))
+        heads = [begin.head(function.name) for begin in Markup.of(self.data).begins for function in functions]
+        return tuple(head for head in heads if head.startswith(triggers))
 
     @property
     def is_always_mixed(self) -> bool:
@@ -156,6 +158,7 @@ class ToolStyle:
             {"name": "weather", "arguments": {"city": "Oslo"}}            also inside ```json, and with line ends
 
         The call then ends as all calls of the style. Only a text with the name of a tool in this form begins a call.
+        If the answer consists of calls only, the first one has its marker.
         Styles whose calls have another form, such as a name before the JSON object, are returned as they are.
         """
         call = self.data["call"]
@@ -249,8 +252,24 @@ class ToolStyle:
             calls = self._section(choice, parallel, self.data["section"].get("lead", ""))
         else:
             tags = [tag for function in choice.functions for tag in self._calls(function)]
-            calls = _tags_with_separator(tags, self.between, not parallel or choice.mode == "named")
+            calls = self._lines_of_calls(tags, marks, not parallel or choice.mode == "named")
         return calls if choice.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
+
+    def _lines_of_calls(self, tags: list[Json], triggers: Sequence[str], single: bool) -> Json:
+        """One call or several, without a section. The first one has its marker, and so shows that these are calls."""
+        marked = [tag for tag in tags if tag["begin"].startswith(tuple(triggers))] or tags
+        between = [_text(self.between)] if self.between else []
+        if single or len(marked) == len(tags):
+            calls = [_tags_with_separator(marked, self.between, single)]
+        else:
+            later = _tags_with_separator(tags, self.between, False)
+            calls = [
+                _tags_with_separator(marked, self.between, True),
+                {"type": "optional", "content": _sequence([*between, later])},
+            ]
+        if self.between.isspace():  # many models end their last call with it: it must not commit to another call
+            calls.append({"type": "optional", "content": between[0]})
+        return _sequence(calls)
 
     def _section(self, choice: ChosenTools, parallel: bool, lead: str = "") -> Json:
         """A group of calls."""

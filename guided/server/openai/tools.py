@@ -8,8 +8,8 @@ the reader of its calls.
 | required | calls | tool_calls |
 | a function | one call of it | stop: calling it was not the model's decision |
 
-In free text, a call without its marker is a call, too (`ToolStyle.with_bare_calls`). If the answer continues a message
-of the assistant, required calls follow its text.
+In free text and after another call, a call without its marker is a call, too (`ToolStyle.with_bare_calls`). If the
+answer continues a message of the assistant, required calls follow its text.
 
 Arguments always satisfy their schema, with or without `strict`. With `strict`, an object whose schema does not mention
 additional members may have only the members that the schema names. Calls are written in the model's style
@@ -89,7 +89,7 @@ class Functions:
         _check_names(tools, style, vocabulary)
         form = _text_format(style, text) if choice.mode == "auto" else None
         mixed = form is None and (choice.mode == "auto" or style.is_always_mixed)
-        if mixed:
+        if form is None:
             style = style.with_bare_calls()
         tag = style.structural_tag(tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=mixed, text=form)
         locations = _locations(tag, tools, form, text.param)
