@@ -304,11 +304,11 @@ def test_overlap_equals_that_of_enumerated_words(one, two):
     """For two patterns: their intersection, and their differences."""
     nodes = [parse_regex(pattern, dialect="ecma", search=True) for pattern in (one, two)]
     overlap = Overlap()
-    assert overlap.may_hold(nodes) == any(re.search(one, word) and re.search(two, word) for word in WORDS)
-    assert overlap.may_hold(nodes[:1], nodes[1:]) == any(
+    assert overlap.may_have_word(nodes) == any(re.search(one, word) and re.search(two, word) for word in WORDS)
+    assert overlap.may_have_word(nodes[:1], nodes[1:]) == any(
         re.search(one, word) and not re.search(two, word) for word in WORDS
     )
-    assert overlap.those_in(WORDS, nodes[0]) == [word for word in WORDS if re.search(one, word)]
+    assert overlap.possible_words(WORDS, nodes[0]) == [word for word in WORDS if re.search(one, word)]
 
 
 def test_a_search_that_is_too_long_has_no_result():

@@ -180,9 +180,9 @@ def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
         return Entry(pointer, keyword, "ignored", f"{draft} ignores keywords next to $ref")
     if not schema.has_keyword(keyword):
         return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
-    if keyword not in RESTRICTING and not (keyword in CONTENT and reader.asserts(schema, keyword)):
+    if keyword not in RESTRICTING and not (keyword in CONTENT and reader.enforces(schema, keyword)):
         return Entry(pointer, keyword, "annotation")
-    if keyword == "format" and not reader.asserts(schema, keyword):
+    if keyword == "format" and not reader.enforces(schema, keyword):
         return Entry(pointer, keyword, "ignored", "not enforced under these options")
     return Entry(pointer, keyword, "enforced")
 

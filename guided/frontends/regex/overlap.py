@@ -36,7 +36,7 @@ class Overlap:
     def _terms(self) -> Terms:
         return Terms(self._max_terms)
 
-    def may_hold(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
+    def may_have_word(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
         """Whether some word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
@@ -45,7 +45,7 @@ class Overlap:
             answer = self._answers[key] = self._search(inside, outside)
         return answer
 
-    def those_in(self, words: Iterable[str], language: Node) -> list[str]:
+    def possible_words(self, words: Iterable[str], language: Node) -> list[str]:
         """The given words that may be in the language."""
         words = tuple(words)
         answers = self._words_by_language.setdefault(serial(language), {})

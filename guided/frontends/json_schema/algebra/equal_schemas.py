@@ -5,8 +5,8 @@ Comparisons of alternatives recognise schemas as equal only if they are the same
 representative. Two schemas are equal if they have the same keywords in the same order, annotations aside, and resolve
 references alike: the same document, base and dynamic scope. A schema with its own identifier equals no other schema.
 
-How: content is numbered from the inside out (hash consing), each value of a document once. Only schemas that look alike
-(same keywords, same names) are numbered, since most schemas look like no other. Cost: linear in the documents.
+How: content is numbered from the inside out (hash consing), each value of a document once. Only schemas with
+the same signature (keywords and names) are numbered, since most signatures occur once. Cost: linear in the documents.
 
 Schemas of scalars mean the same at every location, so their keywords identify them (`leaf_content`).
 """
@@ -38,7 +38,7 @@ _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveA
 _MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
 _LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
 
-_Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
+_Signature: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
 """Properties that equal schemas share, and other schemas rarely do: the base of references, the keywords and names."""
 
 
@@ -48,8 +48,8 @@ class EqualSchemas:
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._container_numbers: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
-        self._unnumbered: dict[_Look, Schema | None] = {}
-        self._representatives: dict[tuple[_Look, int], Schema] = {}
+        self._unnumbered: dict[_Signature, Schema | None] = {}
+        self._representatives: dict[tuple[_Signature, int], Schema] = {}
         self._representative_of: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
@@ -65,7 +65,7 @@ class EqualSchemas:
             return schema
         properties, kind = value.get("properties"), value.get("type")
         names = tuple(properties) if isinstance(properties, dict) else ()
-        look = (
+        signature = (
             schema.document,
             schema.base,
             schema.scope,
@@ -73,14 +73,14 @@ class EqualSchemas:
             names,
             kind if isinstance(kind, str) else "",
         )
-        if look not in self._unnumbered:
-            self._unnumbered[look] = schema
+        if signature not in self._unnumbered:
+            self._unnumbered[signature] = schema
             return schema
-        before = self._unnumbered[look]
-        if before is not None:  # the first schema that looks like this has no number yet
-            self._unnumbered[look] = None
-            self._representatives[look, self._number(before)] = before
-        return self._representatives.setdefault((look, self._number(schema)), schema)
+        first = self._unnumbered[signature]
+        if first is not None:  # the first schema with this signature has no number yet
+            self._unnumbered[signature] = None
+            self._representatives[signature, self._number(first)] = first
+        return self._representatives.setdefault((signature, self._number(schema)), schema)
 
     def _number(self, schema: Schema) -> int:
         root, draft = schema.value, schema.document.draft

@@ -106,7 +106,9 @@ class Keys:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
-        classes = name_classes([self._ignoring_declared(source, declared) for source in sources], self._overlap)
+        classes = name_classes(
+            [self._language_ignoring_declared(source, declared) for source in sources], self._overlap
+        )
         if classes is None:
             raise UnsupportedError(
                 f"the patterns of names of one object overlap in more than {MAX_CLASSES} ways",
@@ -130,7 +132,7 @@ class Keys:
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
 
-    def _ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
+    def _language_ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
         """The language of a source. It may be wrong about declared names."""
         if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
             source = KeySet(source.within, source.without)

@@ -63,16 +63,16 @@ class Membership:
 
     def _items(self, shape: Shape, items: list[Json]) -> bool:
         if shape.unique is not None or shape.repeated is not None:
-            differ = len({canonical(item) for item in items}) == len(items)
-            if (shape.unique is not None and not differ) or (shape.repeated is not None and differ):
+            are_distinct = len({canonical(item) for item in items}) == len(items)
+            if (shape.unique is not None and not are_distinct) or (shape.repeated is not None and are_distinct):
                 return False
         if not all(self.has(item_goal(shape, at), item) for at, item in enumerate(items)):
             return False
-        after = items[shape.prefix_length :]
+        later_items = items[shape.prefix_length :]
         return (
             all(any(self.has((some.schema,), item) for item in items[some.start :]) for some in shape.some_items)
             and all(sum(self.has((c.schema,), item) for item in items) in c.count for c in shape.item_counts)
-            and all(any(self.has(block, item) for item in after) for block in shape.rest_blocks)
+            and all(any(self.has(block, item) for item in later_items) for block in shape.rest_blocks)
         )
 
     def _members(self, shape: Shape, members: dict[str, Json]) -> bool:

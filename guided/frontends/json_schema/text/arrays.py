@@ -103,7 +103,9 @@ def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str
     base = expander.goal(item_goal(shape, 0))
     item_goals = [expander.goal((some.schema,)) for some in shape.some_items]
     try:
-        cells = ValuePartition(expander, where).of(base, [goal for goal in item_goals if goal and not has_false(goal)])
+        cells = ValuePartition(expander, where).cells(
+            base, [goal for goal in item_goals if goal and not has_false(goal)]
+        )
     except UnsupportedError:
         if len(item_goals) > _FEW:
             raise

@@ -336,7 +336,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     for bound in (numbers.low, numbers.high):
         if bound is not None:
             _check_size(bound.value)
-    numbers = numbers.closed()
+    numbers = numbers.with_integer_bounds()
     if numbers.is_empty:
         return EMPTY
     if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
