@@ -293,11 +293,11 @@ def _json_schema(
     kind: str,
     source: object,
 ) -> Expr:
-    DEFAULTS.changed(**options)  # raises an error now if options contradict each other
+    DEFAULTS.with_changes(**options)  # raises an error now if options contradict each other
     schema_copy, resources, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
 
     def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
-        own = whole.changed(**options)
+        own = whole.with_changes(**options)
         return json_schema_to_grammar(
             schema_copy, own, registry=resources, documents=texts, limits=limits, findings=findings
         )

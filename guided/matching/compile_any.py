@@ -117,7 +117,7 @@ class CompileAny:
         documents = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
-                return self.compile_expr(specification, **own.given())
+                return self.compile_expr(specification, **own.non_defaults())
             case Grammar():
                 return self.compile_grammar(specification)
             case str() | re.Pattern():
@@ -130,9 +130,9 @@ class CompileAny:
                 return self.compile_choice(specification)
             case bool() | Mapping():
                 _check_is_schema(specification)
-                return self.compile_json_schema(specification, **documents, **own.given())
+                return self.compile_json_schema(specification, **documents, **own.non_defaults())
             case _:
-                return self.compile_type(specification, **documents, **own.given())
+                return self.compile_type(specification, **documents, **own.non_defaults())
 
 
 def _pattern(pattern: str | re.Pattern[Any], dialect: str) -> str:

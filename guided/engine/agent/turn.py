@@ -144,7 +144,7 @@ class Turn:
             mixed=is_mixed,
             text=self._text_format,
         )
-        json_options = JsonSchemaOptions.for_generation(**self._options).given()
+        json_options = JsonSchemaOptions.for_generation(**self._options).non_defaults()
 
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from guided.frontends.json_schema.documents.keywords import RESTRICTING
+from guided.frontends.json_schema.documents.keywords import CONSTRAINING_KEYWORDS
 from guided.frontends.json_schema.documents.source_spans import escape
 
 __all__ = [
@@ -72,7 +72,7 @@ def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
 
 def is_annotation(keyword: str) -> bool:
     """Whether a keyword is an annotation. Definitions are not, since references use them as constraints."""
-    return keyword not in RESTRICTING and keyword not in ("$defs", "definitions", *_SCOPES)
+    return keyword not in CONSTRAINING_KEYWORDS and keyword not in ("$defs", "definitions", *_SCOPES)
 
 
 def _references(root: _Json) -> Iterator[_Json]:

@@ -152,7 +152,7 @@ class _Options(Leaf):
     """The options of a JSON Schema."""
 
     def write(self, value: JsonSchemaOptions, row: list[int], target: Target) -> None:
-        options = value.given()
+        options = value.non_defaults()
         json_options = {name: list(item) if isinstance(item, tuple) else item for name, item in options.items()}
         row.append(target.value(json_options))
 

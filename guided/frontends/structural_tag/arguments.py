@@ -70,7 +70,7 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
 
     def read(limits: Limits, caller_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         own_findings: list[Finding] = []
-        options = caller_options.changed(**changes, surrounding_whitespace=False)
+        options = caller_options.with_changes(**changes, surrounding_whitespace=False)
         notations: list[ElementNotation] = []
 
         def notation(writer: Writer) -> Notation:

@@ -183,7 +183,7 @@ class Lowering:
         def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             own_findings: list[Finding] = []
             try:
-                options = whole.changed(**changes)
+                options = whole.with_changes(**changes)
                 grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings)
                 if excludes:
                     grammar = without_strings(grammar, excludes, limits)

@@ -18,7 +18,12 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from guided.frontends.json_schema.documents.dynamic_scope import Scope
-from guided.frontends.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
+from guided.frontends.json_schema.documents.keywords import (
+    CONSTRAINING_KEYWORDS,
+    KEYWORDS,
+    SUBSCHEMA_FORMS,
+    SubschemaForm,
+)
 from guided.frontends.json_schema.documents.schema import Document, Schema
 from guided.frontends.json_schema.documents.values import Json
 from guided.ir.serial import ByIdentity
@@ -33,10 +38,10 @@ _LEAVES = frozenset(
 """Keywords that mean the same at every location."""
 _MAX_VALUES = 64  # longer enumerations are rarely repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
-_COMPARED = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
+_COMPARED = CONSTRAINING_KEYWORDS | {name for name in KEYWORDS if name.startswith("content")}
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
-_MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
-_LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
+_MAPS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
+_LISTS = (SubschemaForm.LIST, SubschemaForm.SCHEMA_OR_LIST)
 
 _Signature: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
 """Properties that equal schemas share, and other schemas rarely do: the base of references, the keywords and names."""
@@ -120,15 +125,15 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
             if kind != _SCHEMA:
                 yield name, item, _SCHEMA if kind == _SCHEMAS else _DATA
             elif name in _COMPARED:
-                holds = HOLDS[draft].get(name, Holds.NOTHING)
-                several = holds in _MAPS if isinstance(item, dict) else holds in _LISTS
-                yield name, item, _SCHEMAS if several else _DATA if holds is Holds.NOTHING else _SCHEMA
+                form = SUBSCHEMA_FORMS[draft].get(name, SubschemaForm.NOTHING)
+                several = form in _MAPS if isinstance(item, dict) else form in _LISTS
+                yield name, item, _SCHEMAS if several else _DATA if form is SubschemaForm.NOTHING else _SCHEMA
 
 
 def leaf_content(schema: Schema) -> tuple[object, ...] | None:
     """The content of a schema for scalars of one type, if all of its keywords are leaves. None for other schemas."""
     value, keywords = schema.value, schema.constraints
-    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(keywords):
+    if not isinstance(value, dict) or schema.document.missing_keywords or not _LEAVES.issuperset(keywords):
         return None
     name = value.get("type")
     if not isinstance(name, str) or name not in _SCALARS:

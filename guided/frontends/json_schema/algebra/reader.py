@@ -21,11 +21,11 @@ from guided.frontends.json_schema.algebra.number_set import Bound, NumberSet
 from guided.frontends.json_schema.algebra.quotations import Quotations
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.unevaluated import UnevaluatedReader
-from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
+from guided.frontends.json_schema.documents.keywords import CONTENT_KEYWORDS, KNOWN_KEYWORDS
 from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts, count_of
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts, read_count
 from guided.frontends.json_schema.formats import format_shape, why_not_enforced
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import Classes, parse_regex
@@ -78,9 +78,9 @@ class Reader:
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> SchemaMeaning:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
-        known_keywords = KNOWN[schema.document.draft]
+        known_keywords = KNOWN_KEYWORDS[schema.document.draft]
         keywords = schema.constraints
-        if schema.document.lacks or "$ref" in keywords:
+        if schema.document.missing_keywords or "$ref" in keywords:
             keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
         for keyword in sorted(
             keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _reading_order
@@ -141,7 +141,7 @@ class Reader:
         return Shape(values=(value,))
 
     def _window(self, schema: Schema, keyword: str) -> Shape:
-        count = count_of(schema.get(keyword))
+        count = read_count(schema.get(keyword))
         if count is None:
             raise malformed(schema, keyword, "a non-negative integer", schema.get(keyword))
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)
@@ -378,7 +378,7 @@ _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "pattern": Reader._pattern,
     "x-guided-quote": Reader._quote,
     "format": Reader._format,
-    **dict.fromkeys(CONTENT, Reader._content),
+    **dict.fromkeys(CONTENT_KEYWORDS, Reader._content),
     "contains": Reader._contains,
     "uniqueItems": Reader._unique_items,
     "multipleOf": Reader._multiple_of,
