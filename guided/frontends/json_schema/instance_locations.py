@@ -283,4 +283,4 @@ class InstanceLocations:
         with compiling(self._limits):
             expander = Expander(self.reader, self._options, self._limits)
             lowering = Lowering(self.library, expander, self._options, self._limits)
-            return self._compile_judge(lowering.grammar(require_values=False, of=schemas))
+            return self._compile_judge(lowering.grammar(require_values=False, schemas=schemas))

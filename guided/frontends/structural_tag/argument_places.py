@@ -96,7 +96,7 @@ class ArgumentsNarrowing(Narrowing):
             return True
         declares_members = bool(shape.objects) or (self._always and shape.constrains_objects)
         none_named = declares_members and not shape.named() and shape.members.low == 0
-        return none_named and self.is_on and not constrains_others(shape)
+        return none_named and self.is_enabled and not constrains_others(shape)
 
 
 class _Members(NamedTuple):
@@ -265,7 +265,7 @@ class Places:
                 yield from self._alternatives(alternative, at)
             return
         goals = {name: [cell.goal for cell in cells] for name, cells in bound.slots.items()}
-        closed = self._narrowing.closed(shape, list(goals.values()), bound.condition) is not None
+        closed = self._narrowing.closed_condition(shape, list(goals.values()), bound.condition) is not None
         others = [] if closed else bound.extras
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 

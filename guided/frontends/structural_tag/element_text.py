@@ -101,7 +101,7 @@ class ElementNotation(Notation):
 
     # --- levels
 
-    def top(self, goal: Goal) -> Node:
+    def whole_output(self, goal: Goal) -> Node:
         """The elements of the arguments."""
         expander = self.lowering.expander
         root = arguments_goal(expander, self.lowering.root)
@@ -110,11 +110,11 @@ class ElementNotation(Notation):
             self._places_by_number, self._wheres = [self._places.root], [self.lowering.root.where]
         return self.lowering.value(root, _ROOT)
 
-    def same_text(self, level: int) -> int:
+    def text_level(self, level: int) -> int:
         """See `Notation`."""
-        return level if level < 0 else super().same_text(level)
+        return level if level < 0 else super().text_level(level)
 
-    def inside(self, level: int, step: str | int) -> int:
+    def inner_level(self, level: int, step: str | int) -> int:
         """See `Notation`."""
         if level >= 0:
             return level + 1
@@ -185,14 +185,14 @@ class ElementNotation(Notation):
         if level < 0 <= inner:
             json = self.lowering.rule(object(), f"json of #{where}", where, lambda: make(inner))
             self.embedded[json.name] = where
-            return self.framed(kind, json, level)
-        return self.framed(kind, make(inner), level)
+            return self.add_frame(kind, json, level)
+        return self.add_frame(kind, make(inner), level)
 
     def names_integers(self, level: int) -> bool:
         """See `Notation`."""
         return _is_element(level) and self._form.names_integers
 
-    def framed(self, kind: str, text: Node, level: int) -> Node:
+    def add_frame(self, kind: str, text: Node, level: int) -> Node:
         """See `Notation`."""
         if not _is_element(level):
             return text
@@ -231,9 +231,9 @@ class ElementNotation(Notation):
 
     # --- containers
 
-    def between(self, level: int) -> Node:
+    def separator_at(self, level: int) -> Node:
         """See `Notation`."""
-        return EPSILON if level < 0 else super().between(level)
+        return EPSILON if level < 0 else super().separator_at(level)
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
         """See `Notation`."""
@@ -274,22 +274,22 @@ class ElementNotation(Notation):
         end = self._form.end.replace("{name}", name_text)
         return Seq((self._spell(self._form.after), value, self._spell(end), self._gap))
 
-    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+    def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """See `Notation`."""
         if level >= 0:
-            return super().spelling(level)
+            return super().name_spelling(level)
         return lambda text: Text(self._form.name(text)), (self._spell(self._form.begin), EPSILON)
 
     def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
         """See `Notation`."""
         return None if level < 0 else super().many_optional(fields, window, level)
 
-    def other(
+    def additional_member(
         self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().other(names, declared, value, level, where, in_place)
+            return super().additional_member(names, declared, value, level, where, in_place)
         form, max_string = self._form, self.lowering.options.max_string
         allowed = parse_regex(_NAMES["escaped" if form.escapes else "quoted" if form.quotes else "plain"])
         excluded = () if form.quotes else (Not(union_of([Text(name) for name in declared])),)
@@ -303,16 +303,16 @@ class ElementNotation(Notation):
         after = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
         return Seq((self._spell(form.begin.removesuffix('"')), name_node, after))
 
-    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
+    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().distinct(text, declared, level, counted)
+            return super().with_distinct_names(text, declared, level, counted_at)
         if self._form.quotes:
             names = tuple(map(self._form.name, declared))
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
             return union_of([case if case is self._gap else Distinct(case, names) for case in cases])
-        if counted is not None:
-            refuse_counted(counted)
+        if counted_at is not None:
+            refuse_counted(counted_at)
         return text
 
 

@@ -107,15 +107,15 @@ class LiteralNotation(Notation):
 
     # --- levels
 
-    def top(self, goal: Goal) -> Node:
+    def whole_output(self, goal: Goal) -> Node:
         """The arguments."""
         return self.lowering.value(arguments_goal(self.lowering.expander, self.lowering.root), _ROOT)
 
-    def same_text(self, level: int) -> int:
+    def text_level(self, level: int) -> int:
         """See `Notation`."""
         return level
 
-    def inside(self, level: int, step: str | int) -> int:
+    def inner_level(self, level: int, step: str | int) -> int:
         """See `Notation`."""
         return _VALUE
 
@@ -177,7 +177,7 @@ class LiteralNotation(Notation):
     def _after_name(self, value: Node, level: int) -> Node:
         return Seq((self._assign, value)) if level == _ROOT else self.after_key(value)
 
-    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+    def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """See `Notation`."""
         if self._is_bare(level):
             return Text, (EPSILON, EPSILON)
@@ -187,12 +187,12 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         return None
 
-    def other(
+    def additional_member(
         self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().other(names, declared, value, level, where, in_place)
+            return super().additional_member(names, declared, value, level, where, in_place)
         unknown = Not(union_of([Text(name) for name in declared]))
         content = And((*names, parse_regex(self._form.name_pattern), unknown))
         key = ("bare name", *map(serial, names), *declared)
@@ -200,10 +200,10 @@ class LiteralNotation(Notation):
         name_node = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
         return Seq((name_node, self._after_name(value, level)))
 
-    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
+    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().distinct(text, declared, level, counted)
-        if counted is not None:
-            refuse_counted(counted)
+            return super().with_distinct_names(text, declared, level, counted_at)
+        if counted_at is not None:
+            refuse_counted(counted_at)
         return text
