@@ -92,7 +92,7 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
             continue
         lexeme = match[0]
         if kind == "directive" and lexeme in _JSON_DIRECTIVES:
-            at, value = _json(text, lexeme, at)
+            at, value = _read_json_value(text, lexeme, at)
             tokens.append(Token(kind, lexeme, match.start(), at, value))
         elif lexeme == "%lark":
             at, value = _scan_nested(text, match.start(), at, nested)
@@ -117,7 +117,7 @@ def scan_leniently(text: str) -> Iterator[Token]:
             yield Token(match[0] if kind == "op" else kind, match[0], match.start(), match.end())
 
 
-def _json(text: str, directive: str, at: int) -> tuple[int, str]:
+def _read_json_value(text: str, directive: str, at: int) -> tuple[int, str]:
     """The JSON value after a directive: its end, and its text."""
     begin = at + len(text[at:]) - len(text[at:].lstrip())
     try:
