@@ -116,7 +116,7 @@ def _read_stored(path: Path, text: str, limits: Limits) -> Container | None:
         container = read_container(path.with_suffix(_STORED).read_bytes(), limits)
     except (OSError, GuidedError):
         return None
-    return container if container.about.get("made_from") == _made_from(text) else None
+    return container if container.metadata.get("made_from") == _made_from(text) else None
 
 
 def _made_from(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from guided.frontends.common.finite import FiniteValues
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import Texts
-from guided.frontends.common.rule_lint import in_cycles, reachable_rules, recursive
+from guided.frontends.common.rule_lint import find_cyclic, reachable_rules, recursive_rules
 from guided.frontends.common.rule_table import children, parts_of
 from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
@@ -59,7 +59,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
                 message = f"{what} up to {bound:,} times, all of which small models may use"
                 out.setdefault((place, f"long {what}"), LintFinding("long", place, message, hint, matters=False))
     is_used = set(used_rules)
-    for name in recursive(grammar.rules):
+    for name in recursive_rules(grammar.rules):
         if name not in is_used:
             continue
         place = grammar.origins.get(name, name)
@@ -129,7 +129,7 @@ def _has_unbounded_texts(automaton: Automaton) -> bool:
         at: {to for low, high, to in edges if texts.is_live(to) and not _is_space(Chars(((low, high),)))}
         for at, (_, edges) in enumerate(automaton.states)
     }
-    return bool(in_cycles(following))
+    return bool(find_cyclic(following))
 
 
 def _longest_text(automaton: Automaton) -> int:

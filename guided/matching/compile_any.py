@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack
 from guided.close_names import close_name
 from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.frontends.combinators import Expr
-from guided.frontends.composition import kinds_of
+from guided.frontends.composition import part_kinds
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.ir import Grammar
 from guided.keywords import keywords_checked
@@ -161,7 +161,7 @@ def check_options(specification: Specification, options: Mapping[str, Any]) -> N
         case str() | re.Pattern():
             effective, why = _REGEX_OPTIONS, "the constraint is a regular expression"
         case Expr():
-            kinds = kinds_of(specification)
+            kinds = part_kinds(specification)
             has_schemas = kinds & {"json_schema", "type", "structural_tag"}
             effective = _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else effective
             why = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"

@@ -29,7 +29,7 @@ from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.text.numbers import REACH
 from guided.frontends.json_schema.unenforced import UnenforcedFinder
-from guided.frontends.regex import refused_with_u
+from guided.frontends.regex import unicode_flag_error
 from guided.limits import Limits
 from guided.meter import compiling
 
@@ -211,7 +211,7 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
 
 def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
     """A note on an ECMA-262 pattern that is valid only without the flag u."""
-    problem = refused_with_u(pattern)
+    problem = unicode_flag_error(pattern)
     if problem is not None:
         reason = f"valid only without the flag u of ECMA-262: {problem.message}"
         yield Entry(pointer, keyword, "note", reason, problem.hint)

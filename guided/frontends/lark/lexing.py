@@ -18,7 +18,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
-from guided.frontends.common.regular_texts import Texts, has_texts, keeps_counts
+from guided.frontends.common.regular_texts import Texts, has_no_dead_ends, keeps_counts
 from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.indentation import Indentation
@@ -119,7 +119,7 @@ def _terminals(
     for each in sorted(terminals, key=lambda each: each.name):
         spend()
         node = node_of(loaded, each.name, limits)
-        if has_texts(node) and keeps_counts(node):
+        if has_no_dead_ends(node) and keeps_counts(node):
             nodes[each.name] = node
             continue
         try:

@@ -39,8 +39,8 @@ class FinitenessTest:
 
     def __init__(self, root: _Json) -> None:
         self.references = set[str]()
-        all_of_them = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
-        while finite := {each for each in all_of_them.keys() - self.references if self.is_finite(all_of_them[each])}:
+        targets = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
+        while finite := {each for each in targets.keys() - self.references if self.is_finite(targets[each])}:
             self.references |= finite
 
     def is_finite(self, value: Any) -> bool:

@@ -39,7 +39,7 @@ from .python_syntax import PythonReader
 from .reader import Classes, NeedsOrder
 from .tree import Tree, cat, erase
 
-__all__ = ["Classes", "parse_regex", "refused_with_u"]
+__all__ = ["Classes", "parse_regex", "unicode_flag_error"]
 
 
 def parse_regex(
@@ -99,7 +99,7 @@ def _for_search(tree: Tree, search: bool) -> Tree:
     return cat([ANY_TEXT, tree, ANY_TEXT]) if search else tree
 
 
-def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | None:
+def unicode_flag_error(pattern: str, limits: Limits | None = None) -> SpecError | None:
     """The error with which ECMA-262's flag u refuses a pattern, or None if the flag accepts it."""
     budget = Budget(Limits() if limits is None else limits)
     try:

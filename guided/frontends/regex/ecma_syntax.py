@@ -263,12 +263,12 @@ class EcmaReader(Reader):
         self.at += 1
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[c]
         if c == "{":
-            fewest = self.take_all(DIGITS)
-            bounded = not self.take(",")
-            upper = fewest if bounded else self.take_all(DIGITS)
-            if not fewest or not self.take("}"):
+            lower = self.take_all(DIGITS)
+            is_exact = not self.take(",")
+            upper = lower if is_exact else self.take_all(DIGITS)
+            if not lower or not self.take("}"):
                 raise self.error("incomplete quantifier", start, hint="write {n}, {n,} or {n,m}; or \\{")
-            low, high = self.number(fewest), self.number(upper) if upper else None
+            low, high = self.number(lower), self.number(upper) if upper else None
             if high is not None and high < low:
                 hint = f"write {{{high},{low}}}"
                 raise self.error("numbers out of order in quantifier", start, hint=hint)

@@ -12,9 +12,9 @@ The readers resolve flags, character classes and kinds of groups, so only these 
 With `ordered=True`, `Or` and `Times` are also used for parts without lookarounds, because the meaning of an atomic
 group depends on the order in which a backtracking matcher tries its alternatives. `erase` turns them back into IR.
 
-These four kinds store facts that are computed once: `lookbehind` (it contains one), `one_char` (its lookaheads test
-only one character, and its lookbehinds contain no lookarounds) and, except in `Lookaround`, `lookaround` (it contains
-one). Trees are compared by identity.
+These four kinds store facts that are computed once: `has_lookbehind`, `one_char` (its lookaheads test only one
+character, and its lookbehinds contain no lookarounds) and, except in `Lookaround`, `has_lookaround`. Trees are
+compared by identity.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
     "Tree",
     "boundary",
     "cat",
+    "contains_lookaround",
     "erase",
-    "has_look",
     "is_plain",
     "line_end",
     "line_start",
     "make_alternation",
     "make_lookaround",
-    "some_text",
+    "nonempty_text_condition",
     "times",
 ]
 
@@ -59,7 +59,7 @@ class Lookaround(Numbered):
     ahead: bool
     negative: bool
     span: Span
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
 
 
@@ -68,9 +68,9 @@ class Cat(Numbered):
     """Concatenation."""
 
     items: tuple[Tree, ...]
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
-    lookaround: bool
+    has_lookaround: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +78,9 @@ class Or(Numbered):
     """Alternation, in the order of preference."""
 
     items: tuple[Tree, ...]
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
-    lookaround: bool
+    has_lookaround: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,9 +92,9 @@ class Times(Numbered):
     max: int | None
     lazy: bool
     span: Span
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
-    lookaround: bool
+    has_lookaround: bool
 
 
 Tree: TypeAlias = "Node | Lookaround | Cat | Or | Times"
@@ -106,14 +106,14 @@ def is_plain(tree: Tree) -> bool:
     return not isinstance(tree, _TREE_NODES)
 
 
-def has_look(tree: Tree) -> bool:
+def contains_lookaround(tree: Tree) -> bool:
     """Whether the tree contains a lookaround."""
-    return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
+    return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.has_lookaround)
 
 
 def _facts_of_items(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
     own = [item for item in items if isinstance(item, _TREE_NODES)]
-    return any(i.lookbehind for i in own), all(i.one_char for i in own), any(has_look(i) for i in own)
+    return any(i.has_lookbehind for i in own), all(i.one_char for i in own), any(contains_lookaround(i) for i in own)
 
 
 def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
@@ -124,7 +124,7 @@ def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> T
         return EMPTY if negative else EPSILON
     own = item if isinstance(item, _TREE_NODES) else None
     one_char = as_chars(item) is not None if ahead else own is None
-    return Lookaround(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
+    return Lookaround(item, ahead, negative, span, not ahead or (own is not None and own.has_lookbehind), one_char)
 
 
 def cat(items: Sequence[Tree]) -> Tree:
@@ -227,7 +227,7 @@ def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
     return make_alternation([sides(True), sides(False)])
 
 
-def some_text(span: Span) -> Tree:
+def nonempty_text_condition(span: Span) -> Tree:
     """A condition that holds everywhere, unless the text is empty."""
     return make_alternation(
         [_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)]

@@ -48,7 +48,7 @@ __all__ = [
 
 Place: TypeAlias = frozenset[Goal]
 
-_UNTIMED: Final = Limits(seconds=math.inf)  # no time limit: a model may take long to write the arguments
+_NO_TIME_LIMIT: Final = Limits(seconds=math.inf)  # no time limit: a model may take long to write the arguments
 _ELEMENTS: Final = r"[ \t\r\n]*"
 _JSON_TEXTS: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
@@ -114,15 +114,15 @@ class Places:
         self._kinds: dict[Place, frozenset[str]] = {}
         self._inner_places: dict[tuple[Place, str | int], Place] = {}
         self._members_of_shape = ByIdentity[Shape, list[_Members]]()
-        self._meter = compiling(_UNTIMED)
+        self._meter = compiling(_NO_TIME_LIMIT)
 
     @classmethod
     def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
         """The places of a schema. None if it is invalid or too large."""
         try:
-            with compiling(_UNTIMED):
-                library = Library(schema, DEFAULTS, {}, _UNTIMED)
-                expander = Expander(Reader(library, DEFAULTS, _UNTIMED), DEFAULTS, _UNTIMED)
+            with compiling(_NO_TIME_LIMIT):
+                library = Library(schema, DEFAULTS, {}, _NO_TIME_LIMIT)
+                expander = Expander(Reader(library, DEFAULTS, _NO_TIME_LIMIT), DEFAULTS, _NO_TIME_LIMIT)
                 narrowing = ArgumentsNarrowing(expander, None, always=form.repeats_names)
                 return cls(expander, arguments_goal(expander, library.root), narrowing)
         except (GuidedError, RecursionError):

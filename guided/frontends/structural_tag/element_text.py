@@ -259,12 +259,12 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return super().field(name, value, required, level, where)
-        if not self._form.may_be_called(name):
+        if not self._form.can_write_name(name):
             raise UnsupportedError(
                 f"the name {brief(name)} cannot be written in an element", hint="use letters, digits and _",
                 pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
             )  # fmt: skip
-        name_text = self._form.name(name)
+        name_text = self._form.encode_name(name)
         return Field(
             name, self._rest(value, name_text), required, Seq((self._spell(self._form.begin), Text(name_text)))
         )
@@ -278,7 +278,7 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return super().name_spelling(level)
-        return lambda text: Text(self._form.name(text)), (self._spell(self._form.begin), EPSILON)
+        return lambda text: Text(self._form.encode_name(text)), (self._spell(self._form.begin), EPSILON)
 
     def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
         """See `Notation`."""
@@ -308,7 +308,7 @@ class ElementNotation(Notation):
         if level >= 0:
             return super().with_distinct_names(text, declared, level, counted_at)
         if self._form.quotes:
-            names = tuple(map(self._form.name, declared))
+            names = tuple(map(self._form.encode_name, declared))
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
             return union_of([case if case is self._gap else Distinct(case, names) for case in cases])
         if counted_at is not None:

@@ -46,8 +46,8 @@ __all__ = ["LiteralNotation", "python_string"]
 
 _ROOT: Final = -1
 _VALUE: Final = -2
-_SHORT: Final = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "\\": 0x5C, "'": 0x27, '"': 0x22}
-_NECESSARY: Final = "tnr\\"
+_SHORT_ESCAPES: Final = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "\\": 0x5C, "'": 0x27, '"': 0x22}
+_MINIMAL_ESCAPES: Final = "tnr\\"
 _CHARACTERS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
@@ -68,7 +68,7 @@ def python_string(quote: str, *, minimal: bool) -> Encoding:
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = complement(charset((*controls, (0x5C, 0x5C), (ord(quote), ord(quote)))))
     forms = [Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, raw))]
-    short = {char: code for char, code in _SHORT.items() if not minimal or char in _NECESSARY + quote}
+    short = {char: code for char, code in _SHORT_ESCAPES.items() if not minimal or char in _MINIMAL_ESCAPES + quote}
     escapes = tuple(Span(ord(char), ord(char), code, 1) for char, code in short.items())
     forms.append(Form(charset((code, code) for code in short.values()), (_byte("\\"), escapes)))
     bytes_ = intersect(controls, complement(charset((code, code) for code in short.values())))
@@ -167,7 +167,7 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         if not self._is_bare(level):
             return Field(name, self.after_key(value), required, self._quoted(Text(name)))
-        if not self._form.may_be_called(name):
+        if not self._form.can_write_name(name):
             raise UnsupportedError(
                 f"the name {brief(name)} cannot be written in this style", hint="use ASCII letters, digits and _",
                 pointer=f"{where}/properties/{escape(name)}" if where is not None else "",

@@ -7,8 +7,8 @@
 An incomplete string is kept as far as it was written. A name without its value, and a number, `true`, `false` or `null`
 that may continue, are left out.
 
-Cost: `read` visits each character once, except in a number or word that may continue. `certain` is linear in the
-nesting depth, and `completed` copies the text.
+Cost: `read` visits each character once, except in a number or word that may continue. `certain_prefix` is linear in the
+nesting depth, and `completed_text` copies the text.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class PartialJson:
         return after
 
     @property
-    def certain(self) -> tuple[int, str]:
+    def certain_prefix(self) -> tuple[int, str]:
         """The number of characters of the text that are certain, and the text that completes them."""
         if self._string_end >= 0 and not self._is_name:
             return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
         return self._certain, self._certain_closers
 
-    def completed(self, *, strings: bool = True) -> str:
+    def completed_text(self, *, strings: bool = True) -> str:
         """The certain part of the value as JSON; "" if nothing is certain. `strings`: including unfinished strings."""
-        length, closers = self.certain if strings else (self._certain, self._certain_closers)
+        length, closers = self.certain_prefix if strings else (self._certain, self._certain_closers)
         return self.text[:length] + closers
 
     def _step(self) -> bool:
@@ -122,4 +122,4 @@ def completed_json(text: str, *, strings: bool = True) -> str:
     """The completed text; "" if nothing is certain yet. `strings`: including unfinished strings."""
     reader = PartialJson()
     reader.read(text)
-    return reader.completed(strings=strings)
+    return reader.completed_text(strings=strings)
