@@ -154,7 +154,7 @@ class ParsePaths:
         )
 
     def _after_lexemes(self, before: Snapshot, text: bytearray, end: int, *, is_complete: bool) -> Snapshot:
-        """The snapshot after all finished lexemes. `is_complete`: no text follows, so the last lexeme has ended, too."""
+        """The snapshot after all finished lexemes. `is_complete`: no text follows, so the last lexeme has ended."""
         lexemes, threads, pending = self._lexemes, before.threads, before.pending
         assert lexemes is not None and pending is not None
         while pending.start < end:
