@@ -61,16 +61,16 @@ def only_part(expr: Expr) -> tuple[str, Any]:
     """The kind and source of a specification with a single part. ("", None) if it has several parts, or if its part has
     no kind.
     """
-    only = _unwrap(expr)
-    return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
+    part = _unwrap(expr)
+    return (part.kind, part.source) if isinstance(part, ReadPart) else ("", None)
 
 
 def stored_tables(expr: Expr, limits: Limits) -> Tables | None:
     """The tables of a specification whose only part is a stored grammar with a lexer; None: it is something else."""
-    only = _unwrap(expr)
-    if not isinstance(only, ReadPart) or not only.has_lexer or only.stored is None:
+    part = _unwrap(expr)
+    if not isinstance(part, ReadPart) or not part.has_lexer or part.stored is None:
         return None
-    return only.stored(limits)
+    return part.stored(limits)
 
 
 def _unwrap(expr: Expr) -> Expr:
@@ -99,8 +99,8 @@ def expr_to_grammar(
     """
     lowering = _Lowering(Limits() if limits is None else limits, options, defer)
     try:
-        if isinstance(only := _unwrap(expr), ReadPart) and only.has_lexer:
-            return cast(Grammar, only.read(lowering.limits, options, lowering.findings))
+        if isinstance(part := _unwrap(expr), ReadPart) and part.has_lexer:
+            return cast(Grammar, part.read(lowering.limits, options, lowering.findings))
         with compiling(lowering.limits, work=False):
             node = lowering.node(expr, {}, 0)
     except RecursionError:

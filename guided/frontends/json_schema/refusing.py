@@ -362,8 +362,8 @@ class _RefusalSearch:
             keyword: schema.get(keyword),
             **{name: _allow_anything(name, each) for name, each in companions.items()},
         }
-        alone = self._locations.with_keywords(schema, (keyword,), value)
-        return _Part(keyword, schema.at(keyword), alone, cases, is_coarse)
+        part_schema = self._locations.with_keywords(schema, (keyword,), value)
+        return _Part(keyword, schema.at(keyword), part_schema, cases, is_coarse)
 
 
 def _allow_anything(keyword: str, value: Json) -> Json:

@@ -110,10 +110,10 @@ class _Writer:
             return self._convert_object(value, at, depth)
         merged = None if reference in self._inlining else self._inline_target(value, at)
         if merged is None:  # a recursive reference cannot be replaced
-            alone = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
-            if len(alone) < len(value):
+            without_annotations = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
+            if len(without_annotations) < len(value):
                 self._note(f"{at}/$ref", "a reference must stand alone, so the annotations next to it are omitted")
-            return self._convert_object(alone, at, depth)
+            return self._convert_object(without_annotations, at, depth)
         self._inlining.add(reference)
         converted = self._schema(merged, at if at == "" else reference[1:], depth + 1)
         self._inlining.discard(reference)

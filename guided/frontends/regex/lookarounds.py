@@ -215,8 +215,8 @@ class Lowering:
         if not at.one_char:
             self.span = at.span
         if at.ahead:
-            here = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
-            node = yield self.suffix(here, self.project(context, mask, here.mask))
+            continuation = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
+            node = yield self.suffix(continuation, self.project(context, mask, continuation.mask))
             term = self.terms.read(node)
         else:
             behind = self._behinds[serial(at)]

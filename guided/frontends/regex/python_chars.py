@@ -112,22 +112,22 @@ def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
 
 
 def ignore_case(
-    members: Sequence[tuple[int, int]], classes: Ranges, *, ascii_only: bool, alone: bool = False
+    members: Sequence[tuple[int, int]], classes: Ranges, *, ascii_only: bool, is_single: bool = False
 ) -> Ranges:
     r"""The characters that a set matches when case is ignored.
 
-    `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `alone`: it is a
+    `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `is_single`: it is a
     single character, inside or outside a set.
     """
     ranges = charset((low, max(low, high)) for low, high in members)
-    astral = bool(ranges) and ranges[-1][1] > 0xFFFF and not alone
+    astral = bool(ranges) and ranges[-1][1] > 0xFFFF and not is_single
     if not astral and not _is_cased(ranges, ascii_only):
         return charset((*ranges, *classes))
     lower, upper, equivalents = _case_maps()
     if ascii_only:
         lower, equivalents = {code: code + 32 for code in range(0x41, 0x5B)}, {}
     wanted: list[tuple[int, int]] = [*classes]
-    if not alone and not _re_matches_astral_capitals():
+    if not is_single and not _re_matches_astral_capitals():
         wanted.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
         members = [(c, high) for c, high in members if high >= 0 or c <= 0xFFFF]
     astral_ranges = charset((a, b) for a, b in members if b > 0xFFFF)  # `re` also compares the upper case of these

@@ -120,10 +120,10 @@ class ElementNotation(Notation):
             return level + 1
         if self._places is None:
             return -2
-        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
+        places, container, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if isinstance(step, int):
-            return self._number(places.item(around, step), f"{where}/items")
-        return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
+            return self._number(places.item(container, step), f"{where}/items")
+        return self._number(places.member(container, step), f"{where}/properties/{escape(step)}")
 
     def additional_levels(
         self, level: int, goal: Goal, declared: Collection[str]
@@ -135,19 +135,19 @@ class ElementNotation(Notation):
             return super().additional_levels(level, goal, declared)
         if self._places is None:
             return [((), -2)]
-        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
+        places, container, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if self._form.repeats_names:
             raise UnsupportedError(
                 "undeclared properties cannot be written in this style, which repeats the name at the end",
                 pointer=goal[0].where if goal else where,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
-        alone = frozenset([goal])
-        if places.has_one_shape(around) or "string" not in places.kinds(alone):
-            return [((), self._number(alone, where))]
+        goals = frozenset([goal])
+        if places.has_one_shape(container) or "string" not in places.kinds(goals):
+            return [((), self._number(goals, where))]
         names: dict[frozenset[str], list[Node]] = {}
         levels: dict[frozenset[str], int] = {}
-        for some, place in places.other_members(around, declared):
+        for some, place in places.other_members(container, declared):
             kinds = places.kinds(place)
             names.setdefault(kinds, []).append(some)
             levels[kinds] = self._number(place, where)
@@ -197,8 +197,8 @@ class ElementNotation(Notation):
         if not _is_element(level):
             return text
         head, form = self._spell(self._form.head(kind)), self._form
-        around = kind != "string" and form.around and not (form.nests and kind in ("object", "array"))
-        return Seq((head, self._gap, text, self._gap)) if around else Seq((head, text))
+        allows_gaps = kind != "string" and form.around and not (form.nests and kind in ("object", "array"))
+        return Seq((head, self._gap, text, self._gap)) if allows_gaps else Seq((head, text))
 
     def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
         """See `Notation`."""
@@ -226,8 +226,8 @@ class ElementNotation(Notation):
                 content = And((content, Not(parse_regex(others))))
         if not self._form.lines:
             return Encoded(content, UTF8)
-        alone = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
-        return Alt((alone, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
+        unwrapped_text = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
+        return Alt((unwrapped_text, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
 
     # --- containers
 

@@ -286,12 +286,14 @@ class Lowering:
                 )
             matching = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in tags_by_trigger]
             if len(matching) != 1:
-                which = (
+                problem = (
                     "no trigger is a prefix of it"
                     if not matching
                     else f"the triggers {matching} are all prefixes of it"
                 )
-                raise SpecError(f"{brief(begin)}: {which}", pointer=at, hint="each tag begins with exactly one trigger")
+                raise SpecError(
+                    f"{brief(begin)}: {problem}", pointer=at, hint="each tag begins with exactly one trigger"
+                )
             tags_by_trigger[matching[0]].append(tag)
         for number, trigger in enumerate(triggers):
             if not tags_by_trigger[trigger]:

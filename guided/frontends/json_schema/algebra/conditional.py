@@ -114,14 +114,14 @@ class Binding:
         slots = {name: cells for name, cells in slots.items() if cells}
         extras = [] if self._forbids_others else self._find_extras()
         condition = self._number_cells(slots, extras)
-        if useless := impossible_members(
+        if impossible_cells := impossible_members(
             condition, self._cell_numbers.values(), (at for positions in self._extra_numbers for at in positions)
         ):
             numbers = {name: self._cell_numbers[name] for name in slots}
-            slots = {name: _drop_useless(cells, numbers[name], useless) for name, cells in slots.items()}
+            slots = {name: _drop_cells(cells, numbers[name], impossible_cells) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
             parts = zip(extras, self._extra_numbers, strict=True)
-            extras = [extra._replace(cells=_drop_useless(extra.cells, at, useless)) for extra, at in parts]
+            extras = [extra._replace(cells=_drop_cells(extra.cells, at, impossible_cells)) for extra, at in parts]
             condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
         for cells in (*slots.values(), *(extra.cells for extra in self._extras)):
             for cell in cells:
@@ -323,5 +323,5 @@ def _undeclared_schemas(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> t
     return tuple([schema for part in parts for schema in part.additional_schemas(ids)])
 
 
-def _drop_useless(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
-    return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in useless)
+def _drop_cells(cells: tuple[Cell, ...], numbers: list[int], impossible_cells: set[int]) -> tuple[Cell, ...]:
+    return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in impossible_cells)

@@ -260,12 +260,12 @@ class _Counter:
                         self._goal((*schemas, self._expander.negation.one_of(self._source_schema(), atom.values))),
                         after,
                     )
-        active = [
+        affects_rest = [
             self._affects_rest(requirement, count)
             for requirement, count in zip(self._counted, state.counts, strict=True)
         ]
         outside_atoms = self._outside_atoms if state.used else ()
-        for counts in product(*(((True, False) if matters else (None,)) for matters in active)):
+        for counts in product(*(((True, False) if matters else (None,)) for matters in affects_rest)):
             key = (at, counts, bool(outside_atoms))
             if key not in self._item_exists:
                 self._item_exists[key] = self._has_item(*key)
@@ -332,11 +332,11 @@ class _Counter:
 
     def _is_free(self, state: _State) -> bool:
         """Whether any number of items may follow, constrained only by the schema of the rest."""
-        active = any(
+        has_relevant_count = any(
             self._affects_rest(requirement, count)
             for requirement, count in zip(self._counted, state.counts, strict=True)
         )
-        return self._may_end(state) and state.length >= self._longest and not active
+        return self._may_end(state) and state.length >= self._longest and not has_relevant_count
 
     def _refuse(self, why: str) -> None:
         counted = self._counted[0].schema if self._counted else self._source_schema()

@@ -110,7 +110,9 @@ def _max_members(shape: Shape, expander: Expander) -> int | None:
     others = expander.listed_values.count_additional_names(shape)
     if others is None:
         return None
-    goals = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
+    goals = (
+        expander.goal(expander.member(shape, name)) for name in shape.member_names() if expander.allows(shape, name)
+    )
     return others + sum(expander.listed_values.values_of(goal) != () for goal in goals)
 
 

@@ -53,13 +53,13 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
     some, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     longest = shape.prefix_length
     # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
-    start = max(later.start for later in shape.some_items)
+    start = max(each.start for each in shape.some_items)
     if start > longest:
         yield from item_cases(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
         return
     for at in range(some.start, longest):
-        here = ArrayPart((*(None,) * at, some.schema), None)
-        yield from item_cases(rest._replace(items=rest.items.meet(Window(at + 1)), arrays=(*rest.arrays, here)))
+        constraint = ArrayPart((*(None,) * at, some.schema), None)
+        yield from item_cases(rest._replace(items=rest.items.meet(Window(at + 1)), arrays=(*rest.arrays, constraint)))
     for blocks in _with_block(rest.rest_blocks, some.schema):
         yield from item_cases(rest._replace(rest_blocks=blocks))
 

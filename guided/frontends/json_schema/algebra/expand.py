@@ -367,7 +367,7 @@ class Expander:
         """The classes of names of additional members, and the schemas for these members."""
         sources: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
         sources += [some.keys for block in shape.extra_blocks for some in block]
-        for names, ids in self.keys.classes(shape.names, sources, shape.named(), _pattern_of(shape)):
+        for names, ids in self.keys.classes(shape.names, sources, shape.member_names(), _pattern_of(shape)):
             if self._is_closed_by_option(shape):
                 matching = (source for part in shape.objects for source, _ in part.patterns)
                 if not any(serial(source) in ids for source in matching):

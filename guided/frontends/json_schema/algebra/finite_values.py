@@ -95,7 +95,7 @@ class ListedValues:
         """
         if self._expander.is_closed(shape):
             return
-        declared = shape.named()
+        declared = shape.member_names()
         restricted_shape = shape if some is None else shape._replace(extra_blocks=((some,),))
         for key_class in self._expander.key_classes(restricted_shape):
             if some is not None and key_class.blocks[0] is None:
@@ -180,7 +180,7 @@ class ListedValues:
             return [{}]
         candidates = [
             (name, self._expander.goal(self._expander.member(shape, name)), name in shape.required)
-            for name in shape.named()
+            for name in shape.member_names()
             if self._expander.allows(shape, name)
         ]
         if any(required and self.values_of(goal) == () for _, goal, required in candidates):

@@ -83,7 +83,7 @@ class Membership:
         for part in shape.objects:
             if not all(self.has(part.member(name, self._keys.has), value) for name, value in members.items()):
                 return False
-        declared = shape.named()
+        declared = shape.member_names()
         others = {name: value for name, value in members.items() if name not in declared}
         return all(self._has_member((some,), members) for some in shape.some_members) and all(
             self._has_member(block, others) for block in shape.extra_blocks

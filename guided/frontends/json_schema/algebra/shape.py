@@ -199,7 +199,7 @@ class Shape(NamedTuple):
             names |= dict.fromkeys(part.properties)
         return names
 
-    def named(self) -> dict[str, None]:
+    def member_names(self) -> dict[str, None]:
         """The names that any part declares or requires."""
         return self.properties() | dict.fromkeys(self.required)
 

@@ -316,14 +316,14 @@ def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list
     for shape, base in zip(shapes, bases, strict=True):
         if base:
             groups.setdefault(base, []).append(shape)
-    together = [group for group in groups.values() if len(group) > 1]
+    string_groups = [group for group in groups.values() if len(group) > 1]
     out: list[Shape] = []
     for shape, base in zip(shapes, bases, strict=True):
         if base and len(groups[base]) > 1:
             shape = shape._replace(types=tuple(name for name in shape.types if name != "string"))
         if shape.types:
             out.append(shape)
-    return out, together
+    return out, string_groups
 
 
 def _base_patterns(shape: Shape) -> frozenset[int] | None:

@@ -88,7 +88,7 @@ class Narrowing:
     def _named_goals(self, shape: Shape) -> dict[str, Goal]:
         """The goals of the named members that can occur."""
         expander = self._expander
-        names = [name for name in shape.named() if expander.allows(shape, name)]
+        names = [name for name in shape.member_names() if expander.allows(shape, name)]
         return {name: expander.goal(expander.member(shape, name)) for name in names}
 
     # --- the values of a goal if all objects in them are closed; True is certain, and False means "perhaps not"

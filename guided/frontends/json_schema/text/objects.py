@@ -45,7 +45,7 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
         return _conditional_text(lowering, shape, where, level)
     notation, fields = lowering.notation, list[Field]()
     comma = notation.separator_at(level)
-    names = shape.named()
+    names = shape.member_names()
     required = set(shape.required)
     is_closed = lowering.expander.is_closed(shape)
     for name in names:
@@ -100,7 +100,9 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
     classes = list(lowering.expander.key_classes(shape))
     is_one_rule = len(classes) > _MAX_SHARED_CLASSES
     for key_class in classes:
-        levels = lowering.notation.additional_levels(level, lowering.expander.goal(key_class.schemas), shape.named())
+        levels = lowering.notation.additional_levels(
+            level, lowering.expander.goal(key_class.schemas), shape.member_names()
+        )
         for goal, out in (
             [(key_class.schemas, members), *_blocks_of(key_class, some)] if some else [(key_class.schemas, members)]
         ):
@@ -108,7 +110,9 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
             for names, inside in () if has_false(class_goal) else levels:
                 value = lowering.value(class_goal, inside)
                 names = (*key_class.names, *names)
-                out.append(lowering.notation.additional_member(names, shape.named(), value, level, where, is_one_rule))
+                out.append(
+                    lowering.notation.additional_member(names, shape.member_names(), value, level, where, is_one_rule)
+                )
     member = union_of(members) if members else None
     if member is not None and is_one_rule:
         name = f"other members {lowering.rule_count} of #{where}"
