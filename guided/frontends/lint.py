@@ -82,7 +82,7 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
     seen: ByIdentity[Any, None] = ByIdentity()
     work: list[tuple[Any, bool]] = [(node, False)]  # (node, whether the values of its entries must differ)
     while work:
-        item, differs = work.pop()
+        item, must_differ = work.pop()
         if item in seen:
             continue
         spend()
@@ -92,16 +92,16 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
         elif isinstance(item, Repeat) and not _is_space(item.item):
             is_text = isinstance(item.item, Chars | Text | Alt)
             bound = item.max
-            if bound is None and differs:
+            if bound is None and must_differ:
                 bound = _count_or_none(values.max_entries, item.item)
             yield ("text" if is_text and bound is None else "characters" if is_text else "a repetition"), bound
         elif isinstance(item, Length) and item.max is not None:
             yield "characters", item.max
             continue
         if isinstance(item, And) and _count_or_none(values.count, item) is not None:
-            work += [(each, differs) for each in item.items if _count_or_none(values.count, each) is not None]
+            work += [(each, must_differ) for each in item.items if _count_or_none(values.count, each) is not None]
         elif not isinstance(item, MaxTokens):
-            work += [(each, differs or isinstance(item, Distinct)) for each in children(item)]
+            work += [(each, must_differ or isinstance(item, Distinct)) for each in children(item)]
 
 
 def _count_or_none(count: Callable[[Any], int | None], node: Any) -> int | None:

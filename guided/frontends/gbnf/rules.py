@@ -142,10 +142,10 @@ class Reader:
             out.append((name, number + 1))
         first = out[0][0] if out else 0
         if first or not out:
-            self._refuse_beginning(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
+            self._refuse_start(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
         return out
 
-    def _refuse_beginning(self, token: Token, following: Token) -> None:
+    def _refuse_start(self, token: Token, following: Token) -> None:
         if token.kind == "end":
             raise self.error("the grammar has no rules", token, 'write root ::= "text"')
         hint = "define a rule with ::=" if following.kind == "=" else 'write root ::= "text"'

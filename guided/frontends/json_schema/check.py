@@ -181,7 +181,7 @@ def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
         return Entry(pointer, keyword, "annotation")
     if keyword not in KEYWORDS:
         return Entry(pointer, keyword, "ignored", "unknown keyword")
-    if schema.hides(keyword):
+    if schema.ignores(keyword):
         return Entry(pointer, keyword, "ignored", f"{draft} ignores keywords next to $ref")
     if not schema.has_keyword(keyword):
         return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")

@@ -94,7 +94,7 @@ def read_continued_value(
         if number < len(after) and after[number].start == value.start:
             continued.new_keys = after[number].keys[len(value.keys) :]
         continued.character = _with_character(text, values, number, following.character, is_json)
-        continued.whole = _with_rest(complete[value.start :], following.ends, is_json)
+        continued.whole = _split_after_value(complete[value.start :], following.ends, is_json)
         if continued_values:
             continued_values[-1].inner_values.append(continued)
         continued_values.append(continued)
@@ -142,7 +142,7 @@ def _with_character(
     return ContinuedText(value_text, True) if ends else None
 
 
-def _with_rest(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:
+def _split_after_value(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:
     """The JSON value at the beginning of a text, or its unfinished beginning. None if that is not JSON."""
     spend(len(text))
     decoded = text.decode(errors="replace")

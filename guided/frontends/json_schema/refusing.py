@@ -136,15 +136,15 @@ class _RefusalSearch:
             is_explained = (True in explained and part.keyword == "propertyNames") or (
                 False in explained and part.keyword in _CHILD_KEYWORDS
             )
-            if not part.cases and not part.is_coarse and not is_explained and self._is_to_blame(part, value, extent):
+            if not part.cases and not part.is_coarse and not is_explained and self._is_cause(part, value, extent):
                 groups.append((part.pointer,))
         if not groups:
             for part in choices:
-                if self._is_to_blame(part, value, extent):
+                if self._is_cause(part, value, extent):
                     groups += self._explain_choice(part, value, extent)
         return list(dict.fromkeys(groups))
 
-    def _is_to_blame(self, part: _Part, value: ContinuedValue, extent: Extent) -> bool:
+    def _is_cause(self, part: _Part, value: ContinuedValue, extent: Extent) -> bool:
         if not self._refuses((part.schema,), value, extent, is_late=part.is_late):
             return False
         return part.unless is None or not self._refuses((part.unless,), value, extent)
@@ -262,9 +262,9 @@ class _RefusalSearch:
                     if schema.value is False:
                         parts.append(_Part("", schema.where, schema))
                     for keyword in self._locations.keywords(schema):
-                        inner, own = self._keyword(schema, keyword, value)
+                        inner, own_parts = self._keyword(schema, keyword, value)
                         work += reversed(inner)
-                        parts += own
+                        parts += own_parts
             self._parts[roots, value] = list(seen), parts
         return self._parts[roots, value]
 
@@ -279,12 +279,12 @@ class _RefusalSearch:
             branches = locations.open_branches(schema, keyword, text)
             is_one = len(branches) == 1
             branch_cases = tuple((None, (branch,)) for branch in branches)
-            own = (
+            own_parts = (
                 [self._part(schema, keyword, cases=branch_cases, is_coarse=is_one)]
                 if keyword == "oneOf" or not is_one
                 else []
             )
-            return branches if is_one else [], own
+            return branches if is_one else [], own_parts
         if keyword == "if":
             branch_names = [name for name, _ in locations.open_cases(schema, text)]
             schemas_by_case = {
@@ -301,13 +301,16 @@ class _RefusalSearch:
                 self._part(schema, keyword, cases=cases, is_coarse=is_one)
             ]
         if keyword in ("dependentSchemas", "dependencies"):
-            active = locations.dependent_schemas(schema, keyword, value.keys)
-            late = [
+            applied_schemas = locations.dependent_schemas(schema, keyword, value.keys)
+            late_parts = [
                 replace(part, is_late=True)
                 for inner in locations.dependent_schemas(schema, keyword, value.new_keys)
                 for part in self._schemas_and_parts((inner,), value)[1]
             ]
-            return active, [*late, self._part(schema, keyword, is_coarse=bool(active or late))]
+            return applied_schemas, [
+                *late_parts,
+                self._part(schema, keyword, is_coarse=bool(applied_schemas or late_parts)),
+            ]
         return (), self._leaf_parts(schema, keyword)
 
     def _leaf_parts(self, schema: Schema, keyword: str) -> Iterator[_Part]:

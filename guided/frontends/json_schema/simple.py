@@ -126,7 +126,7 @@ class _SimpleSchema:
                 raise _NotPlain
             self.add_weight(_MAX_WEIGHT // 20)
             return _FORMATS[name]
-        return 2 + _pop_lower_bound(rest, "minLength", "maxLength", 1000)
+        return 2 + _pop_bounds(rest, "minLength", "maxLength", 1000)
 
     def number(self, rest: dict[str, Any], _: int) -> int:
         low, high = (_integer(rest.pop(name, None), -_MAX_INTEGER) for name in ("minimum", "maximum"))
@@ -141,7 +141,7 @@ class _SimpleSchema:
 
     def array(self, rest: dict[str, Any], depth: int) -> int:
         item = self.bound_of(rest.pop("items", None), depth + 1)
-        return 2 + _pop_lower_bound(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP_BYTES)
+        return 2 + _pop_bounds(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP_BYTES)
 
     def object(self, rest: dict[str, Any], depth: int) -> int:
         properties, required = rest.pop("properties", None), rest.pop("required", [])
@@ -198,7 +198,7 @@ def _integer(value: Any, minimum: int) -> int | None:
     raise _NotPlain
 
 
-def _pop_lower_bound(rest: dict[str, Any], lower: str, upper: str, max_bound: int) -> int:
+def _pop_bounds(rest: dict[str, Any], lower: str, upper: str, max_bound: int) -> int:
     """Remove both bounds from `rest`, which must then be empty, and return the lower one, at most `max_bound`."""
     low, high = _integer(rest.pop(lower, None), 0) or 0, _integer(rest.pop(upper, None), 0)
     if rest or low > max_bound or (high is not None and low > high):

@@ -93,7 +93,7 @@ class UnenforcedFinder:
             return "not in the vocabularies of the metaschema", "list its vocabulary in $vocabulary"
         if keyword not in KNOWN_KEYWORDS[draft]:
             return _explain_foreign(keyword, value, draft)
-        if schema.hides(keyword):
+        if schema.ignores(keyword):
             return f"{draft} ignores keywords next to $ref", "put both into an allOf"
         companion = NEEDED_KEYWORDS[draft].get(keyword)
         if companion is not None and (

@@ -51,8 +51,8 @@ def mark_positions(
 ) -> Marks:
     """See the module docstring. `always_tried`: the terminals that are tried everywhere; `texts`: the texts of each."""
     states = _states(rules, start, find_productive(rules))
-    can_matter = _DoubtfulTerminals(terminals, always_tried, texts)
-    marked_kernels = {state.kernel for state in states if can_matter(state)}
+    has_doubtful_terminals = _DoubtfulTerminals(terminals, always_tried, texts)
+    marked_kernels = {state.kernel for state in states if has_doubtful_terminals(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
     while new_kernels := {
         state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items

@@ -72,8 +72,8 @@ def _unused(loaded: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
         if name in used_names or name in template_names:
             continue
         parts = re.findall(r"\w+", name)  # a name with hyphens has several
-        is_mentioned = min(words[part] for part in parts) > 1  # then another terminal may use it
-        if not (is_terminal and is_mentioned):
+        may_be_used = min(words[part] for part in parts) > 1  # by another terminal
+        if not (is_terminal and may_be_used):
             yield unused_finding("terminal" if is_terminal else "rule", f"{name} (line {line})")
 
 

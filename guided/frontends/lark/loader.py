@@ -123,7 +123,7 @@ def load(
         _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
     named_terminals = {str(name) for name, _ in grammar.term_defs}
     for name in (str(name) for name, _, tree, _ in grammar.rule_defs if tree is None):
-        _refuse_declared(name, sources)
+        _refuse_undefined(name, sources)
     try:
         check_bounds(grammar, sources)
         terminals, rules = compile_grammar(grammar, start, partial(check_stars, grammar, sources))
@@ -163,7 +163,7 @@ def _make_loaded(
 ) -> LoadedGrammar:  # fmt: skip
     for name in (*(name for name, is_term in _symbols(rules) if is_term), *ignored):
         if name not in terminals and name not in produced:
-            _refuse_declared(name, sources)
+            _refuse_undefined(name, sources)
     return LoadedGrammar(text, start, rules, terminals, ignored, _lines(text), sources)
 
 
@@ -172,7 +172,7 @@ def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], N
     return dict.fromkeys(symbol for alternatives in rules.values() for symbols in alternatives for symbol in symbols)
 
 
-def _refuse_declared(name: str, sources: Sources) -> NoReturn:
+def _refuse_undefined(name: str, sources: Sources) -> NoReturn:
     kind = "terminal" if is_terminal(name) else "rule"
     reason = f"the {kind} {sources.original_name(name)} is declared, but not defined"
     hint = "define it: guided cannot run a custom lexer" if kind == "terminal" else "define it"

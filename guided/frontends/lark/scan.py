@@ -165,13 +165,15 @@ def find_token(text: str, token: int | str) -> tuple[int, int] | None:
     vocabulary, knows the token but not the text.
     """
     for each in scan_leniently(text):
-        if each.kind == "special" and (each.text == token or (isinstance(token, int) and _lists_id(each.text, token))):
+        if each.kind == "special" and (
+            each.text == token or (isinstance(token, int) and _contains_id(each.text, token))
+        ):
             return each.span
     at = text.find(token) if isinstance(token, str) else -1
     return (at, at + len(str(token))) if at >= 0 else None
 
 
-def _lists_id(lexeme: str, token: int) -> bool:
+def _contains_id(lexeme: str, token: int) -> bool:
     match = _IDS.fullmatch(lexeme)
     pieces = [piece.partition("-") for piece in match[1].split(",")] if match is not None else []
     return any(low and int(low) <= token <= int(high or low) for low, _, high in pieces)

@@ -49,12 +49,12 @@ def _v6() -> str:
     for before in range(8):
         left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
         max_groups = 7 - before
-        rights = [""]
+        right_parts = [""]
         if max_groups:
-            rights.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
+            right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
         if max_groups > 1:
-            rights.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
-        cases.append(f"{left}::(?:{'|'.join(rights)})")
+            right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
+        cases.append(f"{left}::(?:{'|'.join(right_parts)})")
     return f"(?:{'|'.join(cases)})"
 
 

@@ -203,7 +203,7 @@ def _date(schema: dict[str, Any]) -> dict[str, Any]:
     high = min((b for b in (schema.get("le"), schema.get("lt") and schema["lt"] - day) if b), default=None)
     if low is not None or high is not None:
         out["pattern"] = date_pattern(low and low.isoformat(), high and high.isoformat())
-    return _add_now_condition(out, "date", schema)
+    return _with_now_condition(out, "date", schema)
 
 
 def _date_time(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -212,10 +212,10 @@ def _date_time(name: str, schema: dict[str, Any]) -> dict[str, Any]:
         out = {"type": "string", "pattern": LOCAL_DATE_TIME}
     elif any(schema.get(bound) is not None for bound in _BOUNDS) or isinstance(schema.get("tz_constraint"), int):
         return {"allOf": [out, {"format": f"limited-{name}"}]}
-    return _add_now_condition(out, name, schema)
+    return _with_now_condition(out, name, schema)
 
 
-def _add_now_condition(out: dict[str, Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _with_now_condition(out: dict[str, Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
     now = schema.get("now_op")
     return out if now is None else {"allOf": [out, {"format": f"{now}-{name}"}]}
 

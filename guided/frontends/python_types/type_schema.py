@@ -202,11 +202,11 @@ class _SchemaReader:
         return {"$ref": f"#/$defs/{name}"}
 
     def _new_name(self, tp: Any) -> str:
-        name = stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
+        name = base_name = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
         number = 1
         while name in self.definitions:
             number += 1
-            name = f"{stem}_{number}"
+            name = f"{base_name}_{number}"
         return name
 
     def _definition(self, tp: Any, name: str, depth: int) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def parse_regex(
             if dialect == "python":
                 raise
             reader = AnnexBReader(pattern, budget, classes=classes, ascii_case=ascii_case)
-            return _without_u(reader, search, budget, problem)
+            return _node_without_unicode_flag(reader, search, budget, problem)
 
 
 def _for_search(tree: Tree, search: bool) -> Tree:
@@ -112,7 +112,7 @@ def unicode_flag_error(pattern: str, limits: Limits | None = None) -> SpecError 
     return None
 
 
-def _without_u(reader: AnnexBReader, search: bool, budget: Budget, problem: SpecError) -> Node:
+def _node_without_unicode_flag(reader: AnnexBReader, search: bool, budget: Budget, problem: SpecError) -> Node:
     """The node of a pattern that is valid only without the flag u. If it is invalid either way, raises `problem`."""
     try:
         tree = reader.read()

@@ -195,8 +195,8 @@ class Explorer:
             return self.lowering.continuation(tree, after)
         key = (serial(tree.item), low, high)
         if key not in self._remaining_rounds:
-            facts = tree.has_lookbehind, tree.one_char, tree.has_lookaround
-            self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *facts)
+            tree_flags = tree.has_lookbehind, tree.one_char, tree.has_lookaround
+            self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *tree_flags)
             self._unrolled.add(serial(self._remaining_rounds[key]))
         return self.lowering.continuation(self._remaining_rounds[key], after)
 

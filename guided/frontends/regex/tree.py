@@ -111,9 +111,14 @@ def contains_lookaround(tree: Tree) -> bool:
     return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.has_lookaround)
 
 
-def _facts_of_items(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
-    own = [item for item in items if isinstance(item, _TREE_NODES)]
-    return any(i.has_lookbehind for i in own), all(i.one_char for i in own), any(contains_lookaround(i) for i in own)
+def _combined_flags(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
+    """`has_lookbehind`, `one_char` and `has_lookaround` of a tree with these items."""
+    subtrees = [item for item in items if isinstance(item, _TREE_NODES)]
+    return (
+        any(item.has_lookbehind for item in subtrees),
+        all(item.one_char for item in subtrees),
+        any(contains_lookaround(item) for item in subtrees),
+    )
 
 
 def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
@@ -147,7 +152,7 @@ def cat(items: Sequence[Tree]) -> Tree:
     joined = [part for part in joined if part != EPSILON]
     if any(isinstance(part, Alt) and not part.items for part in joined):
         return EMPTY
-    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_facts_of_items(joined))
+    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_combined_flags(joined))
 
 
 def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
@@ -159,7 +164,7 @@ def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree
         if not ordered and plain:
             own = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
             branches = [*own, alt(plain)]
-        return Or(tuple(branches), *_facts_of_items(branches))
+        return Or(tuple(branches), *_combined_flags(branches))
     return alt(plain)
 
 
@@ -173,7 +178,7 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return times(item.item, item.min * low, None, lazy=lazy, span=span)
-    return Times(item, low, high, lazy, span, *_facts_of_items((item,)))
+    return Times(item, low, high, lazy, span, *_combined_flags((item,)))
 
 
 def erase(tree: Tree, *, looks: bool = False) -> Tree:

@@ -95,8 +95,8 @@ class ArgumentsNarrowing(Narrowing):
         if super().closes(shape):
             return True
         declares_members = bool(shape.objects) or (self._always and shape.constrains_objects)
-        none_named = declares_members and not shape.member_names() and shape.members.low == 0
-        return none_named and self.is_enabled and not constrains_others(shape)
+        names_no_member = declares_members and not shape.member_names() and shape.members.low == 0
+        return names_no_member and self.is_enabled and not constrains_others(shape)
 
 
 class _Members(NamedTuple):

@@ -55,7 +55,7 @@ def arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict
     schema, at = fmt["json_schema"], f"{fmt.pointer}/json_schema"
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
         raise SpecError(f"arguments must be an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
-    excluded = (*_own_excluded(form), *fmt.fields.get("excludes", ()))
+    excluded = (*_string_ends(form), *fmt.fields.get("excludes", ()))
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
@@ -108,7 +108,7 @@ def _schema_at(schema: Any, pointer: str) -> Any:
     return schema if isinstance(schema, bool | dict) and not _REFERENCE.search(json.dumps(schema)) else None
 
 
-def _own_excluded(form: ArgumentForm) -> tuple[str, ...]:
+def _string_ends(form: ArgumentForm) -> tuple[str, ...]:
     """The text that no string may contain, because it ends the string."""
     if isinstance(form, ElementForm):
         return (form.excluded,)

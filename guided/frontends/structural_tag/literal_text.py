@@ -74,10 +74,10 @@ def python_string(quote: str, *, minimal: bool) -> Encoding:
     bytes_ = intersect(controls, complement(charset((code, code) for code in short.values())))
     forms.append(Form(bytes_ if minimal else ((0, 0xFF),), (_byte("\\"), _byte("x"), _hex(16), _hex(1))))
     if not minimal:
-        four = tuple(_hex(1 << shift) for shift in (12, 8, 4, 0))
-        forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte("\\"), _byte("u"), *four)))
-        plane = ((Span(0x30, 0x31, 0, 1 << 20),), _hex(1 << 16))
-        forms.append(Form(_CHARACTERS, (_byte("\\"), _byte("U"), _byte("0"), _byte("0"), *plane, *four)))
+        four_digits = tuple(_hex(1 << shift) for shift in (12, 8, 4, 0))
+        forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte("\\"), _byte("u"), *four_digits)))
+        plane_digits = ((Span(0x30, 0x31, 0, 1 << 20),), _hex(1 << 16))
+        forms.append(Form(_CHARACTERS, (_byte("\\"), _byte("U"), _byte("0"), _byte("0"), *plane_digits, *four_digits)))
     return Encoding(f"python-string in {quote}{' minimal' if minimal else ''}", tuple(forms))
 
 

@@ -166,7 +166,7 @@ class ToolStyle:
             return self
         names = [bare, bare.replace(": ", ":").replace(", ", ",")]
         names += [bare.replace("{", f"{{\n{space}", 1).replace(", ", f",\n{space}") for space in ("  ", "    ")]
-        begins = [fence + begin for fence in ("", "```json\n") for begin in names]
+        begins = [code_fence + begin for code_fence in ("", "```json\n") for begin in names]
         return ToolStyle(self.name, {**self.data, "call": {**call, "begin": [marked, *begins]}})
 
     @property

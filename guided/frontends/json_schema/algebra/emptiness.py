@@ -31,10 +31,10 @@ def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
     for pattern in shape.patterns:
         texts = overlap.possible_words(texts, pattern) if texts else texts
     possible_texts = set(texts)
-    return tuple([value for value in shape.values if _may_be_left(value, shape, possible_texts)])
+    return tuple([value for value in shape.values if _may_remain(value, shape, possible_texts)])
 
 
-def _may_be_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
+def _may_remain(value: Json, shape: Shape, texts: Collection[str]) -> bool:
     if isinstance(value, str):
         return value in texts
     return not isinstance(value, Decimal10) or value in shape.numbers

@@ -100,5 +100,5 @@ def _applied_schemas(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Sch
             schemas_by_name = value[keyword]
             for name, then in schemas_by_name.items() if isinstance(schemas_by_name, dict) else ():
                 if isinstance(then, dict | bool):
-                    present = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
-                    yield (present,), child(schema, keyword, name)
+                    has_name = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
+                    yield (has_name,), child(schema, keyword, name)

@@ -309,8 +309,8 @@ class Expander:
                 problems[name] = problem
         if shape.types and not problems and shape.values is None:
             return shape, ""
-        present = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
-        types = tuple(name for name in shape.types if name in present and name not in problems)
+        present_types = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
+        types = tuple(name for name in shape.types if name in present_types and name not in problems)
         why = "no type is allowed by all parts of the schema"
         if not types:
             if problems:

@@ -233,8 +233,8 @@ class Negation:
         texts = tuple(Text(value) for value in values_by_type["string"] if isinstance(value, str))
         yield self.derive(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
         for name in ("array", "object"):
-            differs = ((self.of(self.constant(value, at)),) for value in values_by_type[name])
-            yield self.derive(at, Shape(types=(name,)), *differs)
+            different_values = ((self.of(self.constant(value, at)),) for value in values_by_type[name])
+            yield self.derive(at, Shape(types=(name,)), *different_values)
 
     def constant(self, value: Json, at: Schema) -> Schema:
         """A schema for one value, composed of schemas for its parts."""

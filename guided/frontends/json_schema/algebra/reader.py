@@ -81,7 +81,7 @@ class Reader:
         known_keywords = KNOWN_KEYWORDS[schema.document.draft]
         keywords = schema.constraints
         if schema.document.missing_keywords or "$ref" in keywords:
-            keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
+            keywords = tuple(keyword for keyword in keywords if not schema.ignores(keyword))
         for keyword in sorted(
             keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _reading_order
         ):
@@ -288,7 +288,7 @@ class Reader:
         """The schemas of the keywords about members."""
         value = schema.value
         assert isinstance(value, dict)
-        if schema.hides("properties"):
+        if schema.ignores("properties"):
             return ObjectPart({}, None)
         declared = value.get("properties", {})
         if not isinstance(declared, dict):

@@ -69,9 +69,9 @@ class Schema(Numbered):
     def has_keyword(self, keyword: str) -> bool:
         """Whether the schema has this keyword, its draft knows it, and nothing disables it."""
         is_present = isinstance(self.value, dict) and keyword in self.value
-        return is_present and keyword in KNOWN_KEYWORDS[self.document.draft] and not self.hides(keyword)
+        return is_present and keyword in KNOWN_KEYWORDS[self.document.draft] and not self.ignores(keyword)
 
-    def hides(self, keyword: str) -> bool:
+    def ignores(self, keyword: str) -> bool:
         """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it is next to a `$ref`."""
         value, document = self.value, self.document
         is_sibling_of_ref = keyword != "$ref" and isinstance(value, dict) and is_only_reference(value, document.draft)

@@ -91,7 +91,7 @@ def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, at: int = ~0
 def _with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
     """Arrays that only bound the number of items satisfying a schema. No position is special."""
     (counted,) = shape.item_counts
-    goals = [lowering.expander.goal((*item_goal(shape, 0), side)) for side in (counted.schema, counted.others)]
+    goals = [lowering.expander.goal((*item_goal(shape, 0), schema)) for schema in (counted.schema, counted.others)]
     counted_item, other_item = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
     body = counted_items(counted_item, other_item, lowering.notation.separator_at(level), counted.count)
     return lowering.notation.wrap("[]", body, counted.count.low == 0, level)

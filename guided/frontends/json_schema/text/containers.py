@@ -103,8 +103,8 @@ def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
     """The first n steps for any n, followed by the tail if all steps are included."""
     if len(steps) == 1:
         return optional(Seq((steps[0], tail)))
-    half = len(steps) // 2
-    return Alt((_prefixes(steps[:half], EPSILON), Seq((*steps[:half], _prefixes(steps[half:], tail)))))
+    middle = len(steps) // 2
+    return Alt((_prefixes(steps[:middle], EPSILON), Seq((*steps[:middle], _prefixes(steps[middle:], tail)))))
 
 
 def array_body_with_some(
@@ -243,12 +243,12 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
 def _without_counts(members: Members) -> Node:
     """Members in declared order, without a bound on their number."""
     fields, comma = members.fields, members.comma
-    pivot = next((at for at, field in enumerate(fields) if field.required), None)
-    if pivot is None:
+    first_required = next((at for at, field in enumerate(fields) if field.required), None)
+    if first_required is None:
         return _at_least_one(members)
-    items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
-    items += (fields[pivot].key, fields[pivot].value)
-    for field in fields[pivot + 1 :]:
+    items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:first_required]]
+    items += (fields[first_required].key, fields[first_required].value)
+    for field in fields[first_required + 1 :]:
         member = (comma, field.key, field.value)
         items += member if field.required else (optional(Seq(member)),)
     if members.extra is not None:

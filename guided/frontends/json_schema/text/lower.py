@@ -266,10 +266,10 @@ class Lowering:
         """A window within the maximum that an option sets."""
         if maximum is None:
             return window
-        capped = window.meet(Window(high=maximum))
-        if capped.is_empty and not window.is_empty:
+        capped_window = window.meet(Window(high=maximum))
+        if capped_window.is_empty and not window.is_empty:
             self.reasons.append((where, f"at least {window.low} are required, but the option {option} is {maximum}"))
-        return capped
+        return capped_window
 
     def rule_maker(self, parts: str, where: str, level: int = 0) -> RuleMaker:
         """The `RuleMaker` for the members or items (`parts`) at one location of the schema."""

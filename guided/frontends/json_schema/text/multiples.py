@@ -183,9 +183,9 @@ def _ending_in_zeros(modulus: int, shift: int) -> Automaton:
         for remainder in range(modulus):
             # After `shift` zeros, another zero belongs to the digits before them.
             target = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
-            lifted = remainder * pow(10, zeros + 1, modulus)
+            shifted_remainder = remainder * pow(10, zeros + 1, modulus)
             edges = [(0x30, 0x30, target)]
-            edges += [(0x30 + d, 0x30 + d, 2 + (lifted + d) % modulus) for d in range(1, 10)]
+            edges += [(0x30 + d, 0x30 + d, 2 + (shifted_remainder + d) % modulus) for d in range(1, 10)]
             ends = zeros == shift and remainder == 0
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
     states.append((False, ((0x30, 0x30, point + 1),)))

@@ -51,7 +51,7 @@ class Narrowing:
         if not self.is_enabled or constrains_others(shape):
             return False
         goals, low = self._named_goals(shape), shape.members.low
-        return bool(goals) and (low <= len(shape.required) or sum(map(self._is_finite, goals.values())) >= low)
+        return bool(goals) and (low <= len(shape.required) or sum(map(self._may_be_finite, goals.values())) >= low)
 
     def closed_condition(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
         """For a shape with a formula: the condition on the named members if there are no others, else None.
@@ -64,7 +64,7 @@ class Narrowing:
         restricted = _restrict_to_first(condition, sum(map(len, slots)), {})
         low = shape.members.low
         if evaluate(restricted, {}, None) is False or (
-            low and sum(any(map(self._is_finite, slot)) for slot in slots) < low
+            low and sum(any(map(self._may_be_finite, slot)) for slot in slots) < low
         ):
             return None
         return restricted
@@ -97,7 +97,7 @@ class Narrowing:
         self._goal_count = 0
         return question(goal, _MAX_DEPTH)
 
-    def _is_finite(self, goal: Goal) -> bool:
+    def _may_be_finite(self, goal: Goal) -> bool:
         return self._decide(self._has_finite, goal)
 
     def _shapes(self, goal: Goal, depth: int) -> Iterable[Shape]:
@@ -111,9 +111,9 @@ class Narrowing:
         shapes = tuple(self._shapes(goal, depth))
         if shapes and (listed := self._expander.listed_values.values_of(goal)) is not None:
             return bool(listed)  # closing objects does not change listed values
-        return any(self._is_finite_shape(shape, depth - 1) for shape in shapes)
+        return any(self._has_finite_in_shape(shape, depth - 1) for shape in shapes)
 
-    def _is_finite_shape(self, shape: Shape, depth: int) -> bool:
+    def _has_finite_in_shape(self, shape: Shape, depth: int) -> bool:
         if shape.values is not None or not _CONTAINERS.issuperset(shape.types):
             return True
         if "array" in shape.types and not (shape.some_items or shape.rest_blocks or shape.item_counts):
@@ -132,9 +132,9 @@ class Narrowing:
         shapes = tuple(self._shapes(goal, depth))
         if all(shape.values is not None or _CONTAINERS.isdisjoint(shape.types) for shape in shapes):
             return bool(shapes) and self._expander.listed_values.values_of(goal) is None
-        return any(self._has_many_of(shape, depth - 1) for shape in shapes)
+        return any(self._has_many_in_shape(shape, depth - 1) for shape in shapes)
 
-    def _has_many_of(self, shape: Shape, depth: int) -> bool:
+    def _has_many_in_shape(self, shape: Shape, depth: int) -> bool:
         if shape.values is not None or shape.formula is not None:
             return False
         if "string" in shape.types and not shape.patterns and shape.length.high != 0:

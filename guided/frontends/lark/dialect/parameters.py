@@ -97,7 +97,7 @@ class _Reader:
         if token.text == "_":
             return p
         if token.text not in _VALUE_FUNCTIONS:
-            raise self.unknown(token, _VALUE_FUNCTIONS)
+            raise self.unknown_function(token, _VALUE_FUNCTIONS)
         self.expect("(")
         match token.text:
             case "set_bit" | "clear_bit" as name:
@@ -117,7 +117,7 @@ class _Reader:
     def test(self) -> bool:
         token = self.next()
         if token.text not in _TEST_FUNCTIONS:
-            raise self.unknown(token, _TEST_FUNCTIONS)
+            raise self.unknown_function(token, _TEST_FUNCTIONS)
         name = token.text
         if name == "true":
             if self.at < len(self.tokens) and self.tokens[self.at].kind == "(":
@@ -192,7 +192,7 @@ class _Reader:
         if self.at < len(self.tokens):
             raise _error(self.source, f"{self.tokens[self.at].text!r} is unexpected here", self.tokens[self.at])
 
-    def unknown(self, token: Token, known_names: Sequence[str]) -> SpecError:
+    def unknown_function(self, token: Token, known_names: Sequence[str]) -> SpecError:
         close = close_name(token.text, known_names)
         hint = f"did you mean {close}?" if close else f"the functions are {', '.join(known_names)}"
         return _error(self.source, f"there is no function {token.text!r}", token, hint)
