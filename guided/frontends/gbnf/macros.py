@@ -217,15 +217,15 @@ class Macros:
                 reader.at += 2
                 if key.text in options:
                     raise reader.error(f"the argument {key.text!r} is given twice", key)
-                options[key.text] = self._value(nested=False)
+                options[key.text] = self._value(in_tuple=False)
             else:
-                arguments.append(self._value(nested=False))
-            if not self._comma():
+                arguments.append(self._value(in_tuple=False))
+            if not self._take_comma():
                 break
         self._close_arguments(opening)
         return arguments, options
 
-    def _value(self, nested: bool) -> _Value:
+    def _value(self, in_tuple: bool) -> _Value:
         reader = self._reader
         token = reader.next()
         if token.kind == "literal":
@@ -234,11 +234,11 @@ class Macros:
             if token.text.isdigit():
                 return _Value(token, number_of(token.text))
             return _Value(token, {"true": True, "false": False}.get(token.text, token))
-        if token.kind == "(" and not nested:
+        if token.kind == "(" and not in_tuple:
             values: list[_Value] = []
             while reader.tokens[reader.at].kind != ")":
-                values.append(self._value(nested=True))
-                if not self._comma():
+                values.append(self._value(in_tuple=True))
+                if not self._take_comma():
                     break
             self._close_arguments(token)
             return _Value(token, values)
@@ -246,7 +246,7 @@ class Macros:
             "an argument is missing here", token, "write a literal, a number, true, false, a rule or a tuple"
         )
 
-    def _comma(self) -> bool:
+    def _take_comma(self) -> bool:
         reader = self._reader
         if reader.tokens[reader.at].kind == ",":
             reader.at += 1

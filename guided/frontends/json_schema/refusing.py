@@ -180,11 +180,11 @@ class _RefusalSearch:
     def _find_minimal_set(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> list[tuple[str, ...]]:
         """A minimal set of parts that together refuse the continuation."""
         minimal = sorted(parts, key=lambda part: not part.is_coarse)
-        if not self._refuse(minimal, value, extent):
+        if not self._parts_refuse(minimal, value, extent):
             return []
         for part in list(minimal):
             others = [each for each in minimal if each is not part]
-            if others and self._refuse(others, value, extent):
+            if others and self._parts_refuse(others, value, extent):
                 minimal = others
         choice = next((part for part in minimal if part.cases), None)
         if choice is not None and len(minimal) == 1:
@@ -200,7 +200,7 @@ class _RefusalSearch:
                 groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in minimal))]
         return list(dict.fromkeys(groups))
 
-    def _refuse(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> bool:
+    def _parts_refuse(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> bool:
         """Whether parts together refuse the continuation."""
         schemas = tuple(dict.fromkeys(part.schema for part in parts))
         return self._refuses(schemas, value, extent, is_late=any(part.is_late for part in parts))

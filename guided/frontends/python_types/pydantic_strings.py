@@ -208,7 +208,7 @@ _PORT: Final = (
 )
 _HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{_V4}|\[{_V6}\])"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
-_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates the hosts of a URL
+_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates the several_hosts of a URL
 _USER: Final = f"(?:{_NAME}+(?::{_NAME}*)?@)?"
 _PATH: Final = rf"(?:[A-Za-z0-9._~!$&()*+,;=:@/\-]|{_PERCENT})*"
 _REST: Final = (
@@ -217,9 +217,9 @@ _REST: Final = (
 _SPECIAL: Final = ("http", "https", "ws", "wss", "ftp", "file")
 
 
-def url_pattern(schemes: list[str] | None, *, hosts: bool = False) -> str:
-    """A pattern for URLs with these schemes (None: any), with one host or, if `hosts`, one or more."""
-    authority = f"{_USER}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if hosts else "")
+def url_pattern(schemes: list[str] | None, *, several_hosts: bool = False) -> str:
+    """A pattern for URLs with these schemes (None: any), with one host or, if `several_hosts`, one or more."""
+    authority = f"{_USER}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
     end = f"(?:/{_PATH})?{_REST}"
     special = "|".join(map(_any_case, _SPECIAL))
     if schemes is None:

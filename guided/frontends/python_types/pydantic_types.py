@@ -135,10 +135,14 @@ def _generator() -> Any:
             out = {"allOf": [out, {"pattern": r"^(?!\p{White_Space})[^]*(?<!\p{White_Space})$"}], "type": "string"}
         return out
 
-    def urls_of(self: Any, schema: dict[str, Any], hosts: bool = False) -> dict[str, Any]:
+    def urls_of(self: Any, schema: dict[str, Any], several_hosts: bool = False) -> dict[str, Any]:
         max_length = schema.get("max_length")
         longest = {} if max_length is None else {"maxLength": max_length - 1}  # a slash may be added
-        return {"type": "string", "pattern": url_pattern(schema.get("allowed_schemes"), hosts=hosts), **longest}
+        return {
+            "type": "string",
+            "pattern": url_pattern(schema.get("allowed_schemes"), several_hosts=several_hosts),
+            **longest,
+        }
 
     methods = {
         "str_schema": strings,
@@ -150,7 +154,7 @@ def _generator() -> Any:
         "time_schema": lambda self, schema: _date_time("time", schema),
         "timedelta_schema": lambda self, schema: _date_time("duration", schema),
         "url_schema": urls_of,
-        "multi_host_url_schema": lambda self, schema: urls_of(self, schema, hosts=True),
+        "multi_host_url_schema": lambda self, schema: urls_of(self, schema, several_hosts=True),
         "function_plain_schema": _with_path_kind(GenerateJsonSchema.function_plain_schema),
         "function_after_schema": _with_constraint(_with_path_kind(GenerateJsonSchema.function_after_schema)),
         "chain_schema": _chain,

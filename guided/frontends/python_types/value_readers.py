@@ -370,7 +370,7 @@ def _construct(make: Callable[[], Any], tp: Any, location: _Location) -> Any:
 # --- bounds
 
 
-def _multiple(value: Any, divisor: Any) -> bool:
+def _is_multiple(value: Any, divisor: Any) -> bool:
     return math.isfinite(value) and (Fraction(repr(value)) / Fraction(repr(divisor))).denominator == 1
 
 
@@ -380,7 +380,7 @@ _CHECKS: Final[dict[str, tuple[Any, Callable[[Any, Any], bool]]]] = {
     "maximum": (_NUMBER, lambda value, bound: value <= bound),
     "exclusiveMinimum": (_NUMBER, lambda value, bound: value > bound),
     "exclusiveMaximum": (_NUMBER, lambda value, bound: value < bound),
-    "multipleOf": (_NUMBER, _multiple),
+    "multipleOf": (_NUMBER, _is_multiple),
     **{"min" + what: (kind, lambda value, bound: len(value) >= bound) for what, kind in _SIZES.items()},
     **{"max" + what: (kind, lambda value, bound: len(value) <= bound) for what, kind in _SIZES.items()},
 }

@@ -274,25 +274,27 @@ class Edges:
         self._edges[key] = result
         return result
 
-    def restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Node:
+    def restrict(self, node: Node, ranges: Ranges, allow_empty: bool, last: bool) -> Node:
         """The strings of `node` whose first character, or with `last` the last one, is in `ranges`.
 
-        With `empty`, also the empty string, if it is in the language.
+        With `allow_empty`, also the empty string, if it is in the language.
         """
-        return run(self._restrict(node, ranges, empty, last))
+        return run(self._restrict(node, ranges, allow_empty, last))
 
-    def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
-        key = (serial(node), ranges, empty, last)
+    def _restrict(self, node: Node, ranges: Ranges, allow_empty: bool, last: bool) -> Generator[Any, Any, Node]:
+        key = (serial(node), ranges, allow_empty, last)
         if key not in self._restrictions:
-            self._restrictions[key] = yield self._compute_restriction(node, ranges, empty, last)
+            self._restrictions[key] = yield self._compute_restriction(node, ranges, allow_empty, last)
         return self._restrictions[key]
 
-    def _compute_restriction(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
+    def _compute_restriction(
+        self, node: Node, ranges: Ranges, allow_empty: bool, last: bool
+    ) -> Generator[Any, Any, Node]:
         nullable, edge_chars = yield self._edge(node, last)
         inside = intersect(edge_chars, ranges)
         if not inside:
-            return EPSILON if nullable and empty else EMPTY
-        if inside == edge_chars and (empty or not nullable):
+            return EPSILON if nullable and allow_empty else EMPTY
+        if inside == edge_chars and (allow_empty or not nullable):
             return node
         match node:
             case Chars(_):
@@ -305,19 +307,19 @@ class Edges:
                     whole = seq((*rest, restricted) if last else (restricted, *rest))
                     if not end_nullable:
                         return whole
-                    return alt((whole, (yield self._restrict(seq(rest), ranges, empty, last))))
+                    return alt((whole, (yield self._restrict(seq(rest), ranges, allow_empty, last))))
             case Alt(items):
                 branches = []
                 for item in items:
-                    branches.append((yield self._restrict(item, ranges, empty, last)))
+                    branches.append((yield self._restrict(item, ranges, allow_empty, last)))
                 return alt(branches)
             case Repeat(item, low, high):
                 if not (yield self._edge(item, last))[0]:
                     restricted = yield self._restrict(item, ranges, False, last)
                     remaining = repeat(item, max(low - 1, 0), None if high is None else high - 1)
                     some_text = seq((remaining, restricted) if last else (restricted, remaining))
-                    return alt((EPSILON, some_text)) if low == 0 and empty else some_text
+                    return alt((EPSILON, some_text)) if low == 0 and allow_empty else some_text
             case _:
                 pass
         condition = seq((ANY_TEXT, chars(ranges)) if last else (chars(ranges), ANY_TEXT))
-        return conj(node, alt((EPSILON, condition)) if empty else condition)
+        return conj(node, alt((EPSILON, condition)) if allow_empty else condition)

@@ -96,7 +96,7 @@ def _superset(tree: Tree) -> Node:
         todo.extend(at.items if isinstance(at, (Cat, Or)) else [at.item] if isinstance(at, Times) else [])
         if size > 20 * _MAX_DERIVATIVES:
             raise TooLarge(20 * _MAX_DERIVATIVES)
-    plain = erase(tree, looks=True)
+    plain = erase(tree, skip_lookarounds=True)
     assert not isinstance(plain, (Cat, Or, Times, Lookaround))
     return plain
 

@@ -42,7 +42,7 @@ class Overlap:
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._answers[key] = self._search(inside, outside)
+            answer = self._answers[key] = self._search_common_word(inside, outside)
         return answer
 
     def possible_words(self, words: Iterable[str], language: Node) -> list[str]:
@@ -66,7 +66,7 @@ class Overlap:
                 break
         return self._terms.nullable[term]
 
-    def _search(self, inside: tuple[Node, ...], outside: tuple[Node, ...]) -> bool:
+    def _search_common_word(self, inside: tuple[Node, ...], outside: tuple[Node, ...]) -> bool:
         terms = self._terms
         try:
             start = terms.intersection(

@@ -181,8 +181,8 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
     return Times(item, low, high, lazy, span, *_combined_flags((item,)))
 
 
-def erase(tree: Tree, *, looks: bool = False) -> Tree:
-    """The tree without order and laziness. `looks`: assume that lookarounds are satisfied, which gives a superset."""
+def erase(tree: Tree, *, skip_lookarounds: bool = False) -> Tree:
+    """The tree without order and laziness. `skip_lookarounds`: as if all lookarounds held, which is a superset."""
     done: dict[int, Tree] = {}  # atomic groups use the same part several times
 
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
@@ -192,8 +192,10 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
             return done[serial(tree)]
         result: Tree
         if isinstance(tree, Lookaround):
-            item = EPSILON if looks else (yield visit(tree.item))
-            result = make_lookaround(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
+            item = EPSILON if skip_lookarounds else (yield visit(tree.item))
+            result = make_lookaround(
+                item, ahead=tree.ahead, negative=tree.negative and not skip_lookarounds, span=tree.span
+            )
         elif isinstance(tree, Times):
             result = times((yield visit(tree.item)), tree.min, tree.max, lazy=False, span=tree.span)
         else:
@@ -224,9 +226,9 @@ def line_end(breaks: Ranges, span: Span) -> Tree:
 def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
     """Between a character of `word` and another character, or an end of the text. `negative`: anywhere else."""
 
-    def sides(before: bool) -> Tree:
-        behind = _at_one_char(word, ahead=False, negative=not before, span=span)
-        ahead = _at_one_char(word, ahead=True, negative=before is not negative, span=span)
+    def sides(is_word_before: bool) -> Tree:
+        behind = _at_one_char(word, ahead=False, negative=not is_word_before, span=span)
+        ahead = _at_one_char(word, ahead=True, negative=is_word_before is not negative, span=span)
         return cat([behind, ahead])
 
     return make_alternation([sides(True), sides(False)])

@@ -54,8 +54,8 @@ class PartialJson:
         self._window += piece
         while self.end < 0 and self._step():
             pass
-        cut = self._at if self._string_end < 0 else self._string_end
-        self._window, self._base = self._window[cut:], self._base + cut
+        read_end = self._at if self._string_end < 0 else self._string_end
+        self._window, self._base = self._window[read_end:], self._base + read_end
         self._at, self._string_end = 0, min(self._string_end, 0)
         if self.end < 0:
             return ""
@@ -69,9 +69,9 @@ class PartialJson:
             return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
         return self._certain, self._certain_closers
 
-    def completed_text(self, *, strings: bool = True) -> str:
-        """The certain part of the value as JSON; "" if nothing is certain. `strings`: including unfinished strings."""
-        length, closers = self.certain_prefix if strings else (self._certain, self._certain_closers)
+    def completed_text(self, *, with_unfinished_strings: bool = True) -> str:
+        """The certain part of the value as JSON; "" if nothing is certain."""
+        length, closers = self.certain_prefix if with_unfinished_strings else (self._certain, self._certain_closers)
         return self.text[:length] + closers
 
     def _step(self) -> bool:
@@ -118,8 +118,8 @@ class PartialJson:
         self._certain, self._certain_closers = self._base + self._at, "".join(reversed(self._closers))
 
 
-def completed_json(text: str, *, strings: bool = True) -> str:
-    """The completed text; "" if nothing is certain yet. `strings`: including unfinished strings."""
+def completed_json(text: str, *, with_unfinished_strings: bool = True) -> str:
+    """The completed text; "" if nothing is certain yet."""
     reader = PartialJson()
     reader.read(text)
-    return reader.completed_text(strings=strings)
+    return reader.completed_text(with_unfinished_strings=with_unfinished_strings)

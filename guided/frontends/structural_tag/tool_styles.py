@@ -293,22 +293,22 @@ class ToolStyle:
         }
         calls = [tag for function in choice.functions for tag in self._calls(function)]
         tags = calls if choice.mode != "auto" else [*calls, message["text"]]
-        single = choice.mode == "named" or not parallel
+        only_one_call = choice.mode == "named" or not parallel
         if reasoning == "disabled":
-            return _tags_with_separator(tags, channels["separator"], single)
+            return _tags_with_separator(tags, channels["separator"], only_one_call)
         between = _text(channels["separator"])
         reasoning_messages: Json = {"type": "star", "content": _sequence([message["reasoning"], between])}
         first = _tags_with_separator(tags, channels["separator"], True)
-        if single:
+        if only_one_call:
             return _sequence([reasoning_messages, first])
         later: Json = _sequence([between, {"type": "or", "elements": [*tags, message["reasoning"]]}])
         return _sequence([reasoning_messages, first, {"type": "star", "content": later}])
 
 
-def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json:
+def _tags_with_separator(tags: list[Json], separator: str, only_one_call: bool) -> Json:
     return {
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
-        "stop_after_first": single,
+        "stop_after_first": only_one_call,
     }  # fmt: skip
 
 

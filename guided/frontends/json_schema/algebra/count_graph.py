@@ -283,8 +283,8 @@ class _Counter:
             goal = self._goals[schemas] = self._expander.goal(schemas)
         return goal
 
-    def _has_item(self, at: int, counts: tuple[bool | None, ...], outside_atoms: bool) -> bool:
-        """Whether some item has this letter and, with `outside_atoms`, is in no atom."""
+    def _has_item(self, at: int, counts: tuple[bool | None, ...], is_outside_atoms: bool) -> bool:
+        """Whether some item has this letter and, with `is_outside_atoms`, is in no atom."""
         for (position, letter), values in self._letters.items():
             if position != at or any(
                 count is not None and count != other for count, other in zip(counts, letter, strict=True)
@@ -292,7 +292,7 @@ class _Counter:
                 continue
             if values is None:
                 return True
-            if any(not (outside_atoms and self._is_in_atom(value)) for value in values):
+            if any(not (is_outside_atoms and self._is_in_atom(value)) for value in values):
                 return True
         return False
 

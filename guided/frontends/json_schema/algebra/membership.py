@@ -58,10 +58,10 @@ class Membership:
         if isinstance(value, Decimal10):
             return value in shape.numbers
         if isinstance(value, list):
-            return len(value) in shape.items and self._items(shape, value)
-        return not isinstance(value, dict) or (len(value) in shape.members and self._members(shape, value))
+            return len(value) in shape.items and self._items_fit(shape, value)
+        return not isinstance(value, dict) or (len(value) in shape.members and self._members_fit(shape, value))
 
-    def _items(self, shape: Shape, items: list[Json]) -> bool:
+    def _items_fit(self, shape: Shape, items: list[Json]) -> bool:
         if shape.unique is not None or shape.repeated is not None:
             are_distinct = len({canonical(item) for item in items}) == len(items)
             if (shape.unique is not None and not are_distinct) or (shape.repeated is not None and are_distinct):
@@ -75,7 +75,7 @@ class Membership:
             and all(any(self.has(block, item) for item in later_items) for block in shape.rest_blocks)
         )
 
-    def _members(self, shape: Shape, members: dict[str, Json]) -> bool:
+    def _members_fit(self, shape: Shape, members: dict[str, Json]) -> bool:
         if not members.keys() >= set(shape.required):
             return False
         if not all(self._keys.has(names, name) for names in shape.names for name in members):

@@ -169,12 +169,12 @@ def _union(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal1
     return tuple(dict.fromkeys(a + b)) if a and b else a or b
 
 
-def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
+def _tighter(a: Bound | None, b: Bound | None, is_low: bool) -> Bound | None:
     if a is None or b is None:
         return a or b
     if a.value == b.value:
         return Bound(a.value, a.strict or b.strict)
-    return a if (b.value < a.value) == low else b
+    return a if (b.value < a.value) == is_low else b
 
 
 def _to_integer(bound: Bound, direction: int) -> Decimal10:

@@ -41,14 +41,14 @@ _State = tuple[bool, tuple[tuple[int, int, int], ...]]
 
 
 @lru_cache(maxsize=64)
-def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
-    """Spellings of the multiples, with a sign. `plain`: without exponent.
+def multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
+    """Spellings of the multiples, with a sign.
 
     Raises:
         UnsupportedError: the divisor has too many digits, not counting zeros at the end.
     """
     parts: list[Node] = [_unsigned(divisor)]
-    if not plain:
+    if not no_exponent:
         parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
         parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _mantissa_divisors(divisor, reach))
         if (large := _large_factor(divisor, reach)) is not None:
@@ -58,10 +58,10 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
 
 
 @lru_cache(maxsize=64)
-def decided_spellings(divisor: Decimal10, plain: bool, reach: int) -> Node:
+def decided_spellings(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
     """The spellings of numbers, multiples or not, that `multiples` decides."""
     parts: list[Node] = [_NUMBER]
-    if not plain:
+    if not no_exponent:
         parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large_factor(divisor, reach)) is not None:
             short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
