@@ -31,7 +31,7 @@ __all__ = ["SHAPES", "WAYS", "Shape", "measure_hard"]
 MAX_TOKENS = 10_000
 WAYS: dict[str, dict[str, Any]] = {
     "any spelling": {},
-    "generation": JsonSchemaOptions.for_generation(additional_properties=None).given(),
+    "generation": JsonSchemaOptions.for_generation(additional_properties=None).non_defaults(),
 }
 BUDGETS = {"none": None, "large": 1 << 20}
 _WORDS = ("alpha", "berg", "cedar", "delta", "ember", "fjord", "grove", "harbour", "island", "juniper", "kelp", "lark")

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from guided.frontends.structural_tag.tool_prompts import written_calls
+from guided.frontends.structural_tag.tool_prompts import write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -120,4 +120,4 @@ TEMPLATES = {style: PUBLISHED[name] for style, name in OF_STYLE.items()} | SAME_
 def text_of(style: ToolStyle, calls: Calls) -> str:
     """The text that a style writes."""
     named = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
-    return "".join(piece.text for piece in written_calls(style, named))
+    return "".join(piece.text for piece in write_calls(style, named))

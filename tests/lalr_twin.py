@@ -11,7 +11,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import TypeAlias
 
-from guided.frontends.lark.lalr import FIRST, ROOT, Item, Rules, State, nullable
+from guided.frontends.lark.lalr import FIRST, ROOT, Item, Rules, State, find_nullable
 
 _END = "$END"
 _Call: TypeAlias = tuple[int, str]
@@ -85,7 +85,7 @@ class Lookaheads:
             name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
         )
         self.bits = {name: 1 << number for number, name in enumerate([*names, _END])}
-        self.nullable = nullable(rules)
+        self.nullable = find_nullable(rules)
         self.calls = [(p, name) for p, row in enumerate(automaton.to) for name in row if name in rules]
         self.includes: dict[_Call, dict[Item, list[_Call]]] = {call: {} for call in self.calls}
         self.lookback: dict[tuple[int, str, int], list[_Call]] = {}

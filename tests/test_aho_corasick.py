@@ -69,7 +69,7 @@ def test_against_the_definition(seed: int) -> None:
     for length in range(8):
         for chars in itertools.product("abc", repeat=length):
             text = "".join(chars)
-            assert matches(parts.without, text) == (not occurs(text, ends + never)), (ends, never, text)
+            assert matches(parts.without_markers, text) == (not occurs(text, ends + never)), (ends, never, text)
             expected = [ends_first(text, at, ends, never) for at in range(len(ends))]
             assert [matches(parts.until(at), text) for at in range(len(ends))] == expected, (ends, never, text)
             assert matches(parts.until(*range(0, len(ends), 2)), text) == any(expected[::2])
@@ -78,7 +78,7 @@ def test_against_the_definition(seed: int) -> None:
 
 
 def languages(parts: FreeText, text: str) -> list[bool]:
-    return [matches(node, text) for node in (parts.without, *map(parts.until, range(len(parts.complete))))]
+    return [matches(node, text) for node in (parts.without_markers, *map(parts.until, range(len(parts.complete))))]
 
 
 def test_a_marker_that_continues_another_one() -> None:
@@ -114,19 +114,19 @@ def test_characters_outside_of_ascii_and_at_the_surrogates() -> None:
 
 def test_no_markers_at_all() -> None:
     parts = free_text([])
-    assert matches(parts.without, "anything") and not matches(parts.until(), "anything")
+    assert matches(parts.without_markers, "anything") and not matches(parts.until(), "anything")
 
 
 def test_the_empty_marker_ends_every_text_at_once() -> None:
     parts = free_text(["", "ab"])
     assert matches(parts.until(0), "") and not matches(parts.until(0), "a")
     assert parts.unreachable == (1,)
-    assert not matches(parts.without, "x")
+    assert not matches(parts.without_markers, "x")
 
 
 def test_in_a_compiled_grammar() -> None:
     parts = free_text(["<a>", "<bc>"], never=["!"])
-    rules = Alt((Seq((parts.until(0), Text("1"))), Seq((parts.until(1), Text("2"))), parts.without))
+    rules = Alt((Seq((parts.until(0), Text("1"))), Seq((parts.until(1), Text("2"))), parts.without_markers))
     vocabulary = Vocabulary([bytes([code]) for code in range(256)], eos_token_ids=[256])
     matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar(Grammar({"start": rules})))
     for text, whole in (("x<a", True), ("x<a>1", True), ("<<bc>2", True), ("é<a>", False), ("", True)):

@@ -30,7 +30,7 @@ from benchmarks.bad_inputs.worst import request_of, worst_requests
 from guided import meter
 from guided.automaton.reference.terms import Terms
 from guided.frontends.json_schema import unenforced
-from guided.frontends.json_schema.documents.keywords import KEYWORDS, RESTRICTING
+from guided.frontends.json_schema.documents.keywords import CONSTRAINING_KEYWORDS, KEYWORDS
 from guided.frontends.structural_tag.formats import FORMATS
 from guided.ir.nodes import Alt, Grammar, Seq, Text
 from guided.matching.explain.lint_findings import lint_specification
@@ -61,7 +61,7 @@ def test_names_are_unique_and_sizes_linear():
 def test_every_keyword_is_scaled():
     """All keywords except those that only describe."""
     text = written(SCHEMAS, "schema")
-    assert {name for name in RESTRICTING & KEYWORDS.keys() if f"'{name}'" not in text} == set()
+    assert {name for name in CONSTRAINING_KEYWORDS & KEYWORDS.keys() if f"'{name}'" not in text} == set()
 
 
 def test_every_format_of_structural_tags_is_scaled():

@@ -14,7 +14,7 @@ from guided.ir import Grammar
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 COMPILER = guided.GrammarCompiler(VOCABULARY)
-GENERATION = guided.JsonSchemaOptions.for_generation().given()
+GENERATION = guided.JsonSchemaOptions.for_generation().non_defaults()
 
 
 @dataclass

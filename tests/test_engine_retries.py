@@ -149,7 +149,9 @@ def test_the_text_after_a_value_has_the_parameters_of_the_request() -> None:
     assert sure
     for pointer in sure:  # written once, greedily
         field, at = result.fields[pointer], 0
-        grammar = ENGINE.compiler.compile_json_schema(SCHEMA, **guided.JsonSchemaOptions.for_generation().given())
+        grammar = ENGINE.compiler.compile_json_schema(
+            SCHEMA, **guided.JsonSchemaOptions.for_generation().non_defaults()
+        )
         matcher, written = guided.GrammarMatcher(grammar), 0
         for position, token in enumerate(result.tokens):
             bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)

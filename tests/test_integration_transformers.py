@@ -323,7 +323,9 @@ def test_rows_of_a_prompt_are_neighbours_that_begin_alike(tokenizer):
     ):
         matchers = RowMatchers(grammars)
         matchers.follow(rows)
-        assert [matchers.prompt_of(number) for number in range(len(rows))] == [range(*pair) for pair in expected]
+        assert [matchers.rows_with_same_prompt(number) for number in range(len(rows))] == [
+            range(*pair) for pair in expected
+        ]
 
 
 def test_canonical_answers_are_what_the_tokenizer_writes(tokenizer, model):

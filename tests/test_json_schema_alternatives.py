@@ -304,19 +304,19 @@ def test_overlap_equals_that_of_enumerated_words(one, two):
     """For two patterns: their intersection, and their differences."""
     nodes = [parse_regex(pattern, dialect="ecma", search=True) for pattern in (one, two)]
     overlap = Overlap()
-    assert overlap.may_hold(nodes) == any(re.search(one, word) and re.search(two, word) for word in WORDS)
-    assert overlap.may_hold(nodes[:1], nodes[1:]) == any(
+    assert overlap.may_have_word(nodes) == any(re.search(one, word) and re.search(two, word) for word in WORDS)
+    assert overlap.may_have_word(nodes[:1], nodes[1:]) == any(
         re.search(one, word) and not re.search(two, word) for word in WORDS
     )
-    assert overlap.those_in(WORDS, nodes[0]) == [word for word in WORDS if re.search(one, word)]
+    assert overlap.possible_words(WORDS, nodes[0]) == [word for word in WORDS if re.search(one, word)]
 
 
 def test_a_search_that_is_too_long_has_no_result():
     """A language that cannot be decided within the steps counts as possibly nonempty."""
     long, apart = (parse_regex(f"^{letter}(x|y){{4000}}{letter}$", dialect="ecma", search=True) for letter in "ab")
     other = parse_regex("^a(x|y){4000}b$", dialect="ecma", search=True)
-    assert not Overlap().may_hold((long, apart))
-    assert Overlap().may_hold((long, other)) and Overlap(steps=10).may_hold((long, apart))
+    assert not Overlap().may_have_word((long, apart))
+    assert Overlap().may_have_word((long, other)) and Overlap(steps=10).may_have_word((long, apart))
 
 
 def test_equal_schemas():

@@ -13,7 +13,7 @@ import pytest
 import guided
 from guided import GrammarMatcher, GuidedWarning, JsonSchemaOptions, UnsupportedError, check_json_schema
 from guided.frontends.json_schema import json_schema_to_grammar
-from guided.frontends.json_schema.documents.keywords import DESCRIBING, KEYWORDS
+from guided.frontends.json_schema.documents.keywords import DESCRIPTIVE_NAMES, KEYWORDS
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import DRAFTS
 from guided.frontends.json_schema.unenforced import UnenforcedFinder
@@ -85,10 +85,10 @@ def test_unenforced_keywords_cause_a_warning(schema, pointer, reason, hint):
     assert not strict.ok and strict.with_status("refused")[0].pointer == pointer
 
 
-QUIET = [
+UNREPORTED_NAMES = [
     {"title": "t", "description": "d", "default": 1, "examples": [1], "deprecated": True, "readOnly": True},
     {"$comment": "c", "x-order": 1, "X-Y": 2, "_format": "url", "//": "a remark", "@id": 1, "$defs": {}},
-    {name: {} for name in sorted(DESCRIBING)},
+    {name: {} for name in sorted(DESCRIPTIVE_NAMES)},
     {"properties": {"requierd": {}, "nullable": {}}, "required": ["requierd"], "enum": [{"requierd": 1}]},
     {"const": {"requierd": 1}, "default": {"nullable": True}, "examples": [{"format": "url"}]},
     {"definitions": {"requierd": {}}, "patternProperties": {"nullable": {}}, "dependentSchemas": {"format": {}}},
@@ -104,7 +104,7 @@ QUIET = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("schema", QUIET, ids=[json.dumps(schema)[:60] for schema in QUIET])
+@pytest.mark.parametrize("schema", UNREPORTED_NAMES, ids=[json.dumps(schema)[:60] for schema in UNREPORTED_NAMES])
 def test_keywords_without_a_warning(schema):
     json_schema_to_grammar(schema, JsonSchemaOptions(strict=True))
     assert not check_json_schema(schema).findings
@@ -114,9 +114,9 @@ def test_keywords_without_a_warning(schema):
 def test_the_quick_look_passes_over_nothing(draft):
     """The quick check of a schema's names never skips a keyword that the full check reports by itself."""
     options = JsonSchemaOptions(draft=draft)
-    for name in (*(KEYWORDS.keys() - {"$schema"}), *DESCRIBING, "requierd", "x-a"):
+    for name in (*(KEYWORDS.keys() - {"$schema"}), *DESCRIPTIVE_NAMES, "requierd", "x-a"):
         library = Library({name: True}, options, {}, guided.Limits())
-        assert library.noteworthy or not list(UnenforcedFinder(library, options).of(library.root)), name
+        assert library.noteworthy_schemas or not list(UnenforcedFinder(library, options).findings(library.root)), name
 
 
 def test_one_warning_names_all_and_each_compilation_warns():

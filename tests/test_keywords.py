@@ -49,28 +49,36 @@ def test_errors_suggest_the_intended_name():
 
 def test_the_preset_and_changes_of_options():
     preset = JsonSchemaOptions.for_generation()
-    assert preset.given() == {
+    assert preset.non_defaults() == {
         "whitespace": "single_space",
         "additional_properties": "minimal",
         "numbers": "plain",
         "escapes": "minimal",
         "classes": "plain",
     }
-    assert JsonSchemaOptions(**preset.given()) == preset
-    assert preset.changed(indent=2).whitespace == "json"
-    assert preset.changed(separators=(",", ":")).changed(indent=1).separators == (",", ":")
-    assert preset.changed(indent=2).changed(whitespace="compact").indent is None
-    assert JsonSchemaOptions.for_generation(numbers="json", additional_properties=None).given() == {
+    assert JsonSchemaOptions(**preset.non_defaults()) == preset
+    assert preset.with_changes(indent=2).whitespace == "json"
+    assert preset.with_changes(separators=(",", ":")).with_changes(indent=1).separators == (",", ":")
+    assert preset.with_changes(indent=2).with_changes(whitespace="compact").indent is None
+    assert JsonSchemaOptions.for_generation(numbers="json", additional_properties=None).non_defaults() == {
         "whitespace": "single_space",
         "escapes": "minimal",
         "classes": "plain",
     }
     with pytest.raises(guided.SpecError, match="whitespace cannot be given as well"):
-        preset.changed(indent=2, whitespace="compact")
+        preset.with_changes(indent=2, whitespace="compact")
     assert repr(JsonSchemaOptions()) == "JsonSchemaOptions()"
-    assert repr(preset.changed(numbers="json", escapes="json", classes="full", whitespace="json")) == (
+    assert repr(preset.with_changes(numbers="json", escapes="json", classes="full", whitespace="json")) == (
         "JsonSchemaOptions(additional_properties='minimal')"
     )
+
+
+def test_deprecated_names_of_methods_of_options():
+    preset = JsonSchemaOptions.for_generation()
+    with pytest.warns(DeprecationWarning, match="with_changes"):
+        assert preset.changed(indent=2) == preset.with_changes(indent=2)
+    with pytest.warns(DeprecationWarning, match="non_defaults"):
+        assert preset.given() == preset.non_defaults()
 
 
 COLOR = {"type": "object", "properties": {"x": {"pattern": r"^\d$", "type": "string"}, "n": {"type": "number"}}}
@@ -90,7 +98,7 @@ COLOR = {"type": "object", "properties": {"x": {"pattern": r"^\d$", "type": "str
 )
 def test_the_preset_holds_for_parts_without_their_own_option(part, written, not_written):
     words = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
-    grammar = guided.GrammarCompiler(words).compile(part + "", **JsonSchemaOptions.for_generation().given())
+    grammar = guided.GrammarCompiler(words).compile(part + "", **JsonSchemaOptions.for_generation().non_defaults())
 
     def accepts(text: str) -> bool:
         matcher = guided.GrammarMatcher(grammar)

@@ -11,7 +11,7 @@ from guided import GrammarMatcher
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.lark import _lark, lark_to_lexed
-from guided.frontends.lark.lalr import FIRST, kernels, terminal_states
+from guided.frontends.lark.lalr import FIRST, lr0_kernels, terminal_states
 from guided.frontends.lark.loader import load
 from guided.limits import Limits
 from tests.effort import draws
@@ -121,7 +121,7 @@ def test_tables_are_those_of_the_twin():
         start = "start" if "start" in rules else "r0"
         found, expected = terminal_states(rules, start), lalr_twin.terminal_states(rules, start)
         automaton = lalr_twin.Lr0({"": [[(start, False)]], **rules})
-        assert set(kernels(rules, start)) == set(automaton.kernels)
+        assert set(lr0_kernels(rules, start)) == set(automaton.kernels)
         if expected is None or found is None:
             assert found is expected, rules
             counts["conflicts"] += 1

@@ -121,8 +121,8 @@ def test_a_lexeme_that_can_stand_nowhere_leads_nowhere():
             while state:
                 byte = ord(rng.choice(alphabet))
                 after, read = twin.step(state, byte), twin.read(state, byte)
-                assert twin.may_go_on(read) or after is None, text
-                dead += bool(read) and not twin.may_go_on(read)
+                assert twin.can_continue(read) or after is None, text
+                dead += bool(read) and not twin.can_continue(read)
                 state = after if rng.random() < 0.9 else None
     assert dead > 20
 

@@ -104,8 +104,8 @@ def is_native(text: str, folders: tuple[str, ...] = ()) -> bool:
     assert [replace(each, width=None) for each in found.terminals.values()] == [*expected.terminals.values()], text
     assert list(found.rules.items()) == list(expected.rules.items()), text
     assert (found.ignored, found.lines) == (expected.ignored, expected.lines), text
-    places = [{name: (at.name, at.source.text, at.source.file, at.span) for name, at in each.sources.defined.items()}
-              for each in (found, expected)]  # fmt: skip
+    definitions = [each.sources.definitions.items() for each in (found, expected)]
+    places = [{name: (at.name, at.source.text, at.source.file, at.span) for name, at in each} for each in definitions]
     assert places[0] == places[1], text
     return True
 

@@ -75,7 +75,7 @@ def test_masks(name: str, vocabulary: str) -> None:
             data, after = texts.token_bytes(id), state
             for byte in data or b"":
                 after = twin.read(after, byte)
-            assert (id in allowed) == (data is not None and twin.may_go_on(after)), data
+            assert (id in allowed) == (data is not None and twin.can_continue(after)), data
             compared += 1
     assert compared > 150
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.frontends.common.rule_lint import recursive
+from guided.frontends.common.rule_lint import recursive_rules
 from guided.frontends.gbnf import lint_gbnf
 from guided.frontends.lark import LarkOptions
 from guided.frontends.lark.lint import lint_lark
@@ -27,7 +27,7 @@ def test_rules_that_contain_themselves(following: list[set[int]]) -> None:
     closure = [set(each) for each in following]
     for _ in following:
         closure = [each.union(*(closure[to] for to in each)) for each in closure]
-    assert recursive(rules) == [f"r{at}" for at, each in enumerate(closure) if at in each]
+    assert recursive_rules(rules) == [f"r{at}" for at, each in enumerate(closure) if at in each]
 
 
 def many_rules(n: int) -> str:

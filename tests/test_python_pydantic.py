@@ -30,7 +30,7 @@ from guided.matching.sentences import byte_vocabulary, sentence
 from tests.effort import examples
 
 COMPILER = GrammarCompiler(byte_vocabulary())
-PLAIN = JsonSchemaOptions.for_generation().given()
+PLAIN = JsonSchemaOptions.for_generation().non_defaults()
 
 
 class Base64(pydantic.BaseModel):

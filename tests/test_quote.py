@@ -185,7 +185,7 @@ class Cited(pydantic.BaseModel):
     sources: list[Annotated[str, guided.Quote({"report": REPORT, "minutes": MINUTES}, whitespace="normalised")]]
 
 
-@pytest.mark.parametrize("options", [{}, guided.JsonSchemaOptions.for_generation().given()])
+@pytest.mark.parametrize("options", [{}, guided.JsonSchemaOptions.for_generation().non_defaults()])
 def test_a_field_of_a_type(options: Any):
     grammar = COMPILER.compile_type(Answer, **options)
     for source in ("cat sat.\n", '  "mat"\twas', "3 € 😀"):

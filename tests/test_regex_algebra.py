@@ -98,7 +98,7 @@ def test_derivatives(node: Node) -> None:
         for c in text:
             term = next((target for ranges, target in terms.transitions(term) if contains(ranges, ord(c))), 0)
         assert terms.nullable[term] == matches(node, text), text
-    near = terms.next_char_only(start)
+    near = terms.next_char_condition(start)
     if near is not None:
         assert language(node) == {text for text in TEXTS if (contains(near[0], ord(text[0])) if text else near[1])}
 

@@ -9,7 +9,7 @@ import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema import check_json_schema
-from guided.frontends.regex import parse_regex, refused_with_u
+from guided.frontends.regex import parse_regex, unicode_flag_error
 from guided.ir.nodes import Automaton, Chars, Repeat, Seq, Text
 from guided.limits import Limits
 from tests.effort import every
@@ -47,7 +47,7 @@ def _patterns(seed: int, count: int) -> list[str]:
             with pytest.raises(SpecError) as caught:
                 parse_regex(pattern, dialect="ecma")
             assert caught.value.text == pattern and caught.value.hint
-        assert (refused_with_u(pattern) is not None) == isinstance(strict, str), pattern
+        assert (unicode_flag_error(pattern) is not None) == isinstance(strict, str), pattern
     return [p for p, a, b in zip(found, with_u, without, strict=True) if isinstance(a, str) and not isinstance(b, str)]
 
 
@@ -117,7 +117,7 @@ CASES = [
 
 @pytest.mark.parametrize(("pattern", "texts", "wanted"), CASES, ids=[ascii(case[0]) for case in CASES])
 def test_corners(pattern: str, texts: list[str], wanted: list[bool]) -> None:
-    assert refused_with_u(pattern) is not None
+    assert unicode_flag_error(pattern) is not None
     node = parse_regex(pattern, dialect="ecma")
     assert [matches(node, text) for text in texts] == wanted
 
@@ -156,7 +156,7 @@ def test_patterns_refused_without_the_flag_too(pattern: str) -> None:
     """The error is that of reading the pattern with u."""
     with pytest.raises(SpecError) as caught:
         parse_regex(pattern, dialect="ecma")
-    assert str(caught.value) == str(refused_with_u(pattern))
+    assert str(caught.value) == str(unicode_flag_error(pattern))
 
 
 def test_references_are_refused_in_their_place() -> None:

@@ -10,7 +10,7 @@ from importlib.resources import files
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.frontends.regex import parse_regex, refused_with_u
+from guided.frontends.regex import parse_regex, unicode_flag_error
 from guided.ir.ranges import charset, complement
 from guided.limits import Limits
 from tests.effort import draws
@@ -113,7 +113,7 @@ def test_same_validity() -> None:
     patterns = ["".join(source.choices(FRAGMENTS, k=source.randint(1, 8))) for _ in range(5000)]
     ours = []
     for pattern in patterns:
-        error = refused_with_u(pattern)
+        error = unicode_flag_error(pattern)
         ours.append(error is None)
         if error is not None:
             start, end = error.span

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.frontends.regex import parse_regex, refused_with_u
+from guided.frontends.regex import parse_regex, unicode_flag_error
 from guided.limits import Limits
 
 OPEN_GROUP = "close the group, or write \\("
@@ -276,7 +276,7 @@ def test_malformed(case: tuple[str, str, str, tuple[int, int], str]) -> None:
     """For `ecma`, with the flag u. Patterns that it refuses may be valid without it (test_regex_annex_b.py)."""
     dialect, pattern, message, span, hint = case
     if dialect == "ecma":
-        error = refused_with_u(pattern)
+        error = unicode_flag_error(pattern)
         assert error is not None
     else:
         with pytest.raises(SpecError) as caught:

@@ -12,7 +12,7 @@ import pytest
 import guided
 from guided.frontends.structural_tag.calls import CallReader
 from guided.frontends.structural_tag.partial_json import completed_json
-from guided.frontends.structural_tag.tool_prompts import written_calls
+from guided.frontends.structural_tag.tool_prompts import write_calls
 from tests.effort import every
 from tests.structural_tag_support import accepts, byte_compiler, compiler_with, ids_of, walk
 
@@ -210,7 +210,7 @@ def test_two_calls_in_a_section() -> None:
 def test_names_that_begin_with_another_name(style: str) -> None:
     tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("get", "get_all", "all")]
     for name in ("get", "get_all", "all"):
-        text = "".join(piece.text for piece in written_calls(guided.tool_style(style), [(name, "{}"), ("all", "{}")]))
+        text = "".join(piece.text for piece in write_calls(guided.tool_style(style), [(name, "{}"), ("all", "{}")]))
         for size in (1, 4, 100):
             reader = guided.tool_style(style).reader(tools)
             for at in range(0, len(text), size):

@@ -166,7 +166,7 @@ def test_the_error_of_a_value_that_is_not_a_number(call, said):
 
 
 BYTES = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
-GENERATED = guided.JsonSchemaOptions.for_generation().given()
+GENERATED = guided.JsonSchemaOptions.for_generation().non_defaults()
 WORDS = [b"{", b"}", b'"', b":", b", ", b": ", b"[", b"]", b'"id"', b'{"id": ', b"1", b"12", b"3", b"0", b"-", b"true",
          b'"tags"', b'"x"', b"x", b'", "', b" ", b",", None]  # fmt: skip
 VOCABULARY = guided.Vocabulary([*WORDS, None], eos_token_ids=[len(WORDS)], size=len(WORDS) + 9)

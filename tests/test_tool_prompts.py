@@ -15,7 +15,7 @@ from guided.chat.tagged_text import join_tagged, tagged
 from guided.chat.tokens import ids_of
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.frontends.structural_tag.markup import Markup
-from guided.frontends.structural_tag.tool_prompts import detect_style, tool_instructions, written_calls
+from guided.frontends.structural_tag.tool_prompts import detect_style, tool_instructions, write_calls
 from guided.vocabulary import Vocabulary
 from tests.structural_tag_support import accepts, byte_compiler
 from tests.test_structural_tag_calls import TOOLS
@@ -166,7 +166,7 @@ def test_written_calls_are_of_the_style_and_read_back(style):
     grammar = byte_compiler().compile_structural_tag(own.structural_tag(TOOLS, tool_choice="required", mixed=False))
     for count in range(1, len(CALLS) + 1):
         calls = [(name, json.dumps(given)) for name, given in CALLS[:count]]
-        text = "".join(piece.text for piece in written_calls(own, calls))
+        text = "".join(piece.text for piece in write_calls(own, calls))
         assert accepts(grammar, list(text.encode())), text
         reader = own.reader(TOOLS)
         reader.read(text)
@@ -209,17 +209,17 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
 
 def test_calls_that_cannot_be_written_are_refused():
     with pytest.raises(UnsupportedError, match="their own form"):
-        written_calls(guided.tool_style("harmony"), [("f", "{}")])
+        write_calls(guided.tool_style("harmony"), [("f", "{}")])
     for written in ("[1]", "{", "[" * 100_000, "", " "):  # an unconstrained model may have written this
         for style in ("qwen_3", "qwen_3_coder"):
-            text = "".join(piece.text for piece in written_calls(guided.tool_style(style), [("f", written)]))
+            text = "".join(piece.text for piece in write_calls(guided.tool_style(style), [("f", written)]))
             assert (written in text) if written.strip() else "{}" in text or style != "qwen_3"
     deep = '{"a":' * 600 + "1" + "}" * 600
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)  # hypothesis may have raised it
     try:
         with pytest.raises(SpecError, match="too deeply"):
-            written_calls(guided.tool_style("cohere"), [("f", deep)])
+            write_calls(guided.tool_style("cohere"), [("f", deep)])
     finally:
         sys.setrecursionlimit(usual)
     with pytest.raises(GuidedError, match="message 0 has a call without"):
@@ -289,7 +289,7 @@ def test_any_arguments_are_read_back(style):
     for _ in range(40):
         given = {f"p{at}": random_value(source) for at in range(source.randint(1, 4))}
         tools = [{"type": "function", "function": {"name": "f", "parameters": schema(given)}}]
-        text = "".join(piece.text for piece in written_calls(guided.tool_style(style), [("f", json.dumps(given))]))
+        text = "".join(piece.text for piece in write_calls(guided.tool_style(style), [("f", json.dumps(given))]))
         reader, pieces = guided.tool_style(style).reader(tools), ""
         while text:
             size = source.randint(1, 12)

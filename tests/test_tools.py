@@ -166,7 +166,7 @@ def test_tools_inside_of_a_constraint():
     (call,) = result.tool_calls
     assert result.text.startswith(f"[{call.text}{call.result} ")
     assert result.text[-2:].isdigit()
-    compiled = ENGINE.compiler.compile(constraint, **guided.JsonSchemaOptions.for_generation().given())
+    compiled = ENGINE.compiler.compile(constraint, **guided.JsonSchemaOptions.for_generation().non_defaults())
     assert ENGINE.generate("x", compiled, tools=[LOOK_UP], max_tokens=60, seed=3, temperature=1.0).text == result.text
 
 

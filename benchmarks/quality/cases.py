@@ -144,7 +144,7 @@ def _extraction() -> Iterator[Case]:
 
 def _schema(schema: dict[str, Any], compiler: guided.GrammarCompiler) -> guided.CompiledGrammar:
     options = guided.JsonSchemaOptions.for_generation()
-    return compiler.compile_json_schema(schema, **options.given())
+    return compiler.compile_json_schema(schema, **options.non_defaults())
 
 
 def _judge_extraction(schema: dict[str, Any], answer: Any, text: str) -> Verdict:
@@ -191,7 +191,7 @@ def _style() -> ToolStyle:
 
 def _tag(tools: list[dict[str, Any]], choice: str, compiler: guided.GrammarCompiler) -> guided.CompiledGrammar:
     tag = _style().structural_tag(tools, tool_choice=choice, mixed=choice == "auto")
-    options = guided.JsonSchemaOptions.for_generation().given()
+    options = guided.JsonSchemaOptions.for_generation().non_defaults()
     return compiler.compile_structural_tag(tag, allow_special_tokens=True, **options)
 
 

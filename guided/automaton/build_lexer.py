@@ -55,8 +55,10 @@ def compile_lexed(
     for terminal_number, terminal in enumerate(lexer.terminals):
         for keyword in terminal.keywords:
             at = number[keyword.name]
-            is_all = lexer.terminals[at].item == keyword.item
-            keyword_rules = texts[at] if is_all else _compile_terminal(keyword.name, keyword.item, vocabulary, limits)
+            has_same_texts = lexer.terminals[at].item == keyword.item
+            keyword_rules = (
+                texts[at] if has_same_texts else _compile_terminal(keyword.name, keyword.item, vocabulary, limits)
+            )
             keywords.append((terminal_number, at, keyword.embedded, keyword_rules))
     try:
         return _core.CompiledLexer(

@@ -33,7 +33,7 @@ from guided.chat.render_budget import limit_rendering
 from guided.chat.sources import named_templates
 from guided.errors import GuidedError, UnsupportedError, brief
 from guided.frontends.structural_tag.argument_forms import argument_form, describe_form
-from guided.frontends.structural_tag.tool_prompts import written_calls
+from guided.frontends.structural_tag.tool_prompts import write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
 __all__ = ["derive_tool_style"]
@@ -150,7 +150,7 @@ def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup
 def _write_calls(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
     """The text that the style writes."""
     calls_as_text = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls]
-    return markup.lead + "".join(piece.text for piece in written_calls(style, calls_as_text))
+    return markup.lead + "".join(piece.text for piece in write_calls(style, calls_as_text))
 
 
 def _read_calls(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from guided.chat.tagged_text import join_tagged, tagged
 from guided.errors import UnsupportedError
-from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, written_calls
+from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
 __all__ = ["default_system", "with_system_prompt", "with_tool_prompt", "without_tools"]
@@ -36,7 +36,7 @@ def with_system_prompt(
     """Messages that begin with a system message, which describes the tools.
 
     Raises:
-        UnsupportedError: see `written_calls`.
+        UnsupportedError: see `write_calls`.
     """
     if messages[0]["role"] not in ("system", "developer"):
         messages = [{"role": tagged("system"), "content": default}, *messages]
@@ -57,7 +57,7 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
     """Messages without calls and without the role `tool`: both become text.
 
     Raises:
-        UnsupportedError: see `written_calls`.
+        UnsupportedError: see `write_calls`.
     """
     out: list[dict[str, Any]] = []
     for role, group in groupby(messages, key=lambda message: message["role"]):
@@ -70,7 +70,7 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
             copy = {key: value for key, value in message.items() if key != "tool_calls"}
             if calls := message.get("tool_calls"):
                 calls_as_text = [(call["function"]["name"], _arguments(call)) for call in calls]
-                parts = [part for part in (_content(message), _text(written_calls(style, calls_as_text))) if part]
+                parts = [part for part in (_content(message), _text(write_calls(style, calls_as_text))) if part]
                 copy["content"] = tagged("\n").join(parts)
             out.append(copy)
     return out

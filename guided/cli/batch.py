@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from guided.engine.request import Options, Request
     from guided.engine.result import Result
 
-__all__ = ["Batch", "add_batch", "prompt_of"]
+__all__ = ["Batch", "add_batch", "build_prompt"]
 
 
 _NO_BATCH: Final = "--batch takes a file of requests, one JSON object per line; give a single prompt without --batch"
@@ -161,7 +161,7 @@ class Batch:
         assert line.prompt is not None
         if options.get("raw") and self._arguments.system is not None:
             return InputError("raw cannot be combined with --system: a raw prompt has no messages")
-        return Request(prompt_of(line.prompt, self._arguments), grammar, n, cast("Options", options))
+        return Request(build_prompt(line.prompt, self._arguments), grammar, n, cast("Options", options))
 
     def _answer(self, number: int, results: list[Result]) -> str:
         self._shortened_count += sum(map(is_shortened, results))
@@ -187,7 +187,7 @@ class Batch:
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
 
 
-def prompt_of(prompt: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
+def build_prompt(prompt: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
     """The prompt for the engine. Messages stay as they are. With --system, a text becomes a user message after it."""
     if arguments.system is None or not isinstance(prompt, str):
         return prompt

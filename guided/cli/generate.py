@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from guided.cli.batch import Batch, add_batch, prompt_of
+from guided.cli.batch import Batch, add_batch, build_prompt
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
 from guided.cli.model import engine_of as _engine
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         options["tools"] = tools_named(options["tools"], arguments.tool_tokens)
     engine = _engine(arguments)
     grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
-    prompt = prompt_of(text, arguments)
+    prompt = build_prompt(text, arguments)
     streaming = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
     try:
         if streaming and n == 1:

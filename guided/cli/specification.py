@@ -63,7 +63,7 @@ class Specification:
         """As `compile`, without a progress line."""
         match self.kind:
             case "schema":
-                options = self.schema_options(base).given()
+                options = self.schema_options(base).non_defaults()
                 return compiler.compile_json_schema(
                     self.value, registry=self.registry, documents=self.documents, **options
                 )
@@ -77,7 +77,7 @@ class Specification:
                 return compiler.compile_gbnf(self.value, **self.options)
             case "structural_tag":
                 allowed = self.options.get("allow_special_tokens", False)
-                schema_options = self.schema_options(base).given()
+                schema_options = self.schema_options(base).non_defaults()
                 return compiler.compile_structural_tag(self.value, allow_special_tokens=allowed, **schema_options)
             case "choice":
                 return compiler.compile_choice(self.value)
@@ -98,7 +98,7 @@ class Specification:
 
     def schema_options(self, base: JsonSchemaOptions = DEFAULTS) -> JsonSchemaOptions:
         """The options that concern schemas."""
-        return base.changed(
+        return base.with_changes(
             **{name: value for name, value in self.options.items() if name in JsonSchemaKeywords.__annotations__}
         )
 

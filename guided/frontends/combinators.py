@@ -248,8 +248,8 @@ def regex(
     if not isinstance(pattern, str):
         raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
 
-    def read(limits: Limits, whole: JsonSchemaOptions, _: list[Finding]) -> Node:
-        own = whole.classes if classes is None else classes
+    def read(limits: Limits, default_options: JsonSchemaOptions, _: list[Finding]) -> Node:
+        own = default_options.classes if classes is None else classes
         return parse_regex(pattern, dialect=dialect, search=search, classes=own, limits=limits)
 
     return ReadPart(read, "regex")
@@ -293,11 +293,11 @@ def _json_schema(
     kind: str,
     source: object,
 ) -> Expr:
-    DEFAULTS.changed(**options)  # raises an error now if options contradict each other
+    DEFAULTS.with_changes(**options)  # raises an error now if options contradict each other
     schema_copy, resources, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
 
-    def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
-        own = whole.changed(**options)
+    def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        own = default_options.with_changes(**options)
         return json_schema_to_grammar(
             schema_copy, own, registry=resources, documents=texts, limits=limits, findings=findings
         )

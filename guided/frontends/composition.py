@@ -23,7 +23,7 @@ from guided.frontends.combinators import (
     RulesPart,
     SequencePart,
 )
-from guided.frontends.common.rule_table import RuleTable, Scope, defined_here
+from guided.frontends.common.rule_table import RuleTable, Scope, undefined_rule_hint
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.stored import Tables
 from guided.ir.nodes import Alt, DeferredRule, Grammar, Node, Ref, Region, Repeat, Seq, Text
@@ -31,13 +31,13 @@ from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import compiling, spend
 
-__all__ = ["MIN_DEFERRED", "expr_to_grammar", "kinds_of", "only_part", "stored_tables"]
+__all__ = ["MIN_DEFERRED", "expr_to_grammar", "only_part", "part_kinds", "stored_tables"]
 
 MIN_DEFERRED = 8
 """The least number of parts that are worth deferring. Fewer parts are compiled at once, so that no mask has to wait."""
 
 
-def kinds_of(expr: Expr) -> set[str]:
+def part_kinds(expr: Expr) -> set[str]:
     """The kinds of the parts that have options: "regex", "json_schema", "type", "structural_tag"."""
     kinds, seen, work = set[str](), ByIdentity[Expr, None](), [expr]
     while work:
@@ -61,16 +61,16 @@ def only_part(expr: Expr) -> tuple[str, Any]:
     """The kind and source of a specification with a single part. ("", None) if it has several parts, or if its part has
     no kind.
     """
-    only = _unwrap(expr)
-    return (only.kind, only.source) if isinstance(only, ReadPart) else ("", None)
+    part = _unwrap(expr)
+    return (part.kind, part.source) if isinstance(part, ReadPart) else ("", None)
 
 
 def stored_tables(expr: Expr, limits: Limits) -> Tables | None:
     """The tables of a specification whose only part is a stored grammar with a lexer; None: it is something else."""
-    only = _unwrap(expr)
-    if not isinstance(only, ReadPart) or not only.has_lexer or only.stored is None:
+    part = _unwrap(expr)
+    if not isinstance(part, ReadPart) or not part.has_lexer or part.stored is None:
         return None
-    return only.stored(limits)
+    return part.stored(limits)
 
 
 def _unwrap(expr: Expr) -> Expr:
@@ -85,22 +85,22 @@ def expr_to_grammar(
     findings: list[Finding] | None = None,
     *,
     options: JsonSchemaOptions = DEFAULTS,
-    later: bool = False,
+    defer: bool = False,
 ) -> Grammar:
-    """The grammar of a composed specification. What is not enforced is appended to `findings`; without it, it is warned
-    of.
+    """The grammar of a composed specification. Parts that are not enforced are appended to `findings`; if it is None,
+    they cause warnings.
 
-    `options`: defaults for the options of the parts. `later`: if many parts can be deferred (`DeferredPart`), compile
+    `options`: defaults for the options of the parts. `defer`: if many parts can be deferred (`DeferredPart`), compile
     them when they are entered.
 
     Raises:
         SpecError, UnsupportedError: a part is invalid, or a rule is undefined. LimitExceeded: a part exceeds a limit,
             or the parts nest too deeply.
     """
-    lowering = _Lowering(Limits() if limits is None else limits, options, later)
+    lowering = _Lowering(Limits() if limits is None else limits, options, defer)
     try:
-        if isinstance(only := _unwrap(expr), ReadPart) and only.has_lexer:
-            return cast(Grammar, only.read(lowering.limits, options, lowering.findings))
+        if isinstance(part := _unwrap(expr), ReadPart) and part.has_lexer:
+            return cast(Grammar, part.read(lowering.limits, options, lowering.findings))
         with compiling(lowering.limits, work=False):
             node = lowering.node(expr, {}, 0)
     except RecursionError:
@@ -112,7 +112,7 @@ def expr_to_grammar(
         raise UnsupportedError(
             "captures cannot be combined with a grammar that has a lexer", hint='use semantics="scannerless"'
         )
-    if table.composed and later:  # the parts of such a grammar are compiled separately
+    if table.composed and defer:  # the parts of such a grammar are compiled separately
         return expr_to_grammar(expr, limits, findings, options=options)
     start = table.define("start", "", node)
     deferred = lowering.deferred_rules()
@@ -186,7 +186,7 @@ class _Lowering:
                 return Ref(name)
             case RulePart(name):
                 if name not in scope:
-                    raise SpecError(f"rule {name!r} is not defined", hint=defined_here(name, scope))
+                    raise SpecError(f"rule {name!r} is not defined", hint=undefined_rule_hint(name, scope))
                 return Ref(scope[name])
             case RulesPart(start, definitions):
                 inner = dict(scope)

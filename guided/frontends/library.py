@@ -116,10 +116,10 @@ def _read_stored(path: Path, text: str, limits: Limits) -> Container | None:
         container = read_container(path.with_suffix(_STORED).read_bytes(), limits)
     except (OSError, GuidedError):
         return None
-    return container if container.about.get("made_from") == _made_from(text) else None
+    return container if container.metadata.get("made_from") == _fingerprint(text) else None
 
 
-def _made_from(text: str) -> list[str]:
+def _fingerprint(text: str) -> list[str]:
     """Everything on which the grammar of a text depends, except guided's version."""
     return [blake2b(text.encode(), digest_size=20).hexdigest(), unicodedata.unidata_version]
 
@@ -130,7 +130,7 @@ def store_library() -> None:
         stored = _read_grammar(path)
         grammar = cast(ReadPart, lark(stored.text, **stored.options)).read(Limits(), DEFAULTS, [])
         assert isinstance(grammar, Grammar)
-        path.with_suffix(_STORED).write_bytes(write_container([grammar], {"made_from": _made_from(stored.text)}))
+        path.with_suffix(_STORED).write_bytes(write_container([grammar], {"made_from": _fingerprint(stored.text)}))
 
 
 def _files() -> dict[str, Path]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from guided.frontends.common.finite import FiniteValues
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import Texts
-from guided.frontends.common.rule_lint import in_cycles, reachable_rules, recursive
+from guided.frontends.common.rule_lint import find_cyclic, reachable_rules, recursive_rules
 from guided.frontends.common.rule_table import children, parts_of
 from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
 from guided.ir.serial import ByIdentity
@@ -59,7 +59,7 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
                 message = f"{what} up to {bound:,} times, all of which small models may use"
                 out.setdefault((place, f"long {what}"), LintFinding("long", place, message, hint, matters=False))
     is_used = set(used_rules)
-    for name in recursive(grammar.rules):
+    for name in recursive_rules(grammar.rules):
         if name not in is_used:
             continue
         place = grammar.origins.get(name, name)
@@ -82,7 +82,7 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
     seen: ByIdentity[Any, None] = ByIdentity()
     work: list[tuple[Any, bool]] = [(node, False)]  # (node, whether the values of its entries must differ)
     while work:
-        item, differs = work.pop()
+        item, must_differ = work.pop()
         if item in seen:
             continue
         spend()
@@ -92,16 +92,16 @@ def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | 
         elif isinstance(item, Repeat) and not _is_space(item.item):
             is_text = isinstance(item.item, Chars | Text | Alt)
             bound = item.max
-            if bound is None and differs:
+            if bound is None and must_differ:
                 bound = _count_or_none(values.max_entries, item.item)
             yield ("text" if is_text and bound is None else "characters" if is_text else "a repetition"), bound
         elif isinstance(item, Length) and item.max is not None:
             yield "characters", item.max
             continue
         if isinstance(item, And) and _count_or_none(values.count, item) is not None:
-            work += [(each, differs) for each in item.items if _count_or_none(values.count, each) is not None]
+            work += [(each, must_differ) for each in item.items if _count_or_none(values.count, each) is not None]
         elif not isinstance(item, MaxTokens):
-            work += [(each, differs or isinstance(item, Distinct)) for each in children(item)]
+            work += [(each, must_differ or isinstance(item, Distinct)) for each in children(item)]
 
 
 def _count_or_none(count: Callable[[Any], int | None], node: Any) -> int | None:
@@ -129,7 +129,7 @@ def _has_unbounded_texts(automaton: Automaton) -> bool:
         at: {to for low, high, to in edges if texts.is_live(to) and not _is_space(Chars(((low, high),)))}
         for at, (_, edges) in enumerate(automaton.states)
     }
-    return bool(in_cycles(following))
+    return bool(find_cyclic(following))
 
 
 def _longest_text(automaton: Automaton) -> int:

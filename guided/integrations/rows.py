@@ -99,7 +99,7 @@ class RowMatchers:
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt_length = 0
-        self._prompt_of: list[range] = []
+        self._rows_with_same_prompt: list[range] = []
         if max_new_tokens is not None:
             for grammar in filter(None, self.grammars):
                 if (min_tokens := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_new_tokens:
@@ -155,9 +155,9 @@ class RowMatchers:
             fill_batch([matcher for _, matcher in pairs], bitmask, [number for number, _ in pairs], max_tokens=budget)
         return [number for number, _, _ in constrained]
 
-    def prompt_of(self, number: int) -> range:
+    def rows_with_same_prompt(self, number: int) -> range:
         """All rows that have the same prompt as this row. They are adjacent."""
-        return self._prompt_of[number]
+        return self._rows_with_same_prompt[number]
 
     def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
         """Whether a row of the bitmask allows only end tokens."""
@@ -194,13 +194,13 @@ class RowMatchers:
         self._prompt_length = ids.shape[1]
         borders = [row for row in range(1, count) if row % each == 0 or not np.array_equal(ids[row], ids[row - 1])]
         runs = [range(*pair) for pair in pairwise([0, *borders, count])]
-        self._prompt_of = [run for run in runs for _ in run]
+        self._rows_with_same_prompt = [run for run in runs for _ in run]
 
     def _regroup(self, ids: Ids, new_count: int) -> list[Row] | None:
         """The rows after some were copied, dropped or rolled back. None: they are other prompts."""
         rows = list[Row]()
         for number, row_ids in enumerate(ids):
-            common = {at: _common(row_ids, self._ids[at]) for at in self.prompt_of(number)}
+            common = {at: _common(row_ids, self._ids[at]) for at in self.rows_with_same_prompt(number)}
             parent = max(common, key=lambda at: (common[at], at == number))
             if common[parent] < len(row_ids) - 1:
                 return None

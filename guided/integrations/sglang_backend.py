@@ -135,7 +135,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
     def __init__(self, compiler: GrammarCompiler, whitespace: str = "json") -> None:
         super().__init__()
         self.compiler = compiler
-        self._json_options = JsonSchemaOptions.for_generation(whitespace=whitespace).given()
+        self._json_options = JsonSchemaOptions.for_generation(whitespace=whitespace).non_defaults()
 
     @property
     def is_support_token_filter(self) -> bool:

@@ -163,7 +163,9 @@ def restore_end_tokens(
         scores[row, allowed_tokens(bitmask, row)] = _LAST_RESORT
         blocked_rows.remove(row)
     for row in blocked_rows:
-        if set(matchers.prompt_of(row)).issubset(blocked_rows):  # otherwise it is a beam, and other beams continue
+        if set(matchers.rows_with_same_prompt(row)).issubset(
+            blocked_rows
+        ):  # otherwise it is a beam, and other beams continue
             raise GuidedError(
                 f"another processor, or an option of generate such as bad_words_ids, suppress_tokens or "
                 f"no_repeat_ngram_size, forbids each token that the constraint of row {row} allows: leave it out"

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack
 from guided.close_names import close_name
 from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.frontends.combinators import Expr
-from guided.frontends.composition import kinds_of
+from guided.frontends.composition import part_kinds
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.ir import Grammar
 from guided.keywords import keywords_checked
@@ -117,7 +117,7 @@ class CompileAny:
         documents = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
-                return self.compile_expr(specification, **own.given())
+                return self.compile_expr(specification, **own.non_defaults())
             case Grammar():
                 return self.compile_grammar(specification)
             case str() | re.Pattern():
@@ -130,9 +130,9 @@ class CompileAny:
                 return self.compile_choice(specification)
             case bool() | Mapping():
                 _check_is_schema(specification)
-                return self.compile_json_schema(specification, **documents, **own.given())
+                return self.compile_json_schema(specification, **documents, **own.non_defaults())
             case _:
-                return self.compile_type(specification, **documents, **own.given())
+                return self.compile_type(specification, **documents, **own.non_defaults())
 
 
 def _pattern(pattern: str | re.Pattern[Any], dialect: str) -> str:
@@ -161,7 +161,7 @@ def check_options(specification: Specification, options: Mapping[str, Any]) -> N
         case str() | re.Pattern():
             effective, why = _REGEX_OPTIONS, "the constraint is a regular expression"
         case Expr():
-            kinds = kinds_of(specification)
+            kinds = part_kinds(specification)
             has_schemas = kinds & {"json_schema", "type", "structural_tag"}
             effective = _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else effective
             why = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"

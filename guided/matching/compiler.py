@@ -152,7 +152,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         def read(findings: list[Finding], ask: bool = False) -> Grammar:
             return gbnf_to_grammar(
                 text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, findings=findings,
-                ask_why_empty=ask,
+                refuse_empty=ask,
             )  # fmt: skip
 
         return self._compile(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
@@ -234,7 +234,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             def read(findings: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._native.special_ids,
-                    limits=self.limits, findings=findings, require_values=ask, later=later,
+                    limits=self.limits, findings=findings, require_values=ask, defer=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)

@@ -105,7 +105,7 @@ class ValueParser:
         """
         if not self.is_json:
             return text
-        certain = completed_json(text, strings=self.type is None)
+        certain = completed_json(text, with_unfinished_strings=self.type is None)
         if not certain:
             return None
         value = json.loads(certain)

@@ -113,7 +113,7 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
         VocabularyError: they were written for another vocabulary. LimitExceeded: a limit is exceeded.
     """
     container = read_container(data, limits)
-    about = container.about
+    about = container.metadata
     if about.get("vocabulary") != vocabulary:
         raise VocabularyError(
             "the stored grammar was compiled for another vocabulary",

@@ -129,7 +129,7 @@ class Language:
         """Raise `UnsupportedError` if even the shortest text of a `MaxTokens` node takes more tokens than it allows."""
         for node in self.limits:
             run = self._terms.run(node.item)
-            min_tokens = fewest_tokens(run, texts) if run.may_go_on else 0
+            min_tokens = fewest_tokens(run, texts) if run.can_continue else 0
             if min_tokens is None or min_tokens > node.max > 0:
                 raise UnsupportedError(f"the shortest text takes {min_tokens} tokens, and max_tokens is {node.max}")
 
@@ -178,7 +178,7 @@ class Language:
             head, tail = rest[0], rest[1:]
             if isinstance(head, Run | LimitedRun):
                 todo.extend([(tail, owner, scopes)] if head.may_stop else [])
-                waiting.extend([item] if head.may_go_on else [])
+                waiting.extend([item] if head.can_continue else [])
             elif isinstance(head, Special):
                 waiting.append(item)
             elif isinstance(head, Mark | OpenScope):

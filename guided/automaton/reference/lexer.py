@@ -126,7 +126,7 @@ class LexedLanguage:
             return frozenset()
         return frozenset(after for reading in state for after in self.read_one(reading, byte))
 
-    def may_go_on(self, state: LexedState) -> bool:
+    def can_continue(self, state: LexedState) -> bool:
         """Whether the current lexeme can end as a terminal that is allowed here. If not, no output begins like this.
 
         If so, a completion may still not exist; `step` searches for one.
@@ -327,7 +327,7 @@ def _matching_terminal(matches: tuple[Match, ...]) -> int | None:
 
 def _unfinished_matches(matches: tuple[Match, ...]) -> tuple[Match, ...]:
     """The terminals that may still match a longer lexeme."""
-    return tuple(match for match in matches if match[1].may_go_on)
+    return tuple(match for match in matches if match[1].can_continue)
 
 
 def _embedded_keywords(terminal: Terminal) -> list[str]:

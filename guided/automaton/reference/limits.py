@@ -32,14 +32,14 @@ class LimitedRun:
         return self.has_read and self.run.may_stop
 
     @property
-    def may_go_on(self) -> bool:
+    def can_continue(self) -> bool:
         """Whether some byte can follow."""
-        return self.run.may_go_on
+        return self.run.can_continue
 
     @property
     def alive(self) -> bool:
         """Whether some text completes it, in any number of tokens."""
-        return self.run.may_go_on or self.may_stop
+        return self.run.can_continue or self.may_stop
 
     def after(self, byte: int) -> tuple[LimitedRun, ...]:
         """The rest after a byte."""

@@ -373,14 +373,14 @@ class Run:
         return self.form is None and nullable(self.term)
 
     @cached_property
-    def may_go_on(self) -> bool:
+    def can_continue(self) -> bool:
         """Whether some byte can follow."""
         return self.form is not None or bool(self.spelling.steps(self.term))
 
     @cached_property
     def alive(self) -> bool:
         """Whether the term can be completed from here."""
-        return self.may_stop or self.may_go_on
+        return self.may_stop or self.can_continue
 
     def after(self, byte: int) -> tuple[Run, ...]:
         """The runs after `byte`. There are several if several forms of the encoding have a digit with this byte."""

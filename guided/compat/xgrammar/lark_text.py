@@ -155,7 +155,12 @@ class LarkText:
         rule = self._rules.get(name.text)
         if rule is None or name.text in around or is_terminal(name.text):
             return None
-        if rule.after or rule.attributes or rule.parametric or not {each.kind for each in rule.before} <= {"?", "!"}:
+        if (
+            rule.suffix
+            or rule.attributes
+            or rule.is_parametric
+            or not {each.kind for each in rule.modifiers} <= {"?", "!"}
+        ):
             return None
         self._copied += len(rule.body)
         if self._copied > _MAX_COPIED_TOKENS or any(token.kind == "->" for token in rule.body):

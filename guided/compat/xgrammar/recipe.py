@@ -173,7 +173,7 @@ class StructuralTag(_Recipe):
             raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
         with as_xgrammar(InvalidStructuralTagError, "Invalid structural tag"):
             return structural_tag_to_grammar(
-                document, TAG_OPTIONS, allow_special_tokens=True, findings=findings, later=later
+                document, TAG_OPTIONS, allow_special_tokens=True, findings=findings, defer=later
             )
 
 

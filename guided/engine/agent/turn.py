@@ -37,7 +37,7 @@ from guided.engine.result import Result, StreamEvent
 from guided.engine.token_text import AnswerDecoder
 from guided.errors import GuidedError, OptionError, SpecError, UnsupportedError, brief
 from guided.frontends.combinators import Expr
-from guided.frontends.common.quoted_texts import without_texts
+from guided.frontends.common.quoted_texts import without_document_texts
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader
@@ -130,7 +130,7 @@ class Turn:
             self._schemas = []
             messages = _with_results(self._conversation.messages, self._calls, once=not self._repeats)
         self._reader = self._new_reader()
-        tools = [without_texts(schema) for schema in self._schemas]
+        tools = [without_document_texts(schema) for schema in self._schemas]
         conversation = replace(self._conversation, messages=messages, tools=tools, tool_style=self._prompt_style)
         if not self._schemas and (self._constraint is not None or not self.tools):
             return conversation, self._constraint, self._options
@@ -144,7 +144,7 @@ class Turn:
             mixed=is_mixed,
             text=self._text_format,
         )
-        json_options = JsonSchemaOptions.for_generation(**self._options).given()
+        json_options = JsonSchemaOptions.for_generation(**self._options).non_defaults()
 
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)

@@ -59,7 +59,7 @@ class FreeText:
         complete: for each end, the state in which it is complete; None if the end is unreachable.
     """
 
-    without: Node
+    without_markers: Node
     unreachable: tuple[int, ...]
     states: tuple[tuple[bool, _Edges], ...]
     complete: tuple[int | None, ...]
@@ -174,17 +174,17 @@ class _Layout:
         self.ends: dict[int, int] = {}
         if not trie.forbids(0):
             self._number(0, trie.strings_at[0] >= 0)
-        for number, (at, second) in enumerate(self._order):  # grows during the loop
-            if not second:
+        for number, (at, is_continuation) in enumerate(self._order):  # grows during the loop
+            if not is_continuation:
                 self.free_states.append(number)
             elif trie.strings_at[at] >= 0:
                 self.ends[trie.strings_at[at]] = number
-            self.edges.append(self._continuation_edges(at) if second else self._free_edges(at))
+            self.edges.append(self._continuation_edges(at) if is_continuation else self._free_edges(at))
 
-    def _number(self, at: int, second: bool) -> int:
-        number = self._numbers.setdefault((at, second), len(self._order))
+    def _number(self, at: int, is_continuation: bool) -> int:
+        number = self._numbers.setdefault((at, is_continuation), len(self._order))
         if number == len(self._order):
-            self._order.append((at, second))
+            self._order.append((at, is_continuation))
         return number
 
     def _free_edges(self, at: int) -> _Edges:

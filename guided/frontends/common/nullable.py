@@ -1,4 +1,4 @@
-"""Whether a node of the IR generates the empty text. In: a node, or rules. Out: a bool, or the names of the rules.
+"""Checks whether nodes of the IR generate the empty text. In: a node, or rules. Out: a bool, or the names of the rules.
 
 Cost: linear in the nodes; a rule is examined again whenever one of the rules to which it refers turns out to generate
 the empty text.

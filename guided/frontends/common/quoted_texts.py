@@ -1,7 +1,7 @@
 """The language of quotations: the parts of some documents. In: the documents. Out: nodes of the IR.
 
-With white space "normalised", each run of white space in a document is written as one space. So a quotation may go
-across the lines of a document.
+With white space "normalised", each run of white space in a document is written as one space. So a quotation may span
+several lines of a document.
 
 Cost: linear in the documents. A minimum of n words is an intersection with an automaton that counts to n. This makes
 the core's automaton about n times as large, which `Limits.states` bounds.
@@ -29,7 +29,7 @@ __all__ = [
     "normalise",
     "quotation_node",
     "with_min_words",
-    "without_texts",
+    "without_document_texts",
 ]
 
 Whitespace: TypeAlias = Literal["exact", "normalised"]
@@ -115,23 +115,23 @@ class OriginalOffsets:
     """Maps offsets in a normalised text to offsets in the original one."""
 
     def __init__(self, text: str) -> None:
-        self._at: list[int] = []  # the offsets of long runs in the normalised text
+        self._run_offsets: list[int] = []  # the offsets of long runs in the normalised text
         self._removed = [0]  # the number of characters removed before and in each of these runs; 0 before the first
         for run in _LONG_RUN.finditer(text):
-            self._at.append(run.start() - self._removed[-1])
+            self._run_offsets.append(run.start() - self._removed[-1])
             self._removed.append(self._removed[-1] + len(run[0]) - 1)
 
     def __getitem__(self, offset: int) -> int:
-        return offset + self._removed[bisect_left(self._at, offset)]
+        return offset + self._removed[bisect_left(self._run_offsets, offset)]
 
 
-def without_texts(schema: Any) -> Any:
+def without_document_texts(schema: Any) -> Any:
     """A copy of a JSON Schema for a prompt: `x-guided-quote` names its documents and does not contain their texts."""
     if isinstance(schema, list):
-        return [without_texts(item) for item in schema]
+        return [without_document_texts(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
-    out = {key: without_texts(value) for key, value in schema.items()}
+    out = {key: without_document_texts(value) for key, value in schema.items()}
     quote = out.get("x-guided-quote")
     if isinstance(quote, dict) and isinstance(quote.get("documents"), dict):
         quote["documents"] = list(quote["documents"])

@@ -5,8 +5,8 @@ not unrolled: for `(ab){2,50000}`, a text visits as many states as it has charac
 
 Cost: a few steps for each visited state. It raises `TooLarge` beyond `max_terms` terms.
 
-`keeps_counts` says whether counts are too large to unroll. `has_texts` says whether a node certainly generates a text
-from each of its states.
+`keeps_counts` says whether counts are too large to unroll. `has_no_dead_ends` says whether each state of a node
+certainly leads to a text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.frontends.regex.leftmost_match import count_positions
 from guided.frontends.regex.tree import Tree
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 
-__all__ = ["MAX_UNROLLED_ROUNDS", "Edges", "Texts", "has_texts", "keeps_counts"]
+__all__ = ["MAX_UNROLLED_ROUNDS", "Edges", "Texts", "has_no_dead_ends", "keeps_counts"]
 
 _MAX_TERMS: Final = 200_000
 MAX_UNROLLED_ROUNDS: Final = 1_000
@@ -33,7 +33,7 @@ def keeps_counts(tree: Tree) -> bool:
     return count_positions(tree) - count_positions(tree, unrolled=False) > MAX_UNROLLED_ROUNDS
 
 
-def has_texts(node: Node) -> bool:
+def has_no_dead_ends(node: Node) -> bool:
     """Whether each walk through a node certainly leads to a text. False, for example, if it has an intersection."""
     match node:
         case Chars(ranges):
@@ -41,11 +41,11 @@ def has_texts(node: Node) -> bool:
         case Text():
             return True
         case Seq(items):
-            return all(map(has_texts, items))
+            return all(map(has_no_dead_ends, items))
         case Alt(items):
-            return items != () and all(map(has_texts, items))
+            return items != () and all(map(has_no_dead_ends, items))
         case Repeat(item):
-            return has_texts(item)
+            return has_no_dead_ends(item)
     return False
 
 

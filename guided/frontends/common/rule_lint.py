@@ -20,7 +20,7 @@ from guided.frontends.common.rule_table import parts_of
 from guided.frontends.json_schema.text.productive import productive_rules
 from guided.ir.nodes import Alt, MaxTokens, Node, Ref, Repeat, Seq
 
-__all__ = ["in_cycles", "lint_rules", "reachable_rules", "recursive", "unused"]
+__all__ = ["find_cyclic", "lint_rules", "reachable_rules", "recursive_rules", "unused_finding"]
 
 T = TypeVar("T")
 
@@ -36,14 +36,14 @@ def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str
                 "empty-rule", place(name), message, "add an alternative that does not need the rule itself"
             )
     nullable = nullable_rules({name: rules[name] for name in names})
-    cyclic = in_cycles({name: dict.fromkeys(_single_rules(rules[name], nullable)) for name in names})
+    cyclic = find_cyclic({name: dict.fromkeys(_single_rules(rules[name], nullable)) for name in names})
     for name in names:
         if name in cyclic:
             message = "it can derive itself, so one text has infinitely many parse trees"
             yield LintFinding("cycle", place(name), message, "remove the alternative that leads back to the rule")
 
 
-def unused(what: str, place: str) -> LintFinding:
+def unused_finding(what: str, place: str) -> LintFinding:
     """The finding for a rule, a terminal or a definition that no output uses."""
     return LintFinding("unused", place, f"no output uses the {what}", "delete it, or use it", matters=False)
 
@@ -59,9 +59,9 @@ def reachable_rules(rules: Mapping[str, Node], start: str) -> list[str]:
     return todo
 
 
-def recursive(rules: Mapping[str, Node]) -> list[str]:
+def recursive_rules(rules: Mapping[str, Node]) -> list[str]:
     """The rules that contain themselves, directly or through other rules."""
-    cyclic = in_cycles({name: _referenced_rules(node) for name, node in rules.items()})
+    cyclic = find_cyclic({name: _referenced_rules(node) for name, node in rules.items()})
     return [name for name in rules if name in cyclic]
 
 
@@ -70,7 +70,7 @@ def _referenced_rules(node: Node) -> dict[str, None]:
     return dict.fromkeys(part.name for part in parts_of(node) if isinstance(part, Ref))
 
 
-def in_cycles(following: Mapping[T, Collection[T]]) -> set[T]:
+def find_cyclic(following: Mapping[T, Collection[T]]) -> set[T]:
     """The names that lead back to themselves: strongly connected components (Tarjan 1972)."""
     number: dict[T, int] = {}
     lowest: dict[T, int] = {}  # for names whose component is incomplete

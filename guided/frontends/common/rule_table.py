@@ -38,7 +38,7 @@ from guided.ir.nodes import (
 from guided.ir.serial import ByIdentity
 from guided.meter import spend
 
-__all__ = ["RuleTable", "Scope", "children", "defined_here", "parts_of", "replace_nodes"]
+__all__ = ["RuleTable", "Scope", "children", "parts_of", "replace_nodes", "undefined_rule_hint"]
 
 Scope: TypeAlias = Mapping[str, str]  # name of a rule -> its name in the table
 
@@ -139,7 +139,7 @@ def _with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]])
 
 
 def replace_nodes(grammar: Grammar, change: Callable[[Any], Node | None]) -> Grammar:
-    """The grammar in which `change` has replaced nodes. It returns None for a node whose parts are to be visited."""
+    """The grammar in which `change` has replaced nodes. `change` returns None for a node to visit its parts."""
     done: ByIdentity[Any, Any] = ByIdentity()
 
     def visit(node: Any) -> Generator[Any, Any, Any]:
@@ -166,7 +166,9 @@ def _rename(
     out = node
     if isinstance(node, Ref):
         if node.name not in names:
-            raise SpecError(f"the grammar refers to {node.name!r}, which is not defined", hint=defined_here("", names))
+            raise SpecError(
+                f"the grammar refers to {node.name!r}, which is not defined", hint=undefined_rule_hint("", names)
+            )
         out = Ref(names[node.name])
     else:
         out = yield _with_children(node, lambda part: _rename(part, names, done, without_references))
@@ -177,7 +179,7 @@ def _rename(
     return out
 
 
-def defined_here(name: str, scope: Scope) -> str:
+def undefined_rule_hint(name: str, scope: Scope) -> str:
     """A hint for an undefined rule."""
     if not scope:
         return "wrap it in guided.rules(start, name=...)"

@@ -72,8 +72,8 @@ def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -
         for state, piece, read in members:
             started = ((piece, read),) if piece >= 0 else tuple((each, 0) for each in edges[state])
             for each, at in started:
-                done = at + 1 == len(pieces[each])
-                to = (edges[state][each], -1, 0) if done else (state, each, at + 1)
+                is_complete = at + 1 == len(pieces[each])
+                to = (edges[state][each], -1, 0) if is_complete else (state, each, at + 1)
                 following.setdefault(ord(pieces[each][at]), set()).add(to)
         row = []
         for code in sorted(following):

@@ -28,7 +28,7 @@ from typing import Final
 from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused
+from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused_finding
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
 from guided.meter import compiling
@@ -57,7 +57,7 @@ def gbnf_to_grammar(
     xgrammar: bool = False,
     limits: Limits | None = None,
     findings: list[Finding] | None = None,
-    ask_why_empty: bool = False,
+    refuse_empty: bool = False,
 ) -> Grammar:
     """The grammar of a GBNF text.
 
@@ -68,7 +68,7 @@ def gbnf_to_grammar(
         xgrammar: where the dialects differ, use xgrammar's: `\\x` takes all digits that follow, `[]` is a class without
             characters, and the flag i of `Regex` folds only ASCII letters.
         findings: receives the parts that are read but not enforced. Without it, they cause a warning.
-        ask_why_empty: raise an error if the grammar generates nothing.
+        refuse_empty: raise an error if the grammar generates nothing.
 
     Raises:
         SpecError: the text is malformed, a rule is missing, or a token is named without permission.
@@ -86,7 +86,7 @@ def gbnf_to_grammar(
         rules = read_rules(text, limits, allow_special_tokens, new_findings, xgrammar)
     if root not in rules:
         raise _missing_root_error(text, root, rules)
-    if ask_why_empty:
+    if refuse_empty:
         why_empty(text, root, rules)
     nodes = {name: _with_options(text, rule, rules) for name, rule in rules.items()}
     origins = {name: f"{name} (line {line})" for name, line in _lines(text, rules)}
@@ -137,7 +137,7 @@ def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
 def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
     """Why a rule is not a regular language, or "". A depth-first walk over the rules that it refers to."""
     done, path = set[str](), [rule.name]
-    waiting = [iter(dict.fromkeys(rule.refers))]
+    waiting = [iter(dict.fromkeys(rule.references))]
     on_path = {rule.name}
     while path:
         if rules[path[-1]].has_tokens:
@@ -152,7 +152,7 @@ def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
         elif following not in done:
             path.append(following)
             on_path.add(following)
-            waiting.append(iter(dict.fromkeys(rules[following].refers)))
+            waiting.append(iter(dict.fromkeys(rules[following].references)))
     return ""
 
 
@@ -162,4 +162,4 @@ def lint_gbnf(grammar: Grammar) -> Iterator[LintFinding]:
     used_rules = set(reachable_rules(grammar.rules, grammar.start))
     for name in grammar.rules:
         if name not in used_rules:
-            yield unused("rule", grammar.origins[name])
+            yield unused_finding("rule", grammar.origins[name])

@@ -78,8 +78,8 @@ class Characters:
                     "the range ends before it begins", text=text, span=(start, at), hint=r"write a literal dash as \-"
                 )
             pairs.append((low, high))
-        ranges_given = charset(pairs)
-        return complement(ranges_given) if negated else ranges_given
+        listed = charset(pairs)
+        return complement(listed) if negated else listed
 
     def _character(self, at: int, simple: dict[str, int]) -> tuple[int, int]:
         """A code point, escaped or not, and the offset after it."""

@@ -122,7 +122,7 @@ class Macros:
                 "the tag is never reached: another tag or an excluded text is complete before it",
                 pairs[free.unreachable[0]][0].token, "remove one of them",
             )  # fmt: skip
-        return self._dispatch(options, [free.dispatch([rule for _, rule in pairs])], free.without)
+        return self._dispatch(options, [free.dispatch([rule for _, rule in pairs])], free.without_markers)
 
     def _token_tag_dispatch(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options, "loop_after_dispatch", "excludes")
@@ -154,7 +154,7 @@ class Macros:
             parts = pair.value
             if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1].value, Token):
                 raise self._reader.error("a trigger must be a pair of a tag and a rule", pair.token, f"write {form}")
-            out.append((self._checked(parts[0], kind, form), self._reader.refer(parts[1].value)))
+            out.append((self._check_value(parts[0], kind, form), self._reader.refer(parts[1].value)))
         return out
 
     def _excludes(self, options: dict[str, _Value], kind: type, form: str) -> list[_Value]:
@@ -163,14 +163,14 @@ class Macros:
         excludes = options["excludes"]
         if not isinstance(excludes.value, list):
             raise self._reader.error("excludes must be a tuple", excludes.token, f"write excludes={form}")
-        return [self._checked(exclude, kind, form) for exclude in excludes.value]
+        return [self._check_value(exclude, kind, form) for exclude in excludes.value]
 
     def _ids(self, name: Token, arguments: list[_Value]) -> list[int]:
         if not arguments:
             raise self._reader.error(f"{name.text} takes token ids", name, f"write {name.text}(128000)")
-        return [self._checked(argument, int, f"{name.text}(128000)").value for argument in arguments]
+        return [self._check_value(argument, int, f"{name.text}(128000)").value for argument in arguments]
 
-    def _checked(self, argument: _Value, kind: type, form: str) -> _Value:
+    def _check_value(self, argument: _Value, kind: type, form: str) -> _Value:
         if type(argument.value) is not kind or argument.value == "":
             expected = "a non-empty literal" if kind is str else "a token id"
             raise self._reader.error(f"{expected} is expected here", argument.token, f"write {form}")
@@ -208,7 +208,7 @@ class Macros:
     def _arguments(self, name: Token) -> tuple[list[_Value], dict[str, _Value]]:
         """The positional and the named arguments."""
         reader = self._reader
-        opened = reader.next()
+        opening = reader.next()
         arguments: list[_Value] = []
         options: dict[str, _Value] = {}
         while reader.tokens[reader.at].kind != ")":
@@ -217,15 +217,15 @@ class Macros:
                 reader.at += 2
                 if key.text in options:
                     raise reader.error(f"the argument {key.text!r} is given twice", key)
-                options[key.text] = self._value(nested=False)
+                options[key.text] = self._value(in_tuple=False)
             else:
-                arguments.append(self._value(nested=False))
-            if not self._comma():
+                arguments.append(self._value(in_tuple=False))
+            if not self._take_comma():
                 break
-        self._close_arguments(opened)
+        self._close_arguments(opening)
         return arguments, options
 
-    def _value(self, nested: bool) -> _Value:
+    def _value(self, in_tuple: bool) -> _Value:
         reader = self._reader
         token = reader.next()
         if token.kind == "literal":
@@ -234,11 +234,11 @@ class Macros:
             if token.text.isdigit():
                 return _Value(token, number_of(token.text))
             return _Value(token, {"true": True, "false": False}.get(token.text, token))
-        if token.kind == "(" and not nested:
+        if token.kind == "(" and not in_tuple:
             values: list[_Value] = []
             while reader.tokens[reader.at].kind != ")":
-                values.append(self._value(nested=True))
-                if not self._comma():
+                values.append(self._value(in_tuple=True))
+                if not self._take_comma():
                     break
             self._close_arguments(token)
             return _Value(token, values)
@@ -246,14 +246,14 @@ class Macros:
             "an argument is missing here", token, "write a literal, a number, true, false, a rule or a tuple"
         )
 
-    def _comma(self) -> bool:
+    def _take_comma(self) -> bool:
         reader = self._reader
         if reader.tokens[reader.at].kind == ",":
             reader.at += 1
             return True
         return False
 
-    def _close_arguments(self, opened: Token) -> None:
+    def _close_arguments(self, opening: Token) -> None:
         token = self._reader.next()
         if token.kind != ")":
             raise self._reader.error("a comma or ) is missing here", token, "arguments are separated by commas")

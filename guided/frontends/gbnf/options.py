@@ -103,7 +103,7 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
         max_tokens=_count(text, matches.get("max_tokens")),
         capture=_capture(text, name, matches.get("capture")),
         temperature=_temperature(text, matches.get("temperature")),
-        lazy=_lazy(text, matches.get("lazy")),
+        lazy=_is_lazy(text, matches.get("lazy")),
         span=bracket.span,
     )
     if first_error is not None:
@@ -142,7 +142,7 @@ def _temperature(text: str, match: re.Match[str] | None) -> float | None:
     return float(match[2])
 
 
-def _lazy(text: str, match: re.Match[str] | None) -> bool:
+def _is_lazy(text: str, match: re.Match[str] | None) -> bool:
     if match is not None and match[2] is not None:
         raise SpecError("lazy takes no value", text=text, span=match.span(), hint="write [lazy]")
     return match is not None

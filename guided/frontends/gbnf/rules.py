@@ -41,7 +41,7 @@ class Rule:
         name, span: its name and the span of its definition.
         node: the language of its body, before its options apply.
         options: the options in brackets after its name.
-        refers: the names of the rules that it refers to, in order.
+        references: the names of the rules that it refers to, in order.
         has_tokens: whether it names tokens of the vocabulary.
     """
 
@@ -49,7 +49,7 @@ class Rule:
     span: tuple[int, int]
     options: RuleOptions
     node: Node = EPSILON
-    refers: list[str] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
     has_tokens: bool = False
 
 
@@ -57,20 +57,20 @@ class Rule:
 class _Group:
     """An open group, or the body of a rule: its finished alternatives, and the items of the current alternative."""
 
-    opened: Token
+    opening: Token
     alternatives: list[Node] = field(default_factory=list)
     items: list[Node] = field(default_factory=list)
-    repeatable: bool = False
+    can_be_repeated: bool = False
 
     def add(self, node: Node) -> None:
         """Add an item, which a repetition may follow."""
         self.items.append(node)
-        self.repeatable = True
+        self.can_be_repeated = True
 
     def close_alternative(self) -> None:
         """End the current alternative."""
         self.alternatives.append(seq(self.items))
-        self.items, self.repeatable = [], False
+        self.items, self.can_be_repeated = [], False
 
     def node(self) -> Node:
         """The union of the alternatives."""
@@ -130,7 +130,7 @@ class Reader:
             token = tokens[name]
             if name < 0 or token.kind != "name" or not token.text.strip("."):
                 raise self.error("::= must follow the name of a rule", mark, "write name ::= ...")
-            if not token.first:
+            if not token.begins_line:
                 raise self.error("a rule must begin on a new line", token, "put a line break before it")
             if token.text in self.definitions:
                 raise self.error(
@@ -142,10 +142,10 @@ class Reader:
             out.append((name, number + 1))
         first = out[0][0] if out else 0
         if first or not out:
-            self._refuse_beginning(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
+            self._refuse_start(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
         return out
 
-    def _refuse_beginning(self, token: Token, following: Token) -> None:
+    def _refuse_start(self, token: Token, following: Token) -> None:
         if token.kind == "end":
             raise self.error("the grammar has no rules", token, 'write root ::= "text"')
         hint = "define a rule with ::=" if following.kind == "=" else 'write root ::= "text"'
@@ -163,7 +163,7 @@ class Reader:
             self.at += 1
             if token.kind in ("(", "(="):
                 if len(groups) > self.limits.depth:
-                    raise LimitExceeded("depth", len(groups), self.limits.depth, place=self.place(token))
+                    raise LimitExceeded("depth", len(groups), self.limits.depth, place=self.location(token))
                 if token.kind == "(=":
                     assertion_depth = self._assertion(token, groups)
                 groups.append(_Group(token))
@@ -180,17 +180,17 @@ class Reader:
             else:
                 self._item(token, groups[-1])
         if len(groups) > 1:
-            raise self.error("the group is never closed", groups[-1].opened, "end it with )")
-        self._complete(groups[0], end)
+            raise self.error("the group is never closed", groups[-1].opening, "end it with )")
+        self._check_last_alternative(groups[0], end)
         self.rule.node = groups[0].node()
 
-    def _complete(self, group: _Group, end: int) -> None:
+    def _check_last_alternative(self, group: _Group, end: int) -> None:
         """Check for a missing alternative. An empty alternative may end the grammar. Before another rule, it is
         refused, because the name of that rule could be the alternative.
         """
         last = self.tokens[end - 1]
         following = self.tokens[end]
-        if following.kind != "end" and (last.kind == "|" or last is group.opened):
+        if following.kind != "end" and (last.kind == "|" or last is group.opening):
             raise self.error(
                 f"{last.text} must be followed by an alternative before the next rule begins",
                 last,
@@ -216,7 +216,7 @@ class Reader:
                 raise self.error(f"{token.text} has no meaning here", token, hint)
 
     def _repeat(self, token: Token, group: _Group, low: int, high: int | None) -> None:
-        if not group.repeatable:
+        if not group.can_be_repeated:
             raise self.error("there is nothing to repeat", token, "write it after an item: item" + token.text)
         item = group.items.pop()
         if isinstance(item, OtherTokens) and item.min == item.max == 1:
@@ -226,7 +226,7 @@ class Reader:
 
     def _bounds(self) -> tuple[int, int | None]:
         """The bounds between { and }. In xgrammar, -1 means no upper bound."""
-        opened = self.tokens[self.at - 1]
+        opening = self.tokens[self.at - 1]
         first = self.next()
         if first.kind == "," or not first.text.isdigit():
             raise self.error("a repetition needs a lower bound", first, "write {0,n} for at most n")
@@ -243,9 +243,9 @@ class Reader:
                 raise self.error("the upper bound must be a number", upper, "write {m}, {m,} or {m,n}")
             following = upper if upper.kind == "}" else self.next()
         if following.kind != "}":
-            raise self.error("the repetition is never closed", opened, "write {m}, {m,} or {m,n}")
+            raise self.error("the repetition is never closed", opening, "write {m}, {m,} or {m,n}")
         if not unbounded and high < low:
-            span = (opened.start, following.end)
+            span = (opening.start, following.end)
             raise SpecError(
                 "the upper bound is less than the lower bound", text=self.text, span=span, hint="write {lower,upper}"
             )
@@ -256,7 +256,7 @@ class Reader:
             raise self.error("an assertion is allowed only at the end of a rule, outside of groups", token)
         self.findings.append(
             Finding(
-                self.place(token), "(=", "a lookahead assertion has no effect; in xgrammar it only improves speed",
+                self.location(token), "(=", "a lookahead assertion has no effect; in xgrammar it only improves speed",
                 "write the following text where the rule is used",
             )
         )  # fmt: skip
@@ -292,12 +292,12 @@ class Reader:
         """A reference to a rule that the text defines."""
         if token.text not in self.definitions:
             raise self._undefined_error(token)
-        self.rule.refers.append(token.text)
+        self.rule.references.append(token.text)
         return Ref(token.text)
 
     def _undefined_error(self, token: Token) -> SpecError:
-        called = self.tokens[self.at].kind == "("
-        close = close_name(token.text, [*self.definitions, *(MACROS if called else ())])
+        is_call = self.tokens[self.at].kind == "("
+        close = close_name(token.text, [*self.definitions, *(MACROS if is_call else ())])
         hint = f"did you mean {close!r}?" if close else f'write "{token.text}" to match it literally'
         return self.error(f"rule {token.text!r} is not defined", token, hint)
 
@@ -340,7 +340,7 @@ class Reader:
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
 
-    def place(self, token: Token) -> str:
+    def location(self, token: Token) -> str:
         """Line and column of a token."""
         line = self.text.count("\n", 0, token.start) + 1
         return f"line {line}, column {token.start - self.text.rfind(chr(10), 0, token.start)}"
@@ -351,4 +351,4 @@ class Reader:
 
     def unsupported(self, reason: str, token: Token, hint: str = "") -> UnsupportedError:
         """A refusal at a token."""
-        return UnsupportedError(reason, pointer=self.place(token), text=self.text, span=token.span, hint=hint)
+        return UnsupportedError(reason, pointer=self.location(token), text=self.text, span=token.span, hint=hint)

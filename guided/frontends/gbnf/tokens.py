@@ -25,14 +25,14 @@ class Token:
         kind: "name", "literal", "class", "vocabulary", "end", or the punctuation itself.
         start, end: its span in the text.
         text: its source text.
-        first: whether it is the first on its line.
+        begins_line: whether it is the first on its line.
     """
 
     kind: str
     start: int
     end: int
     text: str
-    first: bool
+    begins_line: bool
 
     @property
     def span(self) -> tuple[int, int]:
@@ -78,20 +78,20 @@ def tokens_of(text: str) -> list[Token]:
         SpecError: no token begins with a character, or a literal or class is not closed.
     """
     out: list[Token] = []
-    at, first = 0, True
+    at, begins_line = 0, True
     while at < len(text):
         spend()
         if blank := _BLANK.match(text, at):
-            first = first or "\n" in blank[0] or "\r" in blank[0]
+            begins_line = begins_line or "\n" in blank[0] or "\r" in blank[0]
             at = blank.end()
             continue
         match = _TOKEN.match(text, at)
         if match is None:
             raise _unexpected_character(text, at)
         kind = match.lastgroup or ""
-        out.append(Token(match[0] if kind == "mark" else kind, at, match.end(), match[0], first))
-        at, first = match.end(), False
-    out.append(Token("end", at, at, "", first))
+        out.append(Token(match[0] if kind == "mark" else kind, at, match.end(), match[0], begins_line))
+        at, begins_line = match.end(), False
+    out.append(Token("end", at, at, "", begins_line))
     return out
 
 

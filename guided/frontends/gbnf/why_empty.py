@@ -3,7 +3,7 @@
 A rule is productive if it generates some text. Productive rules are found by iterating over the rules until nothing
 changes. If the root is not productive, a path of unproductive rules that need each other begins at the root. It ends in
 a rule that needs itself, or that contradicts itself. This code runs only if the grammar is known to be empty. Cost: at
-most `_PASSES` passes; beyond these, nothing is reported.
+most `_MAX_PASSES` passes; beyond these, nothing is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .rules import Rule
 
 __all__ = ["why_empty"]
 
-_PASSES = 200
+_MAX_PASSES = 200
 
 
 def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
@@ -28,10 +28,10 @@ def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
     """
     productive: set[str] = set()
     names = list(rules)
-    for _ in range(_PASSES):
+    for _ in range(_MAX_PASSES):
         before = len(productive)
         names.reverse()
-        productive.update(name for name in names if name not in productive and _ends(rules[name].node, productive))
+        productive.update(name for name in names if name not in productive and _generates(rules[name].node, productive))
         if len(productive) == before:
             break
     else:
@@ -53,7 +53,7 @@ def why_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
     raise SpecError(message, text=text, span=rules[last].span, hint="give it an alternative that ends")
 
 
-def _ends(node: Node, productive: Container[str]) -> bool:
+def _generates(node: Node, productive: Container[str]) -> bool:
     """Whether the node generates some text, if rules that are not known to be productive generate none."""
     return next(_missing_parts(node, productive), None) is None
 
@@ -72,9 +72,9 @@ def _missing_parts(node: Node, productive: Container[str]) -> Iterator[str]:
             for item in items:
                 yield from _missing_parts(item, productive)
         case Alt(items):
-            lacks = [next(_missing_parts(item, productive), None) for item in items]
-            if None not in lacks:
-                yield from (lack for lack in lacks[:1] or [""] if lack is not None)
+            first_missing = [next(_missing_parts(item, productive), None) for item in items]
+            if None not in first_missing:
+                yield from (missing for missing in first_missing[:1] or [""] if missing is not None)
         case Repeat(item, low, _) if low:
             yield from _missing_parts(item, productive)
         case _:

@@ -1,6 +1,6 @@
 """Reports what happens to each keyword of a schema. In: a schema. Out: a `Report`. Nothing is raised.
 
-`mistakes` lists only the errors that make a value an invalid JSON Schema, for callers that do not compile it.
+`schema_errors` lists only the errors that make a value an invalid JSON Schema, for callers that do not compile it.
 
 A report has one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an
 annotation, or ignored (with the reason and a hint). Notes mention documented limits where they apply. `ok` says whether
@@ -18,19 +18,24 @@ from typing import Literal
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.reader import Problem, Reader
 from guided.frontends.json_schema.compile import DEFAULT_LIMITS, json_schema_to_grammar
-from guided.frontends.json_schema.documents.keywords import CONTENT, DESCRIBING, KEYWORDS, RESTRICTING
+from guided.frontends.json_schema.documents.keywords import (
+    CONSTRAINING_KEYWORDS,
+    CONTENT_KEYWORDS,
+    DESCRIPTIVE_NAMES,
+    KEYWORDS,
+)
 from guided.frontends.json_schema.documents.resolve import Library, subschemas
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.text.numbers import REACH
 from guided.frontends.json_schema.unenforced import UnenforcedFinder
-from guided.frontends.regex import refused_with_u
+from guided.frontends.regex import unicode_flag_error
 from guided.limits import Limits
 from guided.meter import compiling
 
-__all__ = ["Entry", "Report", "check_json_schema", "mistakes", "pattern_notes"]
+__all__ = ["Entry", "Report", "check_json_schema", "pattern_notes", "schema_errors"]
 
-_NUMBERS = (
+_NUMBER_NOTE = (
     f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
     "to the point are not accepted"
 )
@@ -106,7 +111,7 @@ def check_json_schema(
     return Report(tuple(entries), error, tuple(findings))
 
 
-def mistakes(schema: object) -> list[SpecError]:
+def schema_errors(schema: object) -> list[SpecError]:
     """The errors that make a value an invalid JSON Schema, in the order of the schema: keywords with invalid values.
     References are not followed.
 
@@ -117,7 +122,7 @@ def mistakes(schema: object) -> list[SpecError]:
         reader = Reader(Library(schema, DEFAULTS, {}, DEFAULT_LIMITS), DEFAULTS, DEFAULT_LIMITS)
     except UnsupportedError:  # an unknown dialect, whose keywords may have other values
         return []
-    problems = [problem for _, of_schema in _problems(reader) for problem in of_schema]
+    problems = [problem for _, schema_problems in _problems(reader) for problem in schema_problems]
     return [
         problem
         for problem in problems
@@ -154,9 +159,9 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced
     entry_by_keyword: dict[str, Entry] = {}
     for problem in problems:
         entry = _refusal(problem)
-        below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
-        entry_by_keyword.setdefault(below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
-    findings = {finding.keyword: finding for finding in unenforced.of(schema)}
+        path_below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
+        entry_by_keyword.setdefault(path_below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
+    findings = {finding.keyword: finding for finding in unenforced.findings(schema)}
     for keyword in schema.value:
         pointer = schema.at(keyword)
         if keyword in entry_by_keyword:
@@ -172,17 +177,17 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced
 def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
     """What happens to a keyword that is neither refused nor reported as ignored."""
     pointer, draft = schema.at(keyword), schema.document.draft
-    if keyword in DESCRIBING:
+    if keyword in DESCRIPTIVE_NAMES:
         return Entry(pointer, keyword, "annotation")
     if keyword not in KEYWORDS:
         return Entry(pointer, keyword, "ignored", "unknown keyword")
-    if schema.hides(keyword):
+    if schema.ignores(keyword):
         return Entry(pointer, keyword, "ignored", f"{draft} ignores keywords next to $ref")
     if not schema.has_keyword(keyword):
         return Entry(pointer, keyword, "ignored", f"not a keyword of {draft}")
-    if keyword not in RESTRICTING and not (keyword in CONTENT and reader.asserts(schema, keyword)):
+    if keyword not in CONSTRAINING_KEYWORDS and not (keyword in CONTENT_KEYWORDS and reader.enforces(schema, keyword)):
         return Entry(pointer, keyword, "annotation")
-    if keyword == "format" and not reader.asserts(schema, keyword):
+    if keyword == "format" and not reader.enforces(schema, keyword):
         return Entry(pointer, keyword, "ignored", "not enforced under these options")
     return Entry(pointer, keyword, "enforced")
 
@@ -192,11 +197,11 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     assert isinstance(value, dict)
     types = value.get("type")
     types = types if isinstance(types, list) else [types]
-    bounded = "integer" in types or any(keyword in value for keyword in _BOUNDS)
+    has_bounds = "integer" in types or any(keyword in value for keyword in _BOUNDS)
     is_bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
     has_exponents = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
-    if bounded and not is_bare and has_exponents:
-        yield Entry(schema.where, "type", "note", _NUMBERS)
+    if has_bounds and not is_bare and has_exponents:
+        yield Entry(schema.where, "type", "note", _NUMBER_NOTE)
     pattern, patterns = value.get("pattern"), value.get("patternProperties")
     if isinstance(pattern, str):
         yield from pattern_notes(pattern, schema.at("pattern"), "pattern")
@@ -206,7 +211,7 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
 
 def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
     """A note on an ECMA-262 pattern that is valid only without the flag u."""
-    problem = refused_with_u(pattern)
+    problem = unicode_flag_error(pattern)
     if problem is not None:
         reason = f"valid only without the flag u of ECMA-262: {problem.message}"
         yield Entry(pointer, keyword, "note", reason, problem.hint)

@@ -54,8 +54,8 @@ def json_schema_to_grammar(
             parts.append(reader := Reader(library, options, limits))
             parts.append(expander := Expander(reader, options, limits))
             parts.append(lowering := Lowering(library, expander, options, limits, notation))
-            read = lowering.grammar(require_values=require_values)
-            unenforced = _unenforced(library, options) if library.noteworthy else []
+            grammar = lowering.grammar(require_values=require_values)
+            unenforced = _unenforced(library, options) if library.noteworthy_schemas else []
     except (SpecError, UnsupportedError) as error:
         # Only pointers into the main document are empty or begin with a slash. An error in a pattern already shows the
         # pattern.
@@ -69,8 +69,8 @@ def json_schema_to_grammar(
         warn_of(unenforced)
     else:
         findings += unenforced
-    schemas = {read.start: EmbeddedSchema(schema, options, registry or {}, documents or {})}
-    return Grammar(read.rules, read.start, read.origins, schemas=schemas)
+    schemas = {grammar.start: EmbeddedSchema(schema, options, registry or {}, documents or {})}
+    return Grammar(grammar.rules, grammar.start, grammar.origins, schemas=schemas)
 
 
 def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
@@ -79,8 +79,8 @@ def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
     """
     findings: dict[str, Finding] = {}
     unenforced = UnenforcedFinder(library, options)
-    for location in library.noteworthy:
-        for finding in unenforced.of(location):
+    for location in library.noteworthy_schemas:
+        for finding in unenforced.findings(location):
             findings.setdefault(finding.pointer, finding)
     if findings and options.strict:
         first = next(iter(findings.values()))

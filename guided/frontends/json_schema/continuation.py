@@ -61,7 +61,7 @@ class ContinuedValue:
         new_keys: the keys that the next character completes.
         character, whole: its text with the next character, and with all of the following text; None if unknown or not
             JSON.
-        inside: the open values in it.
+        inner_values: the open values in it.
         is_name: whether it is a key.
     """
 
@@ -71,7 +71,7 @@ class ContinuedValue:
     new_keys: Sequence[str] = ()
     character: ContinuedText | None = None
     whole: ContinuedText | None = None
-    inside: list[ContinuedValue] = field(default_factory=list)
+    inner_values: list[ContinuedValue] = field(default_factory=list)
     is_name: bool = False
 
     def text_after(self, extent: Extent) -> ContinuedText | None:
@@ -94,25 +94,34 @@ def read_continued_value(
         if number < len(after) and after[number].start == value.start:
             continued.new_keys = after[number].keys[len(value.keys) :]
         continued.character = _with_character(text, values, number, following.character, is_json)
-        continued.whole = _with_all(complete[value.start :], following.ends, is_json)
+        continued.whole = _split_after_value(complete[value.start :], following.ends, is_json)
         if continued_values:
-            continued_values[-1].inside.append(continued)
+            continued_values[-1].inner_values.append(continued)
         continued_values.append(continued)
-    inner = after[-1] if len(after) > 1 else None
-    around = continued_values[len(after) - 2] if inner is not None and len(after) - 2 < len(continued_values) else None
+    innermost = after[-1] if len(after) > 1 else None
+    enclosing = (
+        continued_values[len(after) - 2] if innermost is not None and len(after) - 2 < len(continued_values) else None
+    )
     end = len(text) + len(following.character)
-    if around is not None and inner is not None and inner.start == end and following.character in (b"[", b","):
-        around.inside.append(ContinuedValue(inner.token, b"", character=ContinuedText(b"", False)))
+    if (
+        enclosing is not None
+        and innermost is not None
+        and innermost.start == end
+        and following.character in (b"[", b",")
+    ):
+        enclosing.inner_values.append(ContinuedValue(innermost.token, b"", character=ContinuedText(b"", False)))
     elif (
         (last := after[-1] if after else None) is not None
         and last.key_start is not None
         and len(after) <= len(continued_values)
     ):
         key = (text + following.character)[last.key_start :]
-        inside = continued_values[len(after) - 1].inside
-        inside.append(ContinuedValue(None, text[last.key_start :], character=ContinuedText(key, False), is_name=True))
+        inner_values = continued_values[len(after) - 1].inner_values
+        inner_values.append(
+            ContinuedValue(None, text[last.key_start :], character=ContinuedText(key, False), is_name=True)
+        )
         if len(key) > 1 and key.endswith(b'"') and last.keys:
-            inside.append(ContinuedValue(last.keys[-1], b"", character=ContinuedText(b"", False)))
+            inner_values.append(ContinuedValue(last.keys[-1], b"", character=ContinuedText(b"", False)))
     return continued_values[0]
 
 
@@ -126,14 +135,14 @@ def _with_character(
     if number < len(values) - 1 or not is_json(value_text, True):
         return None
     if number:
-        around = text[values[number - 1].start :]
-        ends = character in _ENDS and is_json(around + character, False)
+        enclosing = text[values[number - 1].start :]
+        ends = character in _ENDS and is_json(enclosing + character, False)
     else:
         ends = not character.strip()
     return ContinuedText(value_text, True) if ends else None
 
 
-def _with_all(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:
+def _split_after_value(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:
     """The JSON value at the beginning of a text, or its unfinished beginning. None if that is not JSON."""
     spend(len(text))
     decoded = text.decode(errors="replace")

@@ -28,7 +28,7 @@ from typing import Final, TypeAlias
 from guided.errors import GuidedError
 from guided.frontends.json_schema.algebra.expand import Expander
 from guided.frontends.json_schema.algebra.reader import Reader
-from guided.frontends.json_schema.documents.keywords import ENFORCED, REFERENCES
+from guided.frontends.json_schema.documents.keywords import ENFORCED_KEYWORDS, REFERENCES
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json
@@ -60,13 +60,13 @@ class Level:
     """An open value, and the written part of it.
 
     Attributes:
-        asserted: the schemas that it must satisfy.
+        asserted_schemas: the schemas that it must satisfy.
         schemas: all schemas that apply, including the schemas of `contains`, which an item need not satisfy.
     """
 
     value: OpenValue
     text: bytes
-    asserted: tuple[Schema, ...]
+    asserted_schemas: tuple[Schema, ...]
     schemas: tuple[Schema, ...]
 
 
@@ -78,7 +78,7 @@ class InstanceLocations:
     """
 
     def __init__(self, source: EmbeddedSchema, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
-        self._options = source.options.changed(**_LOOSE_OPTIONS)
+        self._options = source.options.with_changes(**_LOOSE_OPTIONS)
         self._limits, self._compile_judge, self._prefix = limits, compile_judge, source.prefix
         self.library = Library(source.schema, self._options, source.registry, limits, source.documents)
         self.reader = Reader(self.library, self._options, limits)
@@ -113,13 +113,13 @@ class InstanceLocations:
         for value in open_values(text):
             value_text = text[value.start :]
             if out:
-                around = out[-1]
-                roots = self.children(around.asserted, around.text, around.value.keys, value.token)
-                others = self.children(around.schemas, around.text, around.value.keys, value.token)
-                all_roots = (*others, *self._contained_schemas(around, value, value_text))
-            asserted = self._closure(roots, value_text, value.keys)
-            schemas = asserted if all_roots == roots else self._closure(all_roots, value_text, value.keys)
-            out.append(Level(value, value_text, asserted, schemas))
+                enclosing = out[-1]
+                roots = self.children(enclosing.asserted_schemas, enclosing.text, enclosing.value.keys, value.token)
+                others = self.children(enclosing.schemas, enclosing.text, enclosing.value.keys, value.token)
+                all_roots = (*others, *self._contained_schemas(enclosing, value, value_text))
+            asserted_schemas = self._closure(roots, value_text, value.keys)
+            schemas = asserted_schemas if all_roots == roots else self._closure(all_roots, value_text, value.keys)
+            out.append(Level(value, value_text, asserted_schemas, schemas))
         return out
 
     def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
@@ -152,7 +152,7 @@ class InstanceLocations:
             cases = self.open_cases(schema, text)
             return [self.library.child(schema, name) for name, _ in cases if schema.has_keyword(name)]
         if keyword in ("dependentSchemas", "dependencies"):
-            return self.dependent(schema, keyword, keys)
+            return self.dependent_schemas(schema, keyword, keys)
         return []
 
     def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
@@ -172,7 +172,7 @@ class InstanceLocations:
                 out.append((name, holds))
         return out
 
-    def dependent(self, schema: Schema, keyword: str, keys: Sequence[str]) -> list[Schema]:
+    def dependent_schemas(self, schema: Schema, keyword: str, keys: Sequence[str]) -> list[Schema]:
         """The schemas of `dependentSchemas` or `dependencies` that the written members require."""
         schema_by_name = schema.get(keyword)
         assert isinstance(schema_by_name, dict)
@@ -231,21 +231,21 @@ class InstanceLocations:
         inner = part.prefix[index] if index < len(part.prefix) else part.rest
         return [] if inner is None else [inner]
 
-    # --- changed schemas
+    # --- modified schemas
 
     def without(self, schema: Schema, *keywords: str) -> Schema:
         """A schema without some keywords."""
         assert isinstance(schema.value, dict)
         members = {name: value for name, value in schema.value.items() if name not in keywords}
-        return self.changed(schema, ("not", *keywords), members)
+        return self.with_keywords(schema, ("not", *keywords), members)
 
-    def changed(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
+    def with_keywords(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
         """A schema with other keywords at the same location. Its document is a copy, since caches identify a schema by
         document and pointer.
         """
         if (schema, key) not in self._variants:
             document = replace(schema.document)
-            constraints = tuple(filter(ENFORCED[document.draft].__contains__, value))
+            constraints = tuple(filter(ENFORCED_KEYWORDS[document.draft].__contains__, value))
             self._variants[schema, key] = Schema(
                 document, schema.pointer, value, schema.base, scope=schema.scope, constraints=constraints
             )
@@ -283,4 +283,4 @@ class InstanceLocations:
         with compiling(self._limits):
             expander = Expander(self.reader, self._options, self._limits)
             lowering = Lowering(self.library, expander, self._options, self._limits)
-            return self._compile_judge(lowering.grammar(require_values=False, of=schemas))
+            return self._compile_judge(lowering.grammar(require_values=False, schemas=schemas))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -129,25 +130,37 @@ class JsonSchemaOptions:
             JsonSchemaOptions(indent=2, additional_properties='minimal', numbers='plain', escapes='minimal', \
 classes='plain', max_items=5)
         """
-        return _GENERATION.changed(**changes)
+        return _GENERATION.with_changes(**changes)
 
-    def changed(self, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
-        """A copy of these options with some of them changed. `whitespace` determines every gap, and so do `separators`
+    def with_changes(self, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
+        """A copy of these options with these changes. `whitespace` determines every gap, and so do `separators`
         and `indent`: changing one side resets the other.
         """
         reset: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
         if {"separators", "indent"} & changes.keys():
             reset.add("whitespace")
-        unchanged = {name: value for name, value in self.given().items() if name not in reset}
+        unchanged = {name: value for name, value in self.non_defaults().items() if name not in reset}
         return JsonSchemaOptions(**{**unchanged, **changes})  # type: ignore[arg-type]
 
-    def given(self) -> JsonSchemaKeywords:
+    def non_defaults(self) -> JsonSchemaKeywords:
         """The options that differ from the defaults, as keyword arguments."""
         values = ((field.name, getattr(self, field.name), field.default) for field in fields(self))
         return {name: value for name, value, default in values if value != default}  # type: ignore[return-value]
 
+    def changed(self, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
+        """Deprecated: use `with_changes`."""
+        message = "JsonSchemaOptions.changed is JsonSchemaOptions.with_changes"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.with_changes(**changes)
+
+    def given(self) -> JsonSchemaKeywords:
+        """Deprecated: use `non_defaults`."""
+        message = "JsonSchemaOptions.given is JsonSchemaOptions.non_defaults"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.non_defaults()
+
     def __repr__(self) -> str:
-        return f"JsonSchemaOptions({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
+        return f"JsonSchemaOptions({', '.join(f'{name}={value!r}' for name, value in self.non_defaults().items())})"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -161,9 +174,9 @@ classes='plain', max_items=5)
         if self.draft is not None and self.draft not in DRAFTS:
             raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
         for name, minimum in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
-            cap = getattr(self, name)
-            if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < minimum):
-                raise SpecError(f"option {name}={brief(cap)} is not an integer of at least {minimum}")
+            maximum = getattr(self, name)
+            if maximum is not None and (isinstance(maximum, bool) or not isinstance(maximum, int) or maximum < minimum):
+                raise SpecError(f"option {name}={brief(maximum)} is not an integer of at least {minimum}")
         for name, what in (
             ("surrounding_whitespace", bool),
             ("strict", bool),
@@ -186,8 +199,8 @@ classes='plain', max_items=5)
             raise SpecError(f"option indent={brief(self.indent)} is not JSON whitespace")
         if self.separators is not None:
             object.__setattr__(self, "separators", _separators(self.separators))
-        fixed = self.indent is not None or (self.separators is not None and self.whitespace in _FIXED_GAPS)
-        if fixed and self.whitespace != "json":
+        fixes_gaps = self.indent is not None or (self.separators is not None and self.whitespace in _FIXED_GAPS)
+        if fixes_gaps and self.whitespace != "json":
             raise SpecError(
                 "options separators and indent fix every gap, so whitespace cannot be given as well",
                 hint="leave whitespace at its default",

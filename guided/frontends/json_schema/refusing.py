@@ -52,10 +52,10 @@ _COMPANIONS: Final = {
     "maximum": ("exclusiveMaximum",),
 }
 """Keyword -> the keywords that determine what it applies to, or how (`_allow_anything`)."""
-_OF_VALUES: Final = ("properties", "patternProperties", "additionalProperties", *UNEVALUATED, "items", "prefixItems",
-                     "additionalItems")  # fmt: skip
+_CHILD_KEYWORDS: Final = ("properties", "patternProperties", "additionalProperties", *UNEVALUATED, "items",
+                          "prefixItems", "additionalItems")  # fmt: skip
 """Keywords that apply schemas to members and items."""
-_NONE, _ONE = Decimal10.parse("0"), Decimal10.parse("1")
+_ZERO, _ONE = Decimal10.parse("0"), Decimal10.parse("1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,34 +117,34 @@ class _RefusalSearch:
         out if these schemas already refuse it.
         """
         spend()
-        certain, parts = self._schemas_and_parts(roots, value)
+        required_schemas, parts = self._schemas_and_parts(roots, value)
         groups: list[tuple[str, ...]] = []
-        decided: set[bool] = set()
-        for inner in value.inside:
+        explained: set[bool] = set()  # `is_name` of the inner values whose schemas refuse it
+        for inner in value.inner_values:
             if inner.text_after(extent) is not None:
-                applied = self._schemas_of_inner(certain, value, inner)
-                inside = self._find_single_parts(applied, inner, extent)
-                groups += inside
-                if inside or (applied and self._refuses(applied, inner, extent)):
-                    decided.add(inner.is_name)
+                applied = self._schemas_of_inner(required_schemas, value, inner)
+                inner_groups = self._find_single_parts(applied, inner, extent)
+                groups += inner_groups
+                if inner_groups or (applied and self._refuses(applied, inner, extent)):
+                    explained.add(inner.is_name)
         choices = [part for part in parts if part.cases and not part.is_coarse]
         for part in choices:
             branch_groups = [self._find_single_parts(schemas, value, extent) for _, schemas in part.cases]
             if all(branch_groups):
-                groups += [group for of_branch in branch_groups for group in of_branch]
+                groups += [group for branch_group in branch_groups for group in branch_group]
         for part in parts:
-            is_decided = (True in decided and part.keyword == "propertyNames") or (
-                False in decided and part.keyword in _OF_VALUES
+            is_explained = (True in explained and part.keyword == "propertyNames") or (
+                False in explained and part.keyword in _CHILD_KEYWORDS
             )
-            if not part.cases and not part.is_coarse and not is_decided and self._is_to_blame(part, value, extent):
+            if not part.cases and not part.is_coarse and not is_explained and self._is_cause(part, value, extent):
                 groups.append((part.pointer,))
         if not groups:
             for part in choices:
-                if self._is_to_blame(part, value, extent):
+                if self._is_cause(part, value, extent):
                     groups += self._explain_choice(part, value, extent)
         return list(dict.fromkeys(groups))
 
-    def _is_to_blame(self, part: _Part, value: ContinuedValue, extent: Extent) -> bool:
+    def _is_cause(self, part: _Part, value: ContinuedValue, extent: Extent) -> bool:
         if not self._refuses((part.schema,), value, extent, is_late=part.is_late):
             return False
         return part.unless is None or not self._refuses((part.unless,), value, extent)
@@ -167,10 +167,12 @@ class _RefusalSearch:
         self, roots: _Schemas, value: ContinuedValue, extent: Extent
     ) -> tuple[_Schemas, ContinuedValue] | None:
         """The innermost value whose schemas together refuse the continuation, and these schemas."""
-        certain, _ = self._schemas_and_parts(roots, value)
-        for inner in value.inside:
+        required_schemas, _ = self._schemas_and_parts(roots, value)
+        for inner in value.inner_values:
             if inner.text_after(extent) is not None:
-                deciding = self._find_deciding_value(self._schemas_of_inner(certain, value, inner), inner, extent)
+                deciding = self._find_deciding_value(
+                    self._schemas_of_inner(required_schemas, value, inner), inner, extent
+                )
                 if deciding is not None:
                     return deciding
         return (roots, value) if roots and self._refuses(roots, value, extent) else None
@@ -178,11 +180,11 @@ class _RefusalSearch:
     def _find_minimal_set(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> list[tuple[str, ...]]:
         """A minimal set of parts that together refuse the continuation."""
         minimal = sorted(parts, key=lambda part: not part.is_coarse)
-        if not self._refuse(minimal, value, extent):
+        if not self._parts_refuse(minimal, value, extent):
             return []
         for part in list(minimal):
             others = [each for each in minimal if each is not part]
-            if others and self._refuse(others, value, extent):
+            if others and self._parts_refuse(others, value, extent):
                 minimal = others
         choice = next((part for part in minimal if part.cases), None)
         if choice is not None and len(minimal) == 1:
@@ -198,7 +200,7 @@ class _RefusalSearch:
                 groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in minimal))]
         return list(dict.fromkeys(groups))
 
-    def _refuse(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> bool:
+    def _parts_refuse(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> bool:
         """Whether parts together refuse the continuation."""
         schemas = tuple(dict.fromkeys(part.schema for part in parts))
         return self._refuses(schemas, value, extent, is_late=any(part.is_late for part in parts))
@@ -214,23 +216,25 @@ class _RefusalSearch:
 
     # --- parts
 
-    def _schemas_of_inner(self, certain: Sequence[Schema], value: ContinuedValue, inner: ContinuedValue) -> _Schemas:
+    def _schemas_of_inner(
+        self, required_schemas: Sequence[Schema], value: ContinuedValue, inner: ContinuedValue
+    ) -> _Schemas:
         """The schemas that apply to an inner value, given the schemas of the enclosing value."""
         if inner.is_name:
             return tuple(
                 self._library.child(candidate, "propertyNames")
-                for candidate in certain
+                for candidate in required_schemas
                 if candidate.has_keyword("propertyNames")
             )
-        return self._locations.children(certain, value.text, [*value.keys, *value.new_keys], inner.token)
+        return self._locations.children(required_schemas, value.text, [*value.keys, *value.new_keys], inner.token)
 
     def _all_parts(self, roots: _Schemas, value: ContinuedValue) -> Iterator[_Part]:
         """The parts of a value. The parts of inner values are wrapped so that they constrain this value."""
-        certain, parts = self._schemas_and_parts(roots, value)
+        required_schemas, parts = self._schemas_and_parts(roots, value)
         yield from parts
-        for inner in value.inside:
+        for inner in value.inner_values:
             if not inner.is_name:
-                for part in self._all_parts(self._schemas_of_inner(certain, value, inner), inner):
+                for part in self._all_parts(self._schemas_of_inner(required_schemas, value, inner), inner):
                     if not part.is_coarse and not part.cases:
                         yield _Part("", part.pointer, self._wrap(part.schema, inner.token))
 
@@ -258,9 +262,9 @@ class _RefusalSearch:
                     if schema.value is False:
                         parts.append(_Part("", schema.where, schema))
                     for keyword in self._locations.keywords(schema):
-                        inner, own = self._keyword(schema, keyword, value)
+                        inner, own_parts = self._keyword(schema, keyword, value)
                         work += reversed(inner)
-                        parts += own
+                        parts += own_parts
             self._parts[roots, value] = list(seen), parts
         return self._parts[roots, value]
 
@@ -275,33 +279,41 @@ class _RefusalSearch:
             branches = locations.open_branches(schema, keyword, text)
             is_one = len(branches) == 1
             branch_cases = tuple((None, (branch,)) for branch in branches)
-            own = (
+            own_parts = (
                 [self._part(schema, keyword, cases=branch_cases, is_coarse=is_one)]
                 if keyword == "oneOf" or not is_one
                 else []
             )
-            return branches if is_one else [], own
+            return branches if is_one else [], own_parts
         if keyword == "if":
             branch_names = [name for name, _ in locations.open_cases(schema, text)]
-            both = {
+            schemas_by_case = {
                 name: (self._library.child(schema, name),) if schema.has_keyword(name) else ()
                 for name in ("then", "else")
             }
             condition = self._library.child(schema, keyword)
-            cases = (condition, both["then"]), (locations.reader.negation.of(condition), both["else"])
+            cases = (
+                (condition, schemas_by_case["then"]),
+                (locations.reader.negation.of(condition), schemas_by_case["else"]),
+            )
             is_one = len(branch_names) == 1
-            return both[branch_names[0]] if is_one else (), [self._part(schema, keyword, cases=cases, is_coarse=is_one)]
+            return schemas_by_case[branch_names[0]] if is_one else (), [
+                self._part(schema, keyword, cases=cases, is_coarse=is_one)
+            ]
         if keyword in ("dependentSchemas", "dependencies"):
-            active = locations.dependent(schema, keyword, value.keys)
-            late = [
+            applied_schemas = locations.dependent_schemas(schema, keyword, value.keys)
+            late_parts = [
                 replace(part, is_late=True)
-                for inner in locations.dependent(schema, keyword, value.new_keys)
+                for inner in locations.dependent_schemas(schema, keyword, value.new_keys)
                 for part in self._schemas_and_parts((inner,), value)[1]
             ]
-            return active, [*late, self._part(schema, keyword, is_coarse=bool(active or late))]
-        return (), self._leaves(schema, keyword)
+            return applied_schemas, [
+                *late_parts,
+                self._part(schema, keyword, is_coarse=bool(applied_schemas or late_parts)),
+            ]
+        return (), self._leaf_parts(schema, keyword)
 
-    def _leaves(self, schema: Schema, keyword: str) -> Iterator[_Part]:
+    def _leaf_parts(self, schema: Schema, keyword: str) -> Iterator[_Part]:
         """The parts of a keyword that applies no schema to the same value."""
         if keyword in UNEVALUATED:  # it applies to what no other keyword evaluates
             yield _Part(keyword, schema.at(keyword), schema, unless=self._locations.without(schema, *UNEVALUATED))
@@ -310,10 +322,12 @@ class _RefusalSearch:
                 name for name in schema_by_name if keyword == "patternProperties" or schema_by_name[name] is False
             ]
             for name in separate:
-                part = self._locations.changed(schema, (keyword, name), {keyword: {name: schema_by_name[name]}})
+                part = self._locations.with_keywords(schema, (keyword, name), {keyword: {name: schema_by_name[name]}})
                 yield _Part(keyword, schema.at(keyword, name), part)
             if rest := {name: inner for name, inner in schema_by_name.items() if name not in separate}:
-                yield _Part(keyword, schema.at(keyword), self._locations.changed(schema, (keyword,), {keyword: rest}))
+                yield _Part(
+                    keyword, schema.at(keyword), self._locations.with_keywords(schema, (keyword,), {keyword: rest})
+                )
         elif keyword == "contains":
             yield from self._contains(schema)
         else:
@@ -324,16 +338,16 @@ class _RefusalSearch:
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
         min_contains = schema.value.get("minContains", _ONE) if schema.has_keyword("minContains") else _ONE
-        contains_only = self._locations.changed(schema, ("contains",), {"contains": inner})
-        if min_contains != _NONE:
+        contains_only = self._locations.with_keywords(schema, ("contains",), {"contains": inner})
+        if min_contains != _ZERO:
             yield _Part("contains", schema.at("contains"), contains_only)
-        if schema.has_keyword("minContains") and min_contains != _NONE:
+        if schema.has_keyword("minContains") and min_contains != _ZERO:
             value: dict[str, Json] = {"contains": inner, "minContains": min_contains}
-            part = self._locations.changed(schema, ("minContains",), value)
+            part = self._locations.with_keywords(schema, ("minContains",), value)
             yield _Part("contains", schema.at("minContains"), part, unless=contains_only)
         if schema.has_keyword("maxContains"):
-            value = {"contains": inner, "minContains": _NONE, "maxContains": schema.get("maxContains")}
-            part = self._locations.changed(schema, ("maxContains",), value)
+            value = {"contains": inner, "minContains": _ZERO, "maxContains": schema.get("maxContains")}
+            part = self._locations.with_keywords(schema, ("maxContains",), value)
             yield _Part("contains", schema.at("maxContains"), part)
 
     def _part(
@@ -351,8 +365,8 @@ class _RefusalSearch:
             keyword: schema.get(keyword),
             **{name: _allow_anything(name, each) for name, each in companions.items()},
         }
-        alone = self._locations.changed(schema, (keyword,), value)
-        return _Part(keyword, schema.at(keyword), alone, cases, is_coarse)
+        part_schema = self._locations.with_keywords(schema, (keyword,), value)
+        return _Part(keyword, schema.at(keyword), part_schema, cases, is_coarse)
 
 
 def _allow_anything(keyword: str, value: Json) -> Json:

@@ -22,12 +22,12 @@ from typing import Any, Final
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.ir.ranges import has_surrogate
 
-__all__ = ["plain_options", "shortest_text_bound"]
+__all__ = ["are_plain_options", "shortest_text_bound"]
 
-_OPTIONS: Final = frozenset(
+_ALLOWED_OPTIONS: Final = frozenset(
     {"whitespace", "property_order", "additional_properties", "numbers", "escapes", "constants", "classes", "format"}
 )
-_GAP: Final = 1  # byte of whitespace at a comma or colon
+_GAP_BYTES: Final = 1  # byte of whitespace at a comma or colon
 _FORMATS: Final = {
     "date": 12, "date-time": 24, "time": 16, "duration": 8, "email": 12, "uuid": 38, "uri": 8, "ipv4": 9,
 }  # fmt: skip
@@ -35,8 +35,8 @@ _FORMATS: Final = {
 _MAX_WEIGHT: Final = 8000  # of a schema, in characters that are written out
 _SCHEMA_WEIGHT: Final = 20  # of each subschema
 _MAX_DEPTH: Final = 20
-_LARGEST: Final = 10**15
-_PLAIN: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
+_MAX_INTEGER: Final = 10**15
+_PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
@@ -45,15 +45,15 @@ class _NotPlain(Exception):
 
 
 @lru_cache(maxsize=64)
-def plain_options(options: JsonSchemaOptions) -> bool:
+def are_plain_options(options: JsonSchemaOptions) -> bool:
     """Whether schemas can be recognised under these options."""
-    changed = options.given()
-    return changed.keys() <= _OPTIONS and changed.get("whitespace", "json") in ("json", "single_space", "compact")
+    values = options.non_defaults()
+    return values.keys() <= _ALLOWED_OPTIONS and values.get("whitespace", "json") in ("json", "single_space", "compact")
 
 
 def shortest_text_bound(schema: Any, options: JsonSchemaOptions) -> int | None:
     """An upper bound on the bytes of the schema's shortest text, which exists and is not empty; None if unknown."""
-    if not plain_options(options):
+    if not are_plain_options(options):
         return None
     try:
         return _SimpleSchema().bound_of(schema, 1)
@@ -71,7 +71,7 @@ class _SimpleSchema:
         """An upper bound on the bytes of the shortest text."""
         if type(schema) is not dict or depth > _MAX_DEPTH:
             raise _NotPlain
-        self.charge(_SCHEMA_WEIGHT)
+        self.add_weight(_SCHEMA_WEIGHT)
         rest = {
             name: value for name, value in schema.items() if name not in _ANNOTATIONS or not _ANNOTATIONS[name](value)
         }
@@ -88,7 +88,7 @@ class _SimpleSchema:
             raise _NotPlain
         return _KINDS[kind](self, rest, depth)
 
-    def charge(self, weight: int) -> None:
+    def add_weight(self, weight: int) -> None:
         self.weight += weight
         if self.weight > _MAX_WEIGHT:
             raise _NotPlain
@@ -97,8 +97,8 @@ class _SimpleSchema:
         """The bytes of a given string as JSON."""
         if not _is_text(text):
             raise _NotPlain
-        self.charge(len(text))
-        return 2 + len(text) if _PLAIN.fullmatch(text) else len(json.dumps(text, ensure_ascii=False).encode())
+        self.add_weight(len(text))
+        return 2 + len(text) if _PLAIN_TEXT.fullmatch(text) else len(json.dumps(text, ensure_ascii=False).encode())
 
     def enumeration(self, rest: dict[str, Any], kind: Any) -> int:
         values = rest.pop("enum")
@@ -124,12 +124,12 @@ class _SimpleSchema:
             name = rest["format"]
             if type(name) is not str or name not in _FORMATS:
                 raise _NotPlain
-            self.charge(_MAX_WEIGHT // 20)
+            self.add_weight(_MAX_WEIGHT // 20)
             return _FORMATS[name]
-        return 2 + _pop_lower_bound(rest, "minLength", "maxLength", 1000)
+        return 2 + _pop_bounds(rest, "minLength", "maxLength", 1000)
 
     def number(self, rest: dict[str, Any], _: int) -> int:
-        low, high = (_integer(rest.pop(name, None), -_LARGEST) for name in ("minimum", "maximum"))
+        low, high = (_integer(rest.pop(name, None), -_MAX_INTEGER) for name in ("minimum", "maximum"))
         if rest or (low is not None and high is not None and low > high):
             raise _NotPlain
         return len(str(max(0 if low is None else low, 0) or min(0 if high is None else high, 0)))
@@ -141,7 +141,7 @@ class _SimpleSchema:
 
     def array(self, rest: dict[str, Any], depth: int) -> int:
         item = self.bound_of(rest.pop("items", None), depth + 1)
-        return 2 + _pop_lower_bound(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP)
+        return 2 + _pop_bounds(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP_BYTES)
 
     def object(self, rest: dict[str, Any], depth: int) -> int:
         properties, required = rest.pop("properties", None), rest.pop("required", [])
@@ -149,12 +149,12 @@ class _SimpleSchema:
         if rest or type(additional) is not bool or type(properties) is not dict or type(required) is not list:
             raise _NotPlain
         texts = {
-            name: self.string_size(name) + 2 + _GAP + self.bound_of(value, depth + 1)
+            name: self.string_size(name) + 2 + _GAP_BYTES + self.bound_of(value, depth + 1)
             for name, value in properties.items()
         }
         if not all(type(name) is str and name in texts for name in required) or len(set(required)) < len(required):
             raise _NotPlain
-        return 2 + sum([texts[name] + _GAP for name in required])
+        return 2 + sum([texts[name] + _GAP_BYTES for name in required])
 
 
 _KINDS: Final[dict[str, Callable[[_SimpleSchema, dict[str, Any], int], int]]] = {
@@ -181,7 +181,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    return type(value) is int and -_LARGEST <= value <= _LARGEST
+    return type(value) is int and -_MAX_INTEGER <= value <= _MAX_INTEGER
 
 
 _ANNOTATIONS: Final[dict[str, Callable[[Any], bool]]] = {
@@ -193,12 +193,12 @@ _ANNOTATIONS: Final[dict[str, Callable[[Any], bool]]] = {
 
 
 def _integer(value: Any, minimum: int) -> int | None:
-    if value is None or (type(value) is int and minimum <= value <= _LARGEST):
+    if value is None or (type(value) is int and minimum <= value <= _MAX_INTEGER):
         return value
     raise _NotPlain
 
 
-def _pop_lower_bound(rest: dict[str, Any], lower: str, upper: str, max_bound: int) -> int:
+def _pop_bounds(rest: dict[str, Any], lower: str, upper: str, max_bound: int) -> int:
     """Remove both bounds from `rest`, which must then be empty, and return the lower one, at most `max_bound`."""
     low, high = _integer(rest.pop(lower, None), 0) or 0, _integer(rest.pop(upper, None), 0)
     if rest or low > max_bound or (high is not None and low > high):

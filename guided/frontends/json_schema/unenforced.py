@@ -5,7 +5,7 @@ and unknown formats. Purely descriptive names are not findings: annotations of t
 and names that cannot be misspelt keywords (`x-order`, `_comment`, `//`, or `components` if references lead through it).
 The reader reports refused keywords.
 
-Cost: linear in the keywords. `Library` collects only schemas with names that are not in `QUIET`.
+Cost: linear in the keywords. `Library` collects only schemas with names that are not in `UNREPORTED_NAMES`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 
 from guided.close_names import close_name
 from guided.errors import Finding
-from guided.frontends.json_schema.documents.keywords import DESCRIBING, KEYWORDS, KNOWN, NEEDS, RESTRICTING
+from guided.frontends.json_schema.documents.keywords import (
+    CONSTRAINING_KEYWORDS,
+    DESCRIPTIVE_NAMES,
+    KEYWORDS,
+    KNOWN_KEYWORDS,
+    NEEDED_KEYWORDS,
+)
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.json_schema.formats import format_shape, why_not_enforced
 from guided.frontends.json_schema.options import DRAFTS, JsonSchemaOptions
@@ -30,7 +36,7 @@ __all__ = ["UnenforcedFinder"]
 
 _OPENAPI = "a keyword of OpenAPI 3.0, not of JSON Schema"
 
-_INSTEAD = {
+_REPLACEMENTS = {
     "divisibleBy": "multipleOf",
     "extends": "allOf",
     "disallow": "not",
@@ -39,7 +45,7 @@ _INSTEAD = {
     "regex": "pattern",
     "optional": "required, in the schema of the enclosing object",
 }
-_OLDER = {
+_OLDER_KEYWORDS = {
     "const": "enum",
     "dependentRequired": "dependencies",
     "dependentSchemas": "dependencies",
@@ -59,38 +65,40 @@ class UnenforcedFinder:
         self._hints: dict[tuple[str, str], str] = {}
         self._formats: dict[str, tuple[str, str]] = {}
 
-    def of(self, schema: Schema) -> Iterator[Finding]:
+    def findings(self, schema: Schema) -> Iterator[Finding]:
         """The keywords of one schema that are not enforced, excluding its subschemas."""
         if not isinstance(schema.value, dict):
             return
         for keyword in schema.value:
             spend()
-            why = self._why(schema, keyword)
-            if why is not None and (keyword in KEYWORDS or not self._holds_schemas(schema, keyword)):
-                yield Finding(schema.at(keyword), keyword, *why)
+            reason_and_hint = self._reason_and_hint(schema, keyword)
+            if reason_and_hint is not None and (keyword in KEYWORDS or not self._contains_schemas(schema, keyword)):
+                yield Finding(schema.at(keyword), keyword, *reason_and_hint)
 
-    def _holds_schemas(self, schema: Schema, keyword: str) -> bool:
-        return (schema.document, f"{schema.pointer}/{escape(keyword)}") in self._library.traversed
+    def _contains_schemas(self, schema: Schema, keyword: str) -> bool:
+        return (schema.document, f"{schema.pointer}/{escape(keyword)}") in self._library.traversed_locations
 
-    def _why(self, schema: Schema, keyword: str) -> tuple[str, str] | None:
+    def _reason_and_hint(self, schema: Schema, keyword: str) -> tuple[str, str] | None:
         """Reason and hint, or None if the keyword is not a finding."""
         draft, value = schema.document.draft, schema.value
         assert isinstance(value, dict)
         if keyword not in KEYWORDS:
-            describes = keyword in DESCRIBING or not (keyword[:1].isalpha() or keyword.startswith("$"))
-            if describes or keyword.lower().startswith("x-"):
+            is_descriptive = keyword in DESCRIPTIVE_NAMES or not (keyword[:1].isalpha() or keyword.startswith("$"))
+            if is_descriptive or keyword.lower().startswith("x-"):
                 return None
             return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._suggestion(keyword, value, draft)
-        if keyword not in RESTRICTING:
+        if keyword not in CONSTRAINING_KEYWORDS:
             return None
-        if keyword in schema.document.lacks:
+        if keyword in schema.document.missing_keywords:
             return "not in the vocabularies of the metaschema", "list its vocabulary in $vocabulary"
-        if keyword not in KNOWN[draft]:
+        if keyword not in KNOWN_KEYWORDS[draft]:
             return _explain_foreign(keyword, value, draft)
-        if schema.hides(keyword):
+        if schema.ignores(keyword):
             return f"{draft} ignores keywords next to $ref", "put both into an allOf"
-        companion = NEEDS[draft].get(keyword)
-        if companion is not None and (companion not in value or (keyword == "additionalItems" and not _is_list(value))):
+        companion = NEEDED_KEYWORDS[draft].get(keyword)
+        if companion is not None and (
+            companion not in value or (keyword == "additionalItems" and not _has_item_list(value))
+        ):
             return _missing_companion(keyword, companion)
         return self._unknown_format(value["format"]) if keyword == "format" else None
 
@@ -111,8 +119,8 @@ class UnenforcedFinder:
                 return "leave it out: null is allowed only if type lists it"
             type_name = value.get("type")
             return f'write "type": ["{type_name if isinstance(type_name, str) else "string"}", "null"]'
-        if keyword in _INSTEAD:
-            return f"did you mean {_INSTEAD[keyword]}?"
+        if keyword in _REPLACEMENTS:
+            return f"did you mean {_REPLACEMENTS[keyword]}?"
         if (keyword, draft) not in self._hints:
             if len(self._hints) >= _MAX_SEARCHES:
                 return _LEAVE_OUT
@@ -120,7 +128,7 @@ class UnenforcedFinder:
         return self._hints[keyword, draft]
 
 
-def _is_list(value: Mapping[str, object]) -> bool:
+def _has_item_list(value: Mapping[str, object]) -> bool:
     return isinstance(value.get("items"), list)
 
 
@@ -132,19 +140,19 @@ def _missing_companion(keyword: str, companion: str) -> tuple[str, str]:
 
 def _explain_foreign(keyword: str, value: Mapping[str, object], draft: str) -> tuple[str, str]:
     """Why a keyword of another draft has no effect, and how to fix this."""
-    if keyword == "additionalItems" and not _is_list(value):
+    if keyword == "additionalItems" and not _has_item_list(value):
         return _missing_companion(keyword, "items")
     since = KEYWORDS[keyword].since
     if DRAFTS.index(since) <= DRAFTS.index(draft):
         return f"not a keyword of {draft}", f"use its replacement in {draft}"
     later = f"to use {keyword}, select {since} or later with $schema or draft="
-    older = f"in {draft}, write {_OLDER[keyword]}; " if keyword in _OLDER else ""
+    older = f"in {draft}, write {_OLDER_KEYWORDS[keyword]}; " if keyword in _OLDER_KEYWORDS else ""
     return f"not a keyword of {draft}", older + later
 
 
 @cache
 def _plain_names(draft: str) -> dict[str, str]:
-    return {name.lower(): name for name in sorted({*KNOWN[draft], "nullable"})}
+    return {name.lower(): name for name in sorted({*KNOWN_KEYWORDS[draft], "nullable"})}
 
 
 @lru_cache(maxsize=1024)

@@ -45,15 +45,15 @@ def open_values(text: bytes) -> list[OpenValue]:
     """The open values, outermost first. Empty if the text is one complete value."""
     containers: list[OpenValue] = []
     scalar: OpenValue | None = OpenValue(len(text), None)  # has begun, or may begin here
-    key, item, expects_key, at = "", [0], False, 0
+    key, indices, expects_key, at = "", [0], False, 0
     while (match := _TOKEN.match(text, at)) is not None:
         lexeme, start, at = match[1], match.start(1), match.end()
         if lexeme in (b"}", b"]"):
-            containers, item, scalar, expects_key = containers[:-1], item[:-1] or [0], None, False
+            containers, indices, scalar, expects_key = containers[:-1], indices[:-1] or [0], None, False
         elif lexeme == b",":
-            inside = containers[-1] if containers else OpenValue(0, None)
-            expects_key, item[-1] = inside.is_object, item[-1] + 1
-            scalar = None if expects_key else OpenValue(len(text), item[-1])
+            container = containers[-1] if containers else OpenValue(0, None)
+            expects_key, indices[-1] = container.is_object, indices[-1] + 1
+            scalar = None if expects_key else OpenValue(len(text), indices[-1])
         elif lexeme == b":":
             scalar = OpenValue(len(text), key)
             if containers:
@@ -61,15 +61,15 @@ def open_values(text: bytes) -> list[OpenValue]:
         elif expects_key:
             scalar, expects_key = None, False
             containers[-1].key_start = start
-            if (decoded := _string(lexeme)) is not None:
+            if (decoded := _decode_string(lexeme)) is not None:
                 key = decoded
                 containers[-1].keys.append(key)
         else:
-            token = None if not containers else key if containers[-1].is_object else item[-1]
+            token = None if not containers else key if containers[-1].is_object else indices[-1]
             if lexeme in (b"{", b"["):
                 expects_key = lexeme == b"{"
                 containers.append(OpenValue(start, token, expects_key))
-                item.append(0)
+                indices.append(0)
                 scalar = None if expects_key else OpenValue(len(text), 0)
             else:
                 scalar = None if _has_ended(lexeme, at == len(text)) else OpenValue(start, token)
@@ -78,11 +78,11 @@ def open_values(text: bytes) -> list[OpenValue]:
 
 def _has_ended(lexeme: bytes, is_last: bool) -> bool:
     if lexeme.startswith(b'"'):
-        return _string(lexeme) is not None
+        return _decode_string(lexeme) is not None
     return lexeme in _LITERALS or not is_last
 
 
-def _string(lexeme: bytes) -> str | None:
+def _decode_string(lexeme: bytes) -> str | None:
     """The decoded string. None if it has not ended."""
     try:
         value = json.loads(lexeme)

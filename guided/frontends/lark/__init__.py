@@ -244,7 +244,7 @@ def _load(
         )
     except GuidedError as error:
         if error.text == plain.text:
-            error.located(text, plain.place(error.span))
+            error.located(text, plain.original_span(error.span))
         raise
 
     def inner(part: str, name: str) -> Grammar:

@@ -57,17 +57,17 @@ def too_deep(source: Source) -> SpecError:
     return source.error(error, _deepest_nesting(source.text)[1])
 
 
-def _deepest_nesting(text: str, enough: int = 1 << 30) -> tuple[int, Span]:
-    """The nesting depth of a text, counted up to `enough`, and the location of the innermost bracket."""
-    depth, greatest, span = 0, 0, (0, 0)
+def _deepest_nesting(text: str, maximum: int = 1 << 30) -> tuple[int, Span]:
+    """The nesting depth of a text, counted up to `maximum`, and the location of the innermost bracket."""
+    depth, deepest, span = 0, 0, (0, 0)
     for token in scan_leniently(text):
         spend()
         depth = max(depth + (token.kind in _OPENING) - (token.kind in _CLOSING), 0)
-        if depth > greatest:
-            greatest, span = depth, token.span
-            if greatest == enough:
+        if depth > deepest:
+            deepest, span = depth, token.span
+            if deepest == maximum:
                 break
-    return greatest, span
+    return deepest, span
 
 
 def check_trees(tree: Any, source: Source) -> None:
@@ -133,11 +133,11 @@ def check_stars(grammar: Any, sources: Sources) -> None:
     _check_alternatives(grammar, sources, 2, _MAX_STAR_ALTERNATIVES)
 
 
-def _check_alternatives(grammar: Any, sources: Sources, of_star: int, max_alternatives: int) -> None:
+def _check_alternatives(grammar: Any, sources: Sources, star_alternatives: int, max_alternatives: int) -> None:
     total = 0
     for name, _, tree, _ in grammar.rule_defs:
         spend()
-        total += _alternatives(tree, of_star, max_alternatives + 1)
+        total += _alternatives(tree, star_alternatives, max_alternatives + 1)
         if total > max_alternatives:
             rule_name = sources.original_name(str(name))
             hint = f"rule {rule_name}: move its choices, such as (a|b) or a?, and its repetitions to separate rules"
@@ -174,35 +174,37 @@ def _kind(tree: Any) -> str:
     return str(getattr(tree, "data", ""))
 
 
-def _alternatives(tree: Any, of_star: int, enough: int) -> int:
-    """The number of alternatives of a tree, at most `enough`. `of_star`: the least number for `a*`."""
+def _alternatives(tree: Any, star_alternatives: int, maximum: int) -> int:
+    """The number of alternatives of a tree, at most `maximum`. `star_alternatives`: the least number for `a*`."""
     kind = _kind(tree)
     if kind in ("expansions", "maybe"):
-        return min(sum(_alternatives(each, of_star, enough) for each in tree.children) + (kind == "maybe"), enough)
+        return min(
+            sum(_alternatives(each, star_alternatives, maximum) for each in tree.children) + (kind == "maybe"), maximum
+        )
     if kind == "expr":
         inner, op, *counts = tree.children
-        number = _alternatives(inner, of_star, enough)
+        number = _alternatives(inner, star_alternatives, maximum)
         if str(op) == "?":
-            return min(number + 1, enough)
+            return min(number + 1, maximum)
         if str(op) == "~":
             low, high = int(counts[0]), int(counts[-1])
-            return _sum_of_powers(number, low, high, enough) if high < _REPEAT_BREAK_THRESHOLD else number
-        return max(number, of_star) if str(op) == "*" else number  # it becomes a separate rule
+            return _sum_of_powers(number, low, high, maximum) if high < _REPEAT_BREAK_THRESHOLD else number
+        return max(number, star_alternatives) if str(op) == "*" else number  # it becomes a separate rule
     if kind == "template_usage" or not kind:
         return 1
     out = 1
     for child in tree.children:
-        out = min(out * _alternatives(child, of_star, enough), enough)
+        out = min(out * _alternatives(child, star_alternatives, maximum), maximum)
     return out
 
 
-def _sum_of_powers(number: int, low: int, high: int, enough: int) -> int:
+def _sum_of_powers(number: int, low: int, high: int, maximum: int) -> int:
     out, power = 0, 1
     for count in range(high + 1):
         out += power if count >= low else 0
         power *= number
-        if out >= enough or power >= enough:
-            return enough
+        if out >= maximum or power >= maximum:
+            return maximum
     return out
 
 
@@ -253,17 +255,17 @@ def _format_argument(tree: Any, bindings: dict[str, str]) -> str:
 
 def _length(name: str, trees: dict[str, Any], lengths: dict[str, int], levels: dict[str, int], max_length: int) -> int:
     """The length of a terminal when it is expanded, at most `max_length` + 1. Also records its levels."""
-    todo, waits = [name], {name}
+    todo, pending = [name], {name}
     while todo:
         at = todo[-1]
         if at in lengths:
             todo.pop()
             continue
         parts = [part for part in _leaves(trees[at]) if part != at]
-        waiting = [part for part in parts if part in trees and part not in lengths and part not in waits]
-        if waiting:
-            todo += waiting
-            waits.update(waiting)
+        unfinished = [part for part in parts if part in trees and part not in lengths and part not in pending]
+        if unfinished:
+            todo += unfinished
+            pending.update(unfinished)
             continue
         levels[at] = 1 + max((levels.get(part, 0) for part in parts), default=0)
         lengths[at] = min(sum(lengths.get(part, 1) if part in trees else len(part) for part in parts), max_length + 1)

@@ -64,7 +64,7 @@ class _Reader:
             imports = dict[tuple[str, ...], tuple[Any, dict[Any, Any], Span]]()
             for each in tree.children:
                 if each.data == "import":
-                    at = _place(each)
+                    at = _first_token_span(each)
                     path, _, aliases = builder._unpack_import(each, "<grammar>")
                     base = folder if each.children[0].data == "import_rel" else None
                     imports.setdefault(path, (base, {}, at))[1].update(aliases)
@@ -72,7 +72,7 @@ class _Reader:
                 self._import(builder, source, at, path, base, aliases, mangle, chain)
             for each in tree.children:
                 spend()
-                at = _place(each)
+                at = _first_token_span(each)
                 self._define(builder, each, source, at, mangle)
             at = (0, 0)
             terminals = {name: each.tree for name, each in builder._definitions.items() if each.is_term}
@@ -93,7 +93,7 @@ class _Reader:
         imported = Source(text, file_name(file), mangle)
         self.sources.texts.append(imported)
         inner = self.builder(imported, folder_of(file), mangle, (*chain, file))
-        self.sources.missing.update({mangle(name): imported.file for name in aliases})
+        self.sources.import_files.update({mangle(name): imported.file for name in aliases})
         inner._remove_unused(map(mangle, aliases))
         for name in inner._definitions:
             if name in builder._definitions:
@@ -113,7 +113,7 @@ class _Reader:
             case "ignore" if mangle is None:  # %ignore in an imported file has no effect
                 builder._ignore(*statement.children)
                 if (name := builder._ignore_names[-1]).startswith("__"):  # a name that Lark gave to a pattern
-                    self.sources.defined[name] = DefinedName("%ignore", source, at)
+                    self.sources.definitions[name] = DefinedName("%ignore", source, at)
             case "declare":
                 for symbol in statement.children:
                     builder._define(symbol.name if mangle is None else mangle(symbol.name), symbol.is_term, None)
@@ -122,11 +122,11 @@ class _Reader:
         definition: tuple[Any, ...] = builder._unpack_definition(tree, mangle)
         token = tree.children[0 if tree.data == "term" else 1]
         if definition[0] not in builder._definitions:
-            self.sources.defined[definition[0]] = DefinedName(str(token), source, (token.start_pos, token.end_pos))
+            self.sources.definitions[definition[0]] = DefinedName(str(token), source, (token.start_pos, token.end_pos))
         return definition
 
 
-def _place(tree: Any) -> Span:
+def _first_token_span(tree: Any) -> Span:
     """The location of the first token of a statement that Lark has kept."""
     for leaf in tree.scan_values(lambda leaf: getattr(leaf, "start_pos", None) is not None):
         return leaf.start_pos, leaf.end_pos

@@ -38,36 +38,38 @@ class _Piece:
 
     rule: str
     texts: Node
-    longer: Automaton | None
+    continuations: Automaton | None
 
 
 class IgnoredTokens:
     """The gaps of a grammar; their rules are added to its table.
 
     `ignored`: the rules of the ignored terminals in the table, and their nodes (None for a part that is not a
-    terminal). `once`: a gap is one ignored text. `marked`: gaps are regions, so a capture does not include a gap at its
-    end.
+    terminal). `is_single`: a gap is one ignored text. `as_regions`: gaps are regions, so a capture does not
+    include a gap at its end.
 
     Raises:
         UnsupportedError: an ignored match may extend past the end of the ignored text that follows it.
     """
 
-    def __init__(self, table: RuleTable, ignored: Mapping[str, Node | None], once: bool, marked: bool = False) -> None:
+    def __init__(
+        self, table: RuleTable, ignored: Mapping[str, Node | None], is_single: bool, as_regions: bool = False
+    ) -> None:
         self._table = table
         pieces = [piece for rule, node in ignored.items() for piece in _pieces(rule, node)]
         self._gaps = [
             (table.define("gap", table.origins.get(piece.rule, piece.rule), piece.texts), piece) for piece in pieces
         ]
-        for name, piece in () if once else self._gaps:
+        for name, piece in () if is_single else self._gaps:
             table.rules[name] = self._with_gaps(piece.texts, piece.rule, piece.texts)
-        if marked:
+        if as_regions:
             self._gaps = [
                 (table.define("ignored", table.origins[name], Ref(name)), piece) for name, piece in self._gaps
             ]
             table.regions |= {name: Region(ignored=True) for name, _ in self._gaps}
         self._nodes_by_terminal: dict[tuple[str, int | None], Node] = {}
 
-    def before(self, rule: str, max_tokens: int | None = None) -> Node:
+    def with_gap_before(self, rule: str, max_tokens: int | None = None) -> Node:
         """The texts of a terminal's rule, in at most `max_tokens` tokens, with or without a gap before them.
 
         Raises:
@@ -78,7 +80,7 @@ class IgnoredTokens:
             self._nodes_by_terminal[key] = self._with_gaps(self._table.rules[rule], rule, Ref(rule), max_tokens)
         return self._nodes_by_terminal[key]
 
-    def any(self) -> Node:
+    def optional_gap(self) -> Node:
         """An optional gap, for the end of the text and for parts that are not terminals."""
         return Repeat(_union([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
@@ -87,7 +89,7 @@ class IgnoredTokens:
         unrestricted: list[Node] = []
         restricted: list[Node] = []
         for name, piece in self._gaps:
-            texts = node if piece.longer is None else _without_extensions(node, rule, piece)
+            texts = node if piece.continuations is None else _without_extensions(node, rule, piece)
             if texts is node:
                 unrestricted.append(Ref(name))
             elif texts is not None:
@@ -118,16 +120,16 @@ def _pieces(rule: str, node: Node | None) -> list[_Piece]:
 
 def _without_extensions(node: Node, rule: str, piece: _Piece) -> Node | None:
     """The texts of a node that do not extend the ignored match: the node itself if none does, None if all do."""
-    longer = piece.longer
-    assert longer is not None
-    whole, is_live, extends_match = determinise(node, rule), Texts(longer).is_live, False
-    todo = [(whole.start, longer.start)]
+    continuations = piece.continuations
+    assert continuations is not None
+    whole, is_live, extends_match = determinise(node, rule), Texts(continuations).is_live, False
+    todo = [(whole.start, continuations.start)]
     for state, rest in todo:  # grows during the loop
         for low, high, to in whole.states[state][1]:
-            for other_low, other_high, after in longer.states[rest][1]:
+            for other_low, other_high, after in continuations.states[rest][1]:
                 if max(low, other_low) > min(high, other_high) or not is_live(after):
                     continue
-                if longer.states[after][0]:
+                if continuations.states[after][0]:
                     extends_match = True
                 elif whole.states[to][0]:
                     reason = f"a match of {piece.rule}, which is ignored, may extend past the end of {rule} after it"
@@ -137,7 +139,7 @@ def _without_extensions(node: Node, rule: str, piece: _Piece) -> Node | None:
                     todo.append((to, after))
     if not extends_match:
         return node
-    out = determinise(conj(whole, negate(seq([longer, ANY_TEXT]))), rule)
+    out = determinise(conj(whole, negate(seq([continuations, ANY_TEXT]))), rule)
     return out if any(accepts for accepts, _ in out.states) else None
 
 

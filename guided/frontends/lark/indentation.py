@@ -60,7 +60,7 @@ def read_indenter(postlex: object) -> Indentation:
         _name(postlex, "DEDENT_type"),
         _names(postlex, "OPEN_PAREN_types"),
         _names(postlex, "CLOSE_PAREN_types"),
-        _tab(postlex),
+        _tab_length(postlex),
     )
 
 
@@ -78,7 +78,7 @@ def _names(postlex: object, attribute: str) -> frozenset[str]:
     return frozenset(value)
 
 
-def _tab(postlex: object) -> int:
+def _tab_length(postlex: object) -> int:
     value = getattr(postlex, "tab_len", None)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise SpecError(f"tab_len of postlex must be a positive number of spaces, not {brief(value)}")

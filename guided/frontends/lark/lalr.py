@@ -13,8 +13,7 @@ only some of them.
 The code is in C++: `native/lr0.hpp` and `native/lalr.hpp`, which cite the sources.
 
 Cost: states times items. A grammar may have exponentially many states, so the construction stops after `MAX_STEPS`
-    steps of
-a few nanoseconds each. Then there is no table.
+steps of a few nanoseconds each. Then there is no table.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ __all__ = [
     "Item",
     "Rules",
     "State",
-    "kernels",
-    "nullable",
-    "productive",
+    "find_nullable",
+    "find_productive",
+    "lr0_kernels",
     "terminal_states",
     "without_terminals",
 ]
@@ -83,7 +82,7 @@ def terminal_states(
     return None if states is None else [State(_items(kernel), row, doubtful) for kernel, row, doubtful in states]
 
 
-def kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:
+def lr0_kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:
     """The kernels of all states of the LR(0) automaton. None: `MAX_STEPS` is exceeded."""
     native_kernels = _lark.lr0_kernels(dict(rules), start, MAX_STEPS)
     return None if native_kernels is None else [_items(kernel) for kernel in native_kernels]
@@ -93,12 +92,12 @@ def _items(kernel: list[tuple[str, int, int]]) -> frozenset[Item]:
     return frozenset(map(Item._make, kernel))
 
 
-def nullable(rules: Rules) -> set[str]:
+def find_nullable(rules: Rules) -> set[str]:
     """The rules that match the empty text."""
     return _with_complete_alternative(rules, terminals_count=False)
 
 
-def productive(rules: Rules) -> set[str]:
+def find_productive(rules: Rules) -> set[str]:
     """The rules that generate something, if all terminals do."""
     return _with_complete_alternative(rules, terminals_count=True)
 

@@ -17,9 +17,9 @@ from .sources import Source, Sources, Span
 __all__ = ["lark_error", "lark_errors", "lark_package"]
 
 _TOKEN: Final = re.compile(r"Unexpected token Token\('(\w+)', (.+?)\)(?= |\.|,|$)")
-_PLACE: Final = re.compile(r",? ?\bat line (\d+),? (?:col|column) (\d+).*")
+_LOCATION: Final = re.compile(r",? ?\bat line (\d+),? (?:col|column) (\d+).*")
 _ESCAPE: Final = re.compile(r"\('(.*?)', SyntaxError\(")
-_TWICE: Final = re.compile(r"Rules defined twice:\s*\* <(\S+) :")
+_DUPLICATE_RULE: Final = re.compile(r"Rules defined twice:\s*\* <(\S+) :")
 _SYMBOL: Final = re.compile(r"(?:Non)?Terminal\('(\w+)'\)")
 _HINTS_BY_CHARACTER: Final = {
     '"': 'a string must end with `"` on its line',
@@ -33,7 +33,7 @@ _UNDEFINED: Final = re.compile(
     r"Terminals \{'(\w+)'.*were not defined"
 )
 _WITHIN: Final = re.compile(r"\(in (?:rule|terminal|template) (\w+)\)")
-_NAMED: Final = re.compile(r"(?:'|\bfor |\bin |\bterminal |\brule |\()([A-Za-z_]\w*)")
+_ANY_NAME: Final = re.compile(r"(?:'|\bfor |\bin |\bterminal |\brule |\()([A-Za-z_]\w*)")
 
 
 def lark_package() -> Any:
@@ -84,26 +84,26 @@ def lark_error(error: Exception, sources: Sources, source: Source | None = None,
         return source.error(
             SpecError(f"Lark cannot read the grammar: {type(error).__name__} {message[:200]}".strip()), at
         )
-    if twice := _TWICE.match(message):
+    if duplicate := _DUPLICATE_RULE.match(message):
         hint = "Lark expands [x] and x? to alternatives with x and without it: write only alternatives that differ"
-        return _name_error(f"two alternatives of the rule '{twice[1]}' are the same", sources, source, at, hint)
-    first = _SYMBOL.sub(r"\1", message.splitlines()[0] if message else type(error).__name__)
-    if token := _TOKEN.match(first):
-        first = "the line ends too early" if token[1] == "_NL" else f"unexpected {token[2]}"
+        return _name_error(f"two alternatives of the rule '{duplicate[1]}' are the same", sources, source, at, hint)
+    first_line = _SYMBOL.sub(r"\1", message.splitlines()[0] if message else type(error).__name__)
+    if token := _TOKEN.match(first_line):
+        first_line = "the line ends too early" if token[1] == "_NL" else f"unexpected {token[2]}"
     if span := _parser_location(error, message, source.text):
-        if first.startswith("Unexpected input"):
-            slip = _HINTS_BY_CHARACTER.get(source.text[slice(*span)], "")
-            return source.error(SpecError("unexpected input"), span, slip)
-        return source.error(SpecError(_PLACE.sub("", first)[:300]), span)
-    if escape := _ESCAPE.match(first):
+        if first_line.startswith("Unexpected input"):
+            hint = _HINTS_BY_CHARACTER.get(source.text[slice(*span)], "")
+            return source.error(SpecError("unexpected input"), span, hint)
+        return source.error(SpecError(_LOCATION.sub("", first_line)[:300]), span)
+    if escape := _ESCAPE.match(first_line):
         string = escape[1].replace("\\\\", "\\")
         begin = source.text.find(string, at[0])
         message = f"{string} contains an escape that Python's strings do not have"
         return source.error(SpecError(message), at if begin < 0 else (begin, begin + len(string)))
     hint = ""
-    if first.startswith("Inlined rules"):
+    if first_line.startswith("Inlined rules"):
         hint = "leave out the ?: a rule whose name begins with _ is always inlined"
-    return _name_error(first, sources, source, at, hint)
+    return _name_error(first_line, sources, source, at, hint)
 
 
 def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: str = "") -> SpecError:
@@ -113,29 +113,29 @@ def _name_error(message: str, sources: Sources, source: Source, at: Span, hint: 
     if undefined := _UNDEFINED.search(message):
         mangled = next(filter(None, undefined.groups()))
         name = sources.original_name(mangled)
-        source, at = sources.usage(mangled, outer)
-        defined_names = [each.name for each in sources.defined.values() if each.source is source]
+        source, at = sources.find_usage(mangled, outer)
+        defined_names = [each.name for each in sources.definitions.values() if each.source is source]
         close = close_name(name, defined_names)
         hint = f"did you mean {close}?" if close else f"define it: {name}: ..."
-        if mangled in sources.missing:
-            hint = f"it is imported from {sources.missing[mangled]}, which does not define it"
+        if mangled in sources.import_files:
+            hint = f"it is imported from {sources.import_files[mangled]}, which does not define it"
         if is_terminal(name):
             message = message.replace("Rule '", "Terminal '", 1)
     elif at == (0, 0):
-        for name in _NAMED.findall(message):
+        for name in _ANY_NAME.findall(message):
             if within and name != outer:
-                source, at = sources.usage(name, outer)
-            elif name in sources.defined:
-                source, at = sources.defined[name].source, sources.defined[name].span
+                source, at = sources.find_usage(name, outer)
+            elif name in sources.definitions:
+                source, at = sources.definitions[name].source, sources.definitions[name].span
             if at != (0, 0):
                 break
-    return source.error(SpecError(sources.unmangled(message)[:300]), at, hint)
+    return source.error(SpecError(sources.unmangle(message)[:300]), at, hint)
 
 
 def _parser_location(error: Any, message: str, text: str) -> Span | None:
     """The location of an error that Lark reported while parsing a text."""
     line, column = getattr(error, "line", None), getattr(error, "column", None)
-    match = _PLACE.search(message)
+    match = _LOCATION.search(message)
     if not (isinstance(line, int) and isinstance(column, int)) and match:
         line, column = int(match[1]), int(match[2])
     if not (isinstance(line, int) and isinstance(column, int) and line > 0):

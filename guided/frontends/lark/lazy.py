@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .lalr import FIRST, ROOT, Item, Rules, kernels, nullable
+from .lalr import FIRST, ROOT, Item, Rules, find_nullable, lr0_kernels
 
 __all__ = ["avoided_lazy_terminals"]
 
@@ -28,15 +28,15 @@ def avoided_lazy_terminals(rules: Rules, start: str, lazy: frozenset[str]) -> Ma
         return {}
     rules_with_root = {ROOT: [[(start, False)]], **rules}
     out: dict[Item, set[str]] = {}
-    all_kernels = kernels(rules, start)
+    all_kernels = lr0_kernels(rules, start)
     if all_kernels is None:
         all_kernels = [
             frozenset(Item(name, at, 0) for name, each in rules_with_root.items() for at in range(len(each)))
         ]
-    empty = nullable(rules_with_root)
+    nullable_rules = find_nullable(rules_with_root)
     for kernel in all_kernels:
         terminal_items = {
-            item: _symbol(rules_with_root, item) for item in _terminals_before(rules_with_root, kernel, empty)
+            item: _symbol(rules_with_root, item) for item in _terminals_before(rules_with_root, kernel, nullable_rules)
         }
         competing = lazy & set(terminal_items.values())
         for item, name in terminal_items.items():
@@ -49,7 +49,7 @@ def _symbol(rules: Rules, item: Item) -> str:
     return rules[item.rule][item.alternative][item.read][0]
 
 
-def _terminals_before(rules: Rules, kernel: frozenset[Item], empty: set[str]) -> Iterator[Item]:
+def _terminals_before(rules: Rules, kernel: frozenset[Item], nullable_rules: set[str]) -> Iterator[Item]:
     """The items before terminals that a parser reaches without reading anything."""
     todo = list(kernel or {FIRST})
     seen: set[str] = set()
@@ -63,5 +63,5 @@ def _terminals_before(rules: Rules, kernel: frozenset[Item], empty: set[str]) ->
             if name not in seen:
                 seen.add(name)
                 todo += [Item(name, number, 0) for number in range(len(rules[name]))]
-            if name not in empty:
+            if name not in nullable_rules:
                 break

@@ -26,7 +26,7 @@ from typing import Final
 
 from guided.ir.nodes import Terminal
 
-from .lalr import Item, Rules, State, productive, terminal_states
+from .lalr import Item, Rules, State, find_productive, terminal_states
 from .terminal_texts import TerminalTexts, share_a_text
 
 __all__ = ["Marks", "mark_positions"]
@@ -46,13 +46,13 @@ def mark_positions(
     rules: Rules,
     start: str,
     terminals: Sequence[Terminal],
-    always: frozenset[str],
+    always_tried: frozenset[str],
     texts: Mapping[str, TerminalTexts],
 ) -> Marks:
-    """See the module docstring. `always`: the terminals that are tried everywhere; `texts`: the texts of each."""
-    states = _states(rules, start, productive(rules))
-    matters = _DoubtfulTerminals(terminals, always, texts)
-    marked_kernels = {state.kernel for state in states if matters(state)}
+    """See the module docstring. `always_tried`: the terminals that are tried everywhere; `texts`: the texts of each."""
+    states = _states(rules, start, find_productive(rules))
+    has_doubtful_terminals = _DoubtfulTerminals(terminals, always_tried, texts)
+    marked_kernels = {state.kernel for state in states if has_doubtful_terminals(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
     while new_kernels := {
         state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items
@@ -94,34 +94,36 @@ class _DoubtfulTerminals:
     """Whether the doubtful terminals of a state can change the lexer's result."""
 
     def __init__(
-        self, terminals: Sequence[Terminal], always: frozenset[str], texts: Mapping[str, TerminalTexts]
+        self, terminals: Sequence[Terminal], always_tried: frozenset[str], texts: Mapping[str, TerminalTexts]
     ) -> None:
         self.order = {terminal.name: number for number, terminal in enumerate(terminals)}
-        self.terminals, self.always, self.texts = terminals, always, texts
+        self.terminals, self.always_tried, self.texts = terminals, always_tried, texts
         self.keywords: dict[str, set[str]] = {}
         for each in terminals:
             for keyword in each.keywords:
                 self.keywords.setdefault(each.name, set()).add(keyword.name)
                 self.keywords.setdefault(keyword.name, set()).add(each.name)
         self.compared = 0
-        self.competitors = cache(self._rivals)
+        self.competitors = cache(self._find_competitors)
 
     def __call__(self, state: State) -> bool:
-        doubtful = [each for each in state.doubtful if each in self.order and each not in self.always]
-        others = state.terminals | self.always if doubtful else frozenset()
+        doubtful = [each for each in state.doubtful if each in self.order and each not in self.always_tried]
+        others = state.terminals | self.always_tried if doubtful else frozenset()
         return any(not self.competitors(each).isdisjoint(others) for each in doubtful)
 
-    def _rivals(self, doubtful: str) -> frozenset[str]:
+    def _find_competitors(self, doubtful: str) -> frozenset[str]:
         """The terminals that `doubtful` can keep from matching. With very many terminals, this may be a superset."""
         self.compared += len(self.order)
         first = self.terminals[self.order[doubtful]]
-        rivals = {each.name: each for each in self.terminals[self.order[doubtful] + 1 :]}
-        rivals |= {name: self.terminals[self.order[name]] for name in self.keywords.get(doubtful, ())}
+        candidates = {each.name: each for each in self.terminals[self.order[doubtful] + 1 :]}
+        candidates |= {name: self.terminals[self.order[name]] for name in self.keywords.get(doubtful, ())}
         if self.compared > _MAX_PAIRS:
-            return frozenset(rivals)
+            return frozenset(candidates)
         texts = self.texts
         return frozenset(
-            name for name, each in rivals.items() if share_a_text(first.item, each.item, (texts[doubtful], texts[name]))
+            name
+            for name, each in candidates.items()
+            if share_a_text(first.item, each.item, (texts[doubtful], texts[name]))
         )
 
 

@@ -18,7 +18,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
-from guided.frontends.common.regular_texts import Texts, has_texts, keeps_counts
+from guided.frontends.common.regular_texts import Texts, has_no_dead_ends, keeps_counts
 from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.indentation import Indentation
@@ -65,8 +65,10 @@ def add_lexer(
         reason = "a lexer skips any number of ignored terminals everywhere"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
     rules: Rules = loaded.rules
-    always = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
-    used_names = always | {name for each in rules.values() for symbols in each for name, is_term in symbols if is_term}
+    always_tried = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
+    used_names = always_tried | {
+        name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
+    }
     if len(used_names) > _MAX_TERMINALS:
         hint = 'write one regular expression for many texts, or use semantics="scannerless"'
         raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
@@ -76,16 +78,16 @@ def add_lexer(
     without_text = (used_names & loaded.terminals.keys()) - {each.name for each in terminals}
     if without_text:
         rules = without_terminals(rules, without_text)
-    marks = mark_positions(rules, loaded.start, terminals, always, texts) if contextual else Marks({}, {})
+    marks = mark_positions(rules, loaded.start, terminals, always_tried, texts) if contextual else Marks({}, {})
     nodes = _nodes(rules, marks)
     origins = {name: origin(loaded, name) for name in rules}
-    begin = loaded.start
+    start = loaded.start
     if mark := marks.by_item.get(FIRST):
-        begin = mark
-        nodes[begin] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
-        origins[begin] = origins[loaded.start]
+        start = mark
+        nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
+        origins[start] = origins[loaded.start]
     lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
-    return Grammar(nodes, begin, origins, regions=loaded.regions), lexer
+    return Grammar(nodes, start, origins, regions=loaded.regions), lexer
 
 
 def _nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
@@ -117,7 +119,7 @@ def _terminals(
     for each in sorted(terminals, key=lambda each: each.name):
         spend()
         node = node_of(loaded, each.name, limits)
-        if has_texts(node) and keeps_counts(node):
+        if has_no_dead_ends(node) and keeps_counts(node):
             nodes[each.name] = node
             continue
         try:
@@ -128,18 +130,20 @@ def _terminals(
             nodes[each.name] = automaton
     terminals = [each for each in terminals if each.name in nodes]  # the lexer never finds terminals without texts
     texts = {name: texts_of(node) for name, node in nodes.items()}
-    widths = {each.name: _length_bounds(each, nodes[each.name]) for each in terminals}
+    length_bounds = {each.name: _length_bounds(each, nodes[each.name]) for each in terminals}
     for each in terminals:
         spend()
-        if widths[each.name][0] == 0:
+        if length_bounds[each.name][0] == 0:
             message = f"terminal {each.label} matches the empty text, but lexemes cannot be empty"
             hint = "let it match at least one character, and make it optional in the rules"
             raise loaded.located(SpecError(message, hint=hint), each.name)
-        if widths[each.name][0] > _MAX_SHORTEST_TEXT:  # the core could not find such a long text
+        if length_bounds[each.name][0] > _MAX_SHORTEST_TEXT:  # the core could not find such a long text
             reason = f"terminal {each.label}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
             hint = 'repeat less often, or use semantics="scannerless"'
             raise loaded.located(UnsupportedError(reason, hint=hint), each.name)
-    terminals = sorted(terminals, key=lambda each: (-each.priority, -widths[each.name][1], -len(each.value), each.name))
+    terminals = sorted(
+        terminals, key=lambda each: (-each.priority, -length_bounds[each.name][1], -len(each.value), each.name)
+    )
     out, strings = [], [each for each in terminals if each.is_text]
     for each in terminals:
         spend(len(strings))
@@ -180,5 +184,5 @@ def _length_bounds(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
         return len(terminal.value), len(terminal.value)
     if terminal.width is not None:
         return terminal.width
-    shortest, greatest = parser.parse(terminal.source).getwidth()
-    return int(shortest), int(greatest)
+    shortest, longest = parser.parse(terminal.source).getwidth()
+    return int(shortest), int(longest)

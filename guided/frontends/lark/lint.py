@@ -20,7 +20,7 @@ from typing import Final
 from guided.errors import LimitExceeded
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import Texts
-from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused
+from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused_finding
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
 from guided.ir.ranges import Ranges, intersect
@@ -72,9 +72,9 @@ def _unused(loaded: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
         if name in used_names or name in template_names:
             continue
         parts = re.findall(r"\w+", name)  # a name with hyphens has several
-        is_mentioned = min(words[part] for part in parts) > 1  # then another terminal may use it
-        if not (is_terminal and is_mentioned):
-            yield unused("terminal" if is_terminal else "rule", f"{name} (line {line})")
+        may_be_used = min(words[part] for part in parts) > 1  # by another terminal
+        if not (is_terminal and may_be_used):
+            yield unused_finding("terminal" if is_terminal else "rule", f"{name} (line {line})")
 
 
 def _templates(rules: Rules) -> set[str]:

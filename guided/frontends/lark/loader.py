@@ -53,7 +53,7 @@ class LoadedTerminal:
     is_lazy: bool = False  # it ends at its first match, and no other terminal continues there
     max_tokens: int | None = None  # the maximum number of tokens of a text
     label: str = ""
-    all_texts: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
+    uses_fullmatch: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
     width: tuple[int, int] | None = None  # the least and the greatest length of its texts, if they are known
 
 
@@ -87,19 +87,23 @@ class LoadedGrammar:
         A location in the pattern of a terminal, as `re` reads it, becomes the corresponding location in the text.
         """
         terminal, sources = self.terminals.get(name), self.sources
-        inner = error.span if terminal is not None and error.text == terminal.source else None
+        pattern_span = error.span if terminal is not None and error.text == terminal.source else None
         source, span = sources.texts[0], (0, 0)
-        if (defined := sources.defined.get(name.split("{")[0])) is not None:
-            source, span = defined.source, defined.span
-            literals = sources.body(name) if terminal is not None and terminal.node is None else []
+        if (definition := sources.definitions.get(name.split("{")[0])) is not None:
+            source, span = definition.source, definition.span
+            literals = sources.pattern_tokens(name) if terminal is not None and terminal.node is None else []
             span = literals[0].span if len(literals) == 1 else span
-            if len(literals) > 1 and inner is not None and (broken := source.broken_pattern(literals)) is not None:
+            if (
+                len(literals) > 1
+                and pattern_span is not None
+                and (broken := source.broken_pattern(literals)) is not None
+            ):
                 return source.error(error, broken[1])
-        elif terminal is not None and (location := sources.literal(terminal.literal)) is not None:
+        elif terminal is not None and (location := sources.find_literal(terminal.literal)) is not None:
             source, span = location
         literal = source.text[slice(*span)]
-        if inner is not None and terminal is not None and literal == f"/{terminal.source}/":
-            span = span[0] + 1 + inner[0], span[0] + 1 + max(inner[1], inner[0] + 1)
+        if pattern_span is not None and terminal is not None and literal == f"/{terminal.source}/":
+            span = span[0] + 1 + pattern_span[0], span[0] + 1 + max(pattern_span[1], pattern_span[0] + 1)
         return source.error(error, span)
 
 
@@ -119,7 +123,7 @@ def load(
         _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
     named_terminals = {str(name) for name, _ in grammar.term_defs}
     for name in (str(name) for name, _, tree, _ in grammar.rule_defs if tree is None):
-        _refuse_declared(name, sources)
+        _refuse_undefined(name, sources)
     try:
         check_bounds(grammar, sources)
         terminals, rules = compile_grammar(grammar, start, partial(check_stars, grammar, sources))
@@ -159,7 +163,7 @@ def _make_loaded(
 ) -> LoadedGrammar:  # fmt: skip
     for name in (*(name for name, is_term in _symbols(rules) if is_term), *ignored):
         if name not in terminals and name not in produced:
-            _refuse_declared(name, sources)
+            _refuse_undefined(name, sources)
     return LoadedGrammar(text, start, rules, terminals, ignored, _lines(text), sources)
 
 
@@ -168,13 +172,13 @@ def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], N
     return dict.fromkeys(symbol for alternatives in rules.values() for symbols in alternatives for symbol in symbols)
 
 
-def _refuse_declared(name: str, sources: Sources) -> NoReturn:
+def _refuse_undefined(name: str, sources: Sources) -> NoReturn:
     kind = "terminal" if is_terminal(name) else "rule"
     reason = f"the {kind} {sources.original_name(name)} is declared, but not defined"
     hint = "define it: guided cannot run a custom lexer" if kind == "terminal" else "define it"
     if re.search("INDENT|DEDENT", name):
         hint = 'for indentation as in Python, pass postlex="python" or your own Indenter'
-    source, span = sources.usage(name, "")
+    source, span = sources.find_usage(name, "")
     raise source.error(UnsupportedError(reason, hint=hint), span)
 
 

@@ -54,7 +54,7 @@ def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: L
     def open_import(path: tuple[str, ...], is_relative: bool, aliases: dict[str, str], outer: int) -> tuple[int, str]:
         importing = sources.texts[outer]
         file, imported = files.find(importing, (0, 0), path, folders[outer] if is_relative else None)
-        mangled = loader._get_mangle("__".join(path), aliases, importing.mangled)
+        mangled = loader._get_mangle("__".join(path), aliases, importing.mangle)
         sources.texts.append(Source(imported, file_name(file), mangled))
         folders.append(folder_of(file))
         return len(folders) - 1, imported
@@ -66,7 +66,7 @@ def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: L
     terminals, rules, ignored, locations = result
     spend(len(text))
     for name, original, number, span in locations:
-        sources.defined[name] = DefinedName(original, sources.texts[number], span)
+        sources.definitions[name] = DefinedName(original, sources.texts[number], span)
     return NativeGrammar(terminals, rules, tuple(ignored), sources)
 
 

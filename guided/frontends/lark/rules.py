@@ -16,7 +16,7 @@ from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Re
 from guided.limits import Limits
 
 from .ignored_tokens import IgnoredTokens
-from .lalr import Item, nullable
+from .lalr import Item, find_nullable
 from .lazy import avoided_lazy_terminals
 from .loader import LoadedGrammar
 from .terminals import node_of
@@ -45,17 +45,17 @@ def scannerless_grammar(loaded: LoadedGrammar, limits: Limits) -> Grammar:
     lazy = frozenset(name for name in used_names if name not in loaded.parts and loaded.terminals[name].is_lazy)
     avoided = avoided_lazy_terminals(rules, loaded.start, lazy)
 
-    def item(place: Item, is_first: bool = False) -> Node:
-        symbol, is_term = rules[place.rule][place.alternative][place.read]
+    def item(lr_item: Item, is_first: bool = False) -> Node:
+        symbol, is_term = rules[lr_item.rule][lr_item.alternative][lr_item.read]
         if not is_term:
             return Ref(_first_rule(symbol) if is_first else _rule(symbol))
         if symbol in loaded.parts:
-            return Seq((EPSILON if is_first else gaps.any(), Ref(_terminal_rule(symbol))))
-        rule = _without_lazy_matches(table, loaded, symbol, avoided.get(place, frozenset()))
+            return Seq((EPSILON if is_first else gaps.optional_gap(), Ref(_terminal_rule(symbol))))
+        rule = _without_lazy_matches(table, loaded, symbol, avoided.get(lr_item, frozenset()))
         max_tokens = loaded.terminals[symbol].max_tokens
         if is_first:
             return Ref(rule) if max_tokens is None else MaxTokens(Ref(rule), max_tokens)
-        return gaps.before(rule, max_tokens)
+        return gaps.with_gap_before(rule, max_tokens)
 
     def items(name: str, number: int, begin: int = 0) -> list[Node]:
         return [item(Item(name, number, read)) for read in range(begin, len(rules[name][number]))]
@@ -64,20 +64,20 @@ def scannerless_grammar(loaded: LoadedGrammar, limits: Limits) -> Grammar:
         table.define(
             _rule(name), origin(loaded, name), Alt(tuple(Seq(tuple(items(name, n))) for n in range(len(branches))))
         )
-    end = gaps.any() if loaded.final_skip else EPSILON
+    end = gaps.optional_gap() if loaded.final_skip else EPSILON
     whole: Node = Seq((Ref(_rule(loaded.start)), end))
     if not loaded.initial_skip:
-        empty = nullable(rules)
+        nullable_rules = find_nullable(rules)
         for name, branches in rules.items():  # the rule's nonempty texts, without a gap before them
             alternatives = [
                 Seq((item(Item(name, n, at), True), *items(name, n, at + 1)))
                 for n, symbols in enumerate(branches)
                 for at in range(len(symbols))
-                if all(symbol in empty for symbol, _ in symbols[:at])
+                if all(symbol in nullable_rules for symbol, _ in symbols[:at])
             ]
             table.define(_first_rule(name), origin(loaded, name), Alt(tuple(alternatives)))
         # the empty text has no gap after it
-        whole = Repeat(Seq((Ref(_first_rule(loaded.start)), end)), 0 if loaded.start in empty else 1, 1)
+        whole = Repeat(Seq((Ref(_first_rule(loaded.start)), end)), 0 if loaded.start in nullable_rules else 1, 1)
     start = table.define("start", "", whole)
     for name, region in loaded.regions.items():
         table.regions |= {rule: region for rule in (_rule(name), _first_rule(name)) if rule in table.rules}

@@ -92,7 +92,7 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
             continue
         lexeme = match[0]
         if kind == "directive" and lexeme in _JSON_DIRECTIVES:
-            at, value = _json(text, lexeme, at)
+            at, value = _read_json_value(text, lexeme, at)
             tokens.append(Token(kind, lexeme, match.start(), at, value))
         elif lexeme == "%lark":
             at, value = _scan_nested(text, match.start(), at, nested)
@@ -117,7 +117,7 @@ def scan_leniently(text: str) -> Iterator[Token]:
             yield Token(match[0] if kind == "op" else kind, match[0], match.start(), match.end())
 
 
-def _json(text: str, directive: str, at: int) -> tuple[int, str]:
+def _read_json_value(text: str, directive: str, at: int) -> tuple[int, str]:
     """The JSON value after a directive: its end, and its text."""
     begin = at + len(text[at:]) - len(text[at:].lstrip())
     try:
@@ -165,13 +165,15 @@ def find_token(text: str, token: int | str) -> tuple[int, int] | None:
     vocabulary, knows the token but not the text.
     """
     for each in scan_leniently(text):
-        if each.kind == "special" and (each.text == token or (isinstance(token, int) and _lists_id(each.text, token))):
+        if each.kind == "special" and (
+            each.text == token or (isinstance(token, int) and _contains_id(each.text, token))
+        ):
             return each.span
     at = text.find(token) if isinstance(token, str) else -1
     return (at, at + len(str(token))) if at >= 0 else None
 
 
-def _lists_id(lexeme: str, token: int) -> bool:
+def _contains_id(lexeme: str, token: int) -> bool:
     match = _IDS.fullmatch(lexeme)
     pieces = [piece.partition("-") for piece in match[1].split(",")] if match is not None else []
     return any(low and int(low) <= token <= int(high or low) for low, _, high in pieces)

@@ -27,11 +27,11 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text. `file`: its file, or "" for the caller's text. `mangled`: maps a name in the text to Lark's name."""
+    """A text. `file`: its file, or "" for the caller's text. `mangle`: maps a name in the text to Lark's name."""
 
     text: str
     file: str = ""
-    mangled: Callable[[str], str] | None = None
+    mangle: Callable[[str], str] | None = None
 
     def error(self, error: _Error, span: Span, hint: str = "") -> _Error:
         """An error, with a location in this text."""
@@ -67,39 +67,39 @@ class Sources:
 
     Attributes:
         texts: all texts, the caller's first.
-        defined: name in Lark's grammar -> its definition.
-        missing: imported name in Lark's grammar -> its file, for errors if this file does not define it.
+        definitions: name in Lark's grammar -> its definition.
+        import_files: imported name in Lark's grammar -> its file, for errors if this file does not define it.
     """
 
     texts: list[Source]
-    defined: dict[str, DefinedName] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, DefinedName] = field(default_factory=dict)
+    import_files: dict[str, str] = field(default_factory=dict)
 
     def original_name(self, name: str) -> str:
         """A name as written in its text."""
         if "__" not in name:
             return name
-        if name in self.defined:
-            return self.defined[name].name
+        if name in self.definitions:
+            return self.definitions[name].name
         return next((token.text for source in self.texts[1:] for token in _mangled(source, name)), name)
 
-    def unmangled(self, message: str) -> str:
+    def unmangle(self, message: str) -> str:
         """A message of Lark, with names as they are written in the texts."""
         return _NAME.sub(lambda match: self.original_name(match[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
         """An error about a rule or terminal, at its definition."""
-        at = self.defined.get(name.split("{")[0])  # the use of a template has the form name{arguments}
+        at = self.definitions.get(name.split("{")[0])  # the use of a template has the form name{arguments}
         return error if at is None else at.source.error(error, at.span)
 
-    def usage(self, name: str, within: str) -> tuple[Source, Span]:
+    def find_usage(self, name: str, within: str) -> tuple[Source, Span]:
         """The location at which the definition `within` uses a name."""
-        at = self.defined.get(within)
+        at = self.definitions.get(within)
         source, start = (self.texts[0], 0) if at is None else (at.source, at.span[1])
         tokens = [token for token in _mangled(source, name) if token.start >= start]
         return source, tokens[0].span if tokens else (0, 0) if at is None else at.span
 
-    def literal(self, text: str) -> tuple[Source, Span] | None:
+    def find_literal(self, text: str) -> tuple[Source, Span] | None:
         """The first location of a string or regular expression."""
         for source in self.texts:
             for token in scan_leniently(source.text):
@@ -110,10 +110,10 @@ class Sources:
                 return source, (at, at + len(text))
         return None
 
-    def body(self, name: str) -> list[Token]:
+    def pattern_tokens(self, name: str) -> list[Token]:
         """The strings and regular expressions in the definition of a name."""
-        at = self.defined[name]
-        begins = (other.span[0] for other in self.defined.values() if other.source is at.source)
+        at = self.definitions[name]
+        begins = (other.span[0] for other in self.definitions.values() if other.source is at.source)
         end = min((begin for begin in begins if begin > at.span[0]), default=len(at.source.text))
         tokens = (token for token in scan_leniently(at.source.text) if at.span[1] <= token.start < end)
         out = []
@@ -129,17 +129,21 @@ class Sources:
         locations back."""
         first = Source(text)
 
-        def back(at: DefinedName) -> DefinedName:
+        def to_original(at: DefinedName) -> DefinedName:
             if at.source is not self.texts[0]:
                 return at
             span = original_span(at.span)
             return replace(at, name=text[slice(*span)], source=first, span=span)
 
-        return Sources([first, *self.texts[1:]], {name: back(at) for name, at in self.defined.items()}, self.missing)
+        return Sources(
+            [first, *self.texts[1:]],
+            {name: to_original(at) for name, at in self.definitions.items()},
+            self.import_files,
+        )
 
 
 def _mangled(source: Source, name: str) -> Iterator[Token]:
     """The tokens of a text that Lark calls `name`."""
     for token in scan_leniently(source.text):
-        if token.kind == "name" and (source.mangled(token.text) if source.mangled else token.text) == name:
+        if token.kind == "name" and (source.mangle(token.text) if source.mangle else token.text) == name:
             yield token

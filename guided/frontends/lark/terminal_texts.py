@@ -32,11 +32,11 @@ def share_a_text(first: Node, second: Node, texts: tuple[TerminalTexts, Terminal
 
     `texts`: the texts of both.
     """
-    one, other = texts
-    if isinstance(one, _lark.Texts) and isinstance(other, _lark.Texts):
-        return one.share_a_text(other, _MAX_STATES)
+    left, right = texts
+    if isinstance(left, _lark.Texts) and isinstance(right, _lark.Texts):
+        return left.share_a_text(right, _MAX_STATES)
     return _share_a_text(
-        one if isinstance(one, Texts) else Texts(first), other if isinstance(other, Texts) else Texts(second)
+        left if isinstance(left, Texts) else Texts(first), right if isinstance(right, Texts) else Texts(second)
     )
 
 

@@ -6,7 +6,7 @@ text. `_check_borders` refuses lookarounds that can see past the border. Inner l
 concern only the terminal's own text, and become boolean operations (`frontends/regex/lookarounds.py`).
 
 A terminal's texts are those that `re.match` matches as a whole, as in Lark's lexers: `".*?"` matches `"x"`, but never
-`"x" y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `all_texts`, `re.fullmatch`
+`"x" y"`, which `re.fullmatch` would accept (`frontends/regex/leftmost_match.py`). With `uses_fullmatch`, `re.fullmatch`
 defines the texts. If both are the same, as for `/(ab){2,50000}c/`, large counts are not unrolled: the core counts.
 
 C++ code (`native/regex.hpp`, `native/leftmost.hpp`) reads the common patterns. The Python code reads all others, and
@@ -64,7 +64,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         raise SpecError(f"terminal {label} contains a lone surrogate, which cannot occur in a text")
     if terminal.is_text and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
         return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), alphabet()))
-    if not terminal.all_texts and len(terminal.source) <= limits.spec_length:
+    if not terminal.uses_fullmatch and len(terminal.source) <= limits.spec_length:
         bounds = limits.depth, limits.nodes, regular_texts.MAX_UNROLLED_ROUNDS
         states = _lark.terminal_states(terminal.source, alphabet(), bounds)
         if states is not None:
@@ -72,7 +72,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
             return Automaton(states)
     try:
         _check_borders(parser.parse(terminal.source), 0, 0)
-        if terminal.all_texts:
+        if terminal.uses_fullmatch:
             return parse_regex(terminal.source, limits=limits)
         budget = Budget(limits)
         tree = PythonReader(terminal.source, budget, classes="full", ordered=True).read()

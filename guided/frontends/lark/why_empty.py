@@ -20,7 +20,7 @@ from guided.frontends.common.regular_texts import Texts
 from guided.ir.nodes import Length
 from guided.limits import Limits
 
-from .lalr import Rules, productive, without_terminals
+from .lalr import Rules, find_productive, without_terminals
 from .loader import LoadedGrammar
 from .terminals import node_of
 
@@ -41,16 +41,16 @@ def why_empty(loaded: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecE
         if is_terminal
     }
     languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used_names & loaded.terminals.keys())}
-    texts = {name: _shortest(language) for name, language in languages.items()}
+    texts = {name: _shortest_text(language) for name, language in languages.items()}
     texts |= dict.fromkeys(used_names - languages.keys(), "")
     for name, terminal in loaded.terminals.items():
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
     empty_terminals = {name for name, text in texts.items() if text is None}
-    as_rules = without_terminals(rules, empty_terminals)
-    productive_names = productive(as_rules)
+    rules_without_empty = without_terminals(rules, empty_terminals)
+    productive_names = find_productive(rules_without_empty)
     if loaded.start not in productive_names:
-        return _rule_error(loaded, as_rules, productive_names, empty_terminals)
+        return _rule_error(loaded, rules_without_empty, productive_names, empty_terminals)
     if lexer is None:
         return None
     return _lexer_error(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
@@ -100,17 +100,17 @@ def _lexer_error(
     output = _shortest_output(rules, loaded.start, texts)
     for at, name in enumerate(output[:-1]):
         rest = "".join(texts[each] for each in output[at:])
-        for taker in languages if tries_all else languages.keys() & {name}:
-            match_length = languages[taker].longest_match(rest)
+        for terminal in languages if tries_all else languages.keys() & {name}:
+            match_length = languages[terminal].longest_match(rest)
             if match_length > len(texts[name]):
                 expected = " and then ".join(loaded.terminals[each].label for each in output[at : at + 2])
-                label = loaded.terminals[taker].label
+                label = loaded.terminals[terminal].label
                 message = (
                     f"the rules accept no sequence of terminals that the lexer can find: {label} takes all of "
                     f"{rest[:match_length]!r}, where the rules need {expected}"
                 )
                 hint = f'let {label} exclude the text that follows, or use semantics="scannerless"'
-                return loaded.located(SpecError(message, hint=hint), taker)
+                return loaded.located(SpecError(message, hint=hint), terminal)
     return None
 
 
@@ -133,7 +133,7 @@ def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list
     return best.get(start, [])
 
 
-def _shortest(texts: Texts) -> str | None:
+def _shortest_text(texts: Texts) -> str | None:
     """A shortest text; None if there is none."""
     before: dict[int, tuple[int, str]] = {texts.start: (-1, "")}
     todo = [texts.start]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from guided.frontends.json_schema.documents.keywords import RESTRICTING
+from guided.frontends.json_schema.documents.keywords import CONSTRAINING_KEYWORDS
 from guided.frontends.json_schema.documents.source_spans import escape
 
 __all__ = [
@@ -39,8 +39,8 @@ class FinitenessTest:
 
     def __init__(self, root: _Json) -> None:
         self.references = set[str]()
-        all_of_them = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
-        while finite := {each for each in all_of_them.keys() - self.references if self.is_finite(all_of_them[each])}:
+        targets = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
+        while finite := {each for each in targets.keys() - self.references if self.is_finite(targets[each])}:
             self.references |= finite
 
     def is_finite(self, value: Any) -> bool:
@@ -72,7 +72,7 @@ def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
 
 def is_annotation(keyword: str) -> bool:
     """Whether a keyword is an annotation. Definitions are not, since references use them as constraints."""
-    return keyword not in RESTRICTING and keyword not in ("$defs", "definitions", *_SCOPES)
+    return keyword not in CONSTRAINING_KEYWORDS and keyword not in ("$defs", "definitions", *_SCOPES)
 
 
 def _references(root: _Json) -> Iterator[_Json]:

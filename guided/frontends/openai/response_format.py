@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from guided.errors import SpecError, brief
 from guided.frontends.combinators import Expr
 from guided.frontends.composition import only_part
-from guided.frontends.json_schema.check import Entry, mistakes
+from guided.frontends.json_schema.check import Entry, schema_errors
 from guided.frontends.openai.limits import limit_remarks
 from guided.frontends.openai.parts import schemas_in
 from guided.frontends.openai.strict import to_strict
@@ -80,7 +80,7 @@ def to_openai_schema(
         ['', '/additionalProperties', '/properties/age']
     """
     schema = _schema_of(constraint)
-    if errors := mistakes(schema):
+    if errors := schema_errors(schema):
         raise errors[0]
     strict_schema, remarks = to_strict(schema)
     remarks += tuple(limit_remarks(strict_schema))

@@ -98,9 +98,9 @@ class _Writer:
 
     def _schema(self, value: Any, at: str, depth: int) -> Any:
         self._count += 1
-        for what, number, limit in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
-            if number > limit:
-                raise LimitExceeded(what, number, limit, fixed=True)
+        for what, converted, limit in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
+            if converted > limit:
+                raise LimitExceeded(what, converted, limit, fixed=True)
         if not isinstance(value, dict):
             self._refuse(at, f"{brief(value)} declares no type", "write the type of the value")
             return value
@@ -110,14 +110,14 @@ class _Writer:
             return self._convert_object(value, at, depth)
         merged = None if reference in self._inlining else self._inline_target(value, at)
         if merged is None:  # a recursive reference cannot be replaced
-            alone = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
-            if len(alone) < len(value):
+            without_annotations = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
+            if len(without_annotations) < len(value):
                 self._note(f"{at}/$ref", "a reference must stand alone, so the annotations next to it are omitted")
-            return self._convert_object(alone, at, depth)
+            return self._convert_object(without_annotations, at, depth)
         self._inlining.add(reference)
-        number = self._schema(merged, at if at == "" else reference[1:], depth + 1)
+        converted = self._schema(merged, at if at == "" else reference[1:], depth + 1)
         self._inlining.discard(reference)
-        return number
+        return converted
 
     def _convert_object(self, value: _Json, at: str, depth: int) -> _Json:
         out: _Json = {}

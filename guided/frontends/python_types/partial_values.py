@@ -7,8 +7,8 @@ In: a type, and the JSON value of the text so far, without an unfinished string 
     dict, TypedDict, list   a container with the entries so far
     other types             the value if it is complete, otherwise the JSON value
 
-A field is complete once its value has the field's type, so a list in a model grows item by item (whatever its least
-length is), and a dataclass in it appears when its last member has been written. Until then such a field is missing.
+A field is complete once its value has the field's type, so a list in a model grows item by item (regardless of its
+minimum length). A dataclass in it appears when its last member has been written; until then, the field is missing.
 
 Cost: linear in the value. Nothing is kept between calls.
 """

@@ -49,9 +49,9 @@ def _accepted_values(name: str, value: Any, validate: Callable[[Any], object]) -
         keyword = "multipleOf"
     else:
         return {"format": f"limited-by-{name.replace('_', '-')}"}
-    truths = [truth for truth in (False, True) if _accepts(validate, truth)]
+    accepted_booleans = [truth for truth in (False, True) if _accepts(validate, truth)]
     number = {"type": "number", keyword: value}
-    return {"anyOf": [number, {"enum": truths}]} if truths else number
+    return {"anyOf": [number, {"enum": accepted_booleans}]} if accepted_booleans else number
 
 
 def _accepts(validate: Callable[[Any], object], value: object) -> bool:

@@ -9,7 +9,7 @@ schemas here allow strings in the form that pydantic writes, and no strings that
     ipvanyaddress                     the formats ipv4 and ipv6
     ipvanyinterface ipv4interface ..  an address, with or without a prefix length
     ipvanynetwork ipv4network ..      the bits after the prefix are 0; IPv6: only prefixes of whole groups
-    base64, base64url                 `base64_of`: with padding; Base64Str: it encodes ASCII text
+    base64, base64url                 `base64_pattern`: with padding; Base64Str: it encodes ASCII text
     duration                          ISO 8601 with a sign and a fraction, within the range of a timedelta
     fraction                          3, -1/2
     regex                             syntax common to Python and ECMA: characters, classes, . and * + ?
@@ -29,11 +29,11 @@ __all__ = [
     "BYTE_SIZE",
     "COMPLEX",
     "LOCAL_DATE_TIME",
-    "base64_of",
-    "by_format",
-    "dates_between",
-    "decimals",
-    "urls",
+    "base64_pattern",
+    "date_pattern",
+    "decimal_pattern",
+    "schemas_by_format",
+    "url_pattern",
 ]
 
 ASCII: Final = r"^[\u0000-\u007f]*$"
@@ -49,12 +49,12 @@ def _v6() -> str:
     for before in range(8):
         left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
         max_groups = 7 - before
-        rights = [""]
+        right_parts = [""]
         if max_groups:
-            rights.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
+            right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
         if max_groups > 1:
-            rights.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
-        cases.append(f"{left}::(?:{'|'.join(rights)})")
+            right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
+        cases.append(f"{left}::(?:{'|'.join(right_parts)})")
     return f"(?:{'|'.join(cases)})"
 
 
@@ -100,7 +100,7 @@ _EMAIL: Final = (
 _SEXTETS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def base64_of(low: int, high: int | None, *, url: bool, ascii: bool, canonical: bool = False) -> str:
+def base64_pattern(low: int, high: int | None, *, url: bool, ascii: bool, canonical: bool = False) -> str:
     """A pattern for the base64 text of `low` to `high` bytes (None: no upper bound).
 
     Args:
@@ -137,7 +137,7 @@ _PREFIX_NAME: Final = "(?:[A-Za-z]+(?: [A-Za-z]+)* )?"
 
 
 @cache
-def by_format() -> dict[str, dict[str, Any]]:
+def schemas_by_format() -> dict[str, dict[str, Any]]:
     """Name of a format -> keywords for the strings that pydantic reads, which are added to the schema."""
     v4, v6 = f"^{_V4}{_LENGTH_4}$", f"^{_V6}{_LENGTH_6}$"
     networks_4, networks_6 = f"^{_networks_4()}$", f"^{_networks_6()}$"
@@ -171,23 +171,23 @@ LOCAL_DATE_TIME: Final = (
 )
 
 
-def dates_between(low: str | None, high: str | None) -> str:
+def date_pattern(low: str | None, high: str | None) -> str:
     """A pattern for the dates from `low` to `high`, which have the form 2020-01-31; None: no bound."""
     parts = [rf"(?={_from(bound, up)})" for bound, up in ((low, True), (high, False)) if bound is not None]
     return "^" + "".join(parts)
 
 
-def _from(bound: str, up: bool) -> str:
+def _from(bound: str, is_lower_bound: bool) -> str:
     """Strings that equal `bound`, or equal it up to some digit and are greater (or less) there."""
     cases = [bound]
     for at, digit in enumerate(bound):
-        if digit != "-" and digit != ("9" if up else "0"):
-            there = f"[{int(digit) + 1}-9]" if up else f"[0-{int(digit) - 1}]"
-            cases.append(f"{bound[:at]}{there}")
+        if digit != "-" and digit != ("9" if is_lower_bound else "0"):
+            next_digits = f"[{int(digit) + 1}-9]" if is_lower_bound else f"[0-{int(digit) - 1}]"
+            cases.append(f"{bound[:at]}{next_digits}")
     return f"(?:{'|'.join(cases)})"
 
 
-def decimals(digits: int | None, places: int | None) -> str:
+def decimal_pattern(digits: int | None, places: int | None) -> str:
     """A pattern for numbers with at most `digits` digits, at most `places` of them after the point."""
     if digits is None:
         fraction = "(?:\\.[0-9]+)?" if places is None else _fraction(places)
@@ -208,7 +208,7 @@ _PORT: Final = (
 )
 _HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{_V4}|\[{_V6}\])"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
-_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates the hosts of a URL
+_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates the several_hosts of a URL
 _USER: Final = f"(?:{_NAME}+(?::{_NAME}*)?@)?"
 _PATH: Final = rf"(?:[A-Za-z0-9._~!$&()*+,;=:@/\-]|{_PERCENT})*"
 _REST: Final = (
@@ -217,9 +217,9 @@ _REST: Final = (
 _SPECIAL: Final = ("http", "https", "ws", "wss", "ftp", "file")
 
 
-def urls(schemes: list[str] | None, *, hosts: bool = False) -> str:
-    """A pattern for URLs with these schemes (None: any), with one host or, if `hosts`, one or more."""
-    authority = f"{_USER}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if hosts else "")
+def url_pattern(schemes: list[str] | None, *, several_hosts: bool = False) -> str:
+    """A pattern for URLs with these schemes (None: any), with one host or, if `several_hosts`, one or more."""
+    authority = f"{_USER}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
     end = f"(?:/{_PATH})?{_REST}"
     special = "|".join(map(_any_case, _SPECIAL))
     if schemes is None:

@@ -45,22 +45,22 @@ from guided.frontends.python_types.pydantic_strings import (
     BYTE_SIZE,
     COMPLEX,
     LOCAL_DATE_TIME,
-    base64_of,
-    by_format,
-    dates_between,
-    decimals,
-    urls,
+    base64_pattern,
+    date_pattern,
+    decimal_pattern,
+    schemas_by_format,
+    url_pattern,
 )
-from guided.frontends.python_types.string_types import CLOCK_TYPES, TEXTS, StringConstraint
+from guided.frontends.python_types.string_types import CLOCK_TYPES, STRING_FORMS, StringConstraint
 
 __all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
 _BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish` has run
 _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
-_CLOCK: Final = {text.schema["format"]: text.schema["pattern"] for text in map(TEXTS.__getitem__, CLOCK_TYPES)}
+_CLOCK: Final = {text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)}
 _SCHEMAS_BY_NAME: Final = ("properties", "patternProperties", "$defs")
 _DATA: Final = ("const", "enum", "default", "examples", "x-guided-quote")
-_SIZE: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # the beginning of ByteSize's own pattern, up to the units
+_BYTE_SIZE_PREFIX: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # the beginning of ByteSize's own pattern, up to the units
 _ORDER: Final = ("Gt", "Ge", "Lt", "Le", "Interval")
 _BOUNDS_OF: Final[dict[type, tuple[str, ...]]] = {
     **dict.fromkeys((*CLOCK_TYPES, datetime.timedelta), _ORDER),
@@ -127,7 +127,7 @@ def _generator() -> Any:
 
     def strings(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
         out: dict[str, Any] = GenerateJsonSchema.str_schema(self, typing.cast(Any, schema))
-        if out.get("pattern", "").startswith(_SIZE):
+        if out.get("pattern", "").startswith(_BYTE_SIZE_PREFIX):
             return {**out, "pattern": BYTE_SIZE}
         if "pattern" in out and not isinstance(schema.get("pattern"), re.Pattern):
             out["pattern"] = _as_ecma(out["pattern"])
@@ -135,10 +135,14 @@ def _generator() -> Any:
             out = {"allOf": [out, {"pattern": r"^(?!\p{White_Space})[^]*(?<!\p{White_Space})$"}], "type": "string"}
         return out
 
-    def urls_of(self: Any, schema: dict[str, Any], hosts: bool = False) -> dict[str, Any]:
+    def urls_of(self: Any, schema: dict[str, Any], several_hosts: bool = False) -> dict[str, Any]:
         max_length = schema.get("max_length")
         longest = {} if max_length is None else {"maxLength": max_length - 1}  # a slash may be added
-        return {"type": "string", "pattern": urls(schema.get("allowed_schemes"), hosts=hosts), **longest}
+        return {
+            "type": "string",
+            "pattern": url_pattern(schema.get("allowed_schemes"), several_hosts=several_hosts),
+            **longest,
+        }
 
     methods = {
         "str_schema": strings,
@@ -146,11 +150,11 @@ def _generator() -> Any:
         "decimal_schema": lambda self, schema: _decimal(schema),
         "complex_schema": lambda self, schema: {"type": "string", "pattern": COMPLEX},
         "date_schema": lambda self, schema: _date(schema),
-        "datetime_schema": lambda self, schema: _moment("date-time", schema),
-        "time_schema": lambda self, schema: _moment("time", schema),
-        "timedelta_schema": lambda self, schema: _moment("duration", schema),
+        "datetime_schema": lambda self, schema: _date_time("date-time", schema),
+        "time_schema": lambda self, schema: _date_time("time", schema),
+        "timedelta_schema": lambda self, schema: _date_time("duration", schema),
         "url_schema": urls_of,
-        "multi_host_url_schema": lambda self, schema: urls_of(self, schema, hosts=True),
+        "multi_host_url_schema": lambda self, schema: urls_of(self, schema, several_hosts=True),
         "function_plain_schema": _with_path_kind(GenerateJsonSchema.function_plain_schema),
         "function_after_schema": _with_constraint(_with_path_kind(GenerateJsonSchema.function_after_schema)),
         "chain_schema": _chain,
@@ -165,7 +169,7 @@ def _bytes(schema: dict[str, Any], mode: str) -> dict[str, Any]:
     if mode == "hex":
         return {**out, "pattern": f"^(?:[0-9A-Fa-f]{{2}}){{{low},{'' if high is None else high}}}$"}
     if mode == "base64":
-        return {**out, "pattern": base64_of(low, high, url=True, ascii=False, canonical=True)}
+        return {**out, "pattern": base64_pattern(low, high, url=True, ascii=False, canonical=True)}
     return {**out, **_lengths(low, high)}
 
 
@@ -184,7 +188,7 @@ def _decimal(schema: dict[str, Any]) -> dict[str, Any]:
             number[keyword] = float(schema[key])
     if schema.get("multiple_of") is not None:
         number["multipleOf"] = float(schema["multiple_of"])
-    bounded = len(number) > 1
+    has_bounds = len(number) > 1
     if digits is not None or places is not None:
         step = 10.0 ** -(places or 0)
         parts: list[dict[str, Any]] = [{"multipleOf": step if places else 1}]
@@ -192,8 +196,8 @@ def _decimal(schema: dict[str, Any]) -> dict[str, Any]:
             limit = 10 ** max(0, digits - (places or 0))
             parts.append({"exclusiveMinimum": -limit, "exclusiveMaximum": limit})
         number["allOf"] = parts
-    text = {"type": "string", "pattern": decimals(digits, places)}
-    return number if bounded else {"anyOf": [number, text]}
+    text = {"type": "string", "pattern": decimal_pattern(digits, places)}
+    return number if has_bounds else {"anyOf": [number, text]}
 
 
 def _date(schema: dict[str, Any]) -> dict[str, Any]:
@@ -202,29 +206,29 @@ def _date(schema: dict[str, Any]) -> dict[str, Any]:
     low = max((b for b in (schema.get("ge"), schema.get("gt") and schema["gt"] + day) if b), default=None)
     high = min((b for b in (schema.get("le"), schema.get("lt") and schema["lt"] - day) if b), default=None)
     if low is not None or high is not None:
-        out["pattern"] = dates_between(low and low.isoformat(), high and high.isoformat())
-    return _add_now_condition(out, "date", schema)
+        out["pattern"] = date_pattern(low and low.isoformat(), high and high.isoformat())
+    return _with_now_condition(out, "date", schema)
 
 
-def _moment(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _date_time(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {"type": "string", "format": name}
     if name == "date-time" and schema.get("tz_constraint") == "naive":
         out = {"type": "string", "pattern": LOCAL_DATE_TIME}
     elif any(schema.get(bound) is not None for bound in _BOUNDS) or isinstance(schema.get("tz_constraint"), int):
         return {"allOf": [out, {"format": f"limited-{name}"}]}
-    return _add_now_condition(out, name, schema)
+    return _with_now_condition(out, name, schema)
 
 
-def _add_now_condition(out: dict[str, Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _with_now_condition(out: dict[str, Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
     now = schema.get("now_op")
     return out if now is None else {"allOf": [out, {"format": f"{now}-{name}"}]}
 
 
-def _with_constraint(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _with_constraint(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Add the constraint that a pydantic validator checks; see pydantic_constraints.py."""
 
     def method(self: Any, schema: dict[str, Any]) -> Any:
-        out, constraint = described(self, schema), constraint_of(schema["function"].get("function"))
+        out, constraint = describe(self, schema), constraint_of(schema["function"].get("function"))
         if constraint is None or (out.get("type") == "string" and constraint.get("type") == LENGTH_TYPES):
             return out  # pydantic adds string lengths itself, and `_finish` makes those of bytes exact
         return {"allOf": [out, constraint], _HAS_CONSTRAINT: True}
@@ -240,11 +244,11 @@ def _chain(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
     return out[0] if len(out) == 1 else {"allOf": out}
 
 
-def _with_path_kind(described: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _with_path_kind(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Recognize new paths and sockets by their validators, since pydantic describes them like other paths."""
 
     def method(self: Any, schema: dict[str, Any]) -> Any:
-        out = described(self, schema)
+        out = describe(self, schema)
         name = getattr(schema["function"].get("function"), "__qualname__", "")
         path_format = {"PathType.validate_new": "new-path", "PathType.validate_socket": "socket-path"}.get(name)
         return {**out, "allOf": [{"format": path_format}]} if path_format else out
@@ -301,23 +305,23 @@ def _finish(schema: Any) -> Any:
             out[key] = {name: _finish(part) for name, part in value.items()}
         else:
             out[key] = value if key in _DATA else _finish(value)
-    of_bytes = out.pop(_BYTES, False)
+    is_bytes = out.pop(_BYTES, False)
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
             out.pop(keyword, None)
     name = out.get("format")
     if isinstance(name, str):
-        texts = by_format()
+        texts = schemas_by_format()
         if name in ("base64", "base64url"):
             low, high = out.pop("minLength", 0), out.pop("maxLength", None)
-            pattern = base64_of(low, high, url=name == "base64url", ascii=not of_bytes)
+            pattern = base64_pattern(low, high, url=name == "base64url", ascii=not is_bytes)
             return _conjunction({key: value for key, value in out.items() if key != "format"}, {"pattern": pattern})
         if name in _CLOCK:
             return _conjunction(out, {"pattern": _CLOCK[name]})
         if name in texts:
             del out["format"]
             return _conjunction(out, texts[name])
-    if of_bytes and "pattern" not in out:
+    if is_bytes and "pattern" not in out:
         out |= _lengths(out.get("minLength", 0), out.get("maxLength"))
     return out
 

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 
 from guided.errors import UnsupportedError, brief
 
-__all__ = ["CLOCK_TYPES", "TEXTS", "StringConstraint", "Text"]
+__all__ = ["CLOCK_TYPES", "STRING_FORMS", "StringConstraint", "StringForm"]
 
 _DAY, _MINUTE = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
 _SECOND = r":[0-5][0-9](?:\.[0-9]{1,6})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})$"
@@ -67,7 +67,7 @@ class StringConstraint:
         return UnsupportedError(reason, hint="as in Annotated[str, ...] | None or list[Annotated[str, ...]]")
 
 
-class Text(NamedTuple):
+class StringForm(NamedTuple):
     """How the values of a type are written in JSON.
 
     Attributes:
@@ -79,7 +79,7 @@ class Text(NamedTuple):
     parse: Callable[[str], Any]
 
 
-def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> Text:
+def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> StringForm:
     """`pattern`: the strings that are passed to `parse`, which might accept more than the schema allows."""
     strings = re.compile(pattern)
 
@@ -88,7 +88,7 @@ def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> Text:
             raise ValueError(f"it does not match {pattern}")
         return parse(text)
 
-    return Text({"type": "string", **schema}, checked)
+    return StringForm({"type": "string", **schema}, checked)
 
 
 def _duration(text: str) -> datetime.timedelta:
@@ -114,7 +114,7 @@ _PATHS: Final = (
     pathlib.WindowsPath if os.name == "nt" else pathlib.PosixPath,
 )
 
-TEXTS: Final[dict[Any, Text]] = {
+STRING_FORMS: Final[dict[Any, StringForm]] = {
     datetime.datetime: _text(
         _moment,
         f"^{_DAY}[Tt]{_MINUTE}{_SECOND}",
@@ -128,8 +128,8 @@ TEXTS: Final[dict[Any, Text]] = {
     decimal.Decimal: _text(decimal.Decimal, _NUMBER, pattern=_NUMBER),
     ipaddress.IPv4Address: _text(ipaddress.IPv4Address, "", format="ipv4"),
     ipaddress.IPv6Address: _text(ipaddress.IPv6Address, "^[^%]*$", format="ipv6"),
-    bytes: Text({"type": "string"}, str.encode),
-    **{path: Text({"type": "string"}, path) for path in _PATHS},
+    bytes: StringForm({"type": "string"}, str.encode),
+    **{path: StringForm({"type": "string"}, path) for path in _PATHS},
 }
 
 CLOCK_TYPES: Final = (datetime.datetime, datetime.date, datetime.time)

@@ -13,7 +13,7 @@ from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic
-from guided.frontends.python_types.string_types import TEXTS
+from guided.frontends.python_types.string_types import STRING_FORMS
 
 __all__ = [
     "DICTS",
@@ -33,7 +33,7 @@ __all__ = [
 LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Iterable)
 SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
 DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-_SCALARS = (str, int, float, bool, None, type(None), *TEXTS)
+_SCALARS = (str, int, float, bool, None, type(None), *STRING_FORMS)
 _NOT_FUNCTIONS = ("typing", "typing_extensions", "types", "builtins", "collections.abc")
 
 Members = dict[str, tuple[Any, bool]]
@@ -91,16 +91,16 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
     except (ValueError, TypeError) as error:
         hint = "wrap it in a function with type hints"
         raise UnsupportedError(f"{name_of(function)} has no signature: {error}", hint=hint) from None
-    described, keyword_names = function, set[str]()
-    while isinstance(described, functools.partial):
-        keyword_names |= described.keywords.keys()
-        described = described.func
-    hints = hints_of(described if inspect.isroutine(described) else type(described).__call__)
+    inner, keyword_names = function, set[str]()
+    while isinstance(inner, functools.partial):
+        keyword_names |= inner.keywords.keys()
+        inner = inner.func
+    hints = hints_of(inner if inspect.isroutine(inner) else type(inner).__call__)
     out: Members = {}
     for position, (name, parameter) in enumerate(signature.parameters.items()):
         if name in keyword_names:
             continue
-        if position == 0 and name in ("self", "cls") and name not in hints and _is_of_class(described):
+        if position == 0 and name in ("self", "cls") and name not in hints and _is_defined_in_class(inner):
             message = f"the signature of {name_of(function)} begins with {name}, like a method without an object"
             hint = f"pass the method of an object, wrap it in a function, or annotate {name} if calls give it a value"
             raise UnsupportedError(message, hint=hint)
@@ -112,41 +112,41 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
     return signature, out
 
 
-def _is_of_class(function: Any) -> bool:
+def _is_defined_in_class(function: Any) -> bool:
     """Whether a function is defined in a class, according to its qualified name: `Class.method` in a class, `f` or
     `outer.<locals>.f` elsewhere."""
     parent = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
     return parent != "" and (not parent.endswith(".<locals>") or parent.startswith("partialmethod."))
 
 
-def is_hashable_type(tp: Any, above: tuple[Any, ...] = ()) -> bool:
+def is_hashable_type(tp: Any, enclosing: tuple[Any, ...] = ()) -> bool:
     """Whether every value of the type can be an item of a set.
 
-    `above`: the enclosing classes, which are not examined again.
+    `enclosing`: the enclosing classes, which are not examined again.
     """
-    if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in above):
+    if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in enclosing):
         return True
     if (base := supertype(tp)) is not None:
-        return is_hashable_type(base, above)
+        return is_hashable_type(base, enclosing)
     origin, args = typing.get_origin(tp), typing.get_args(tp)
     if origin is typing.Literal:
         return True
     if origin is typing.Annotated or is_qualifier(origin):
-        return is_hashable_type(args[0], above)
+        return is_hashable_type(args[0], enclosing)
     if origin in (typing.Union, types.UnionType, tuple):
-        return all(arg is Ellipsis or is_hashable_type(arg, above) for arg in args)
+        return all(arg is Ellipsis or is_hashable_type(arg, enclosing) for arg in args)
     if origin in (frozenset, collections.abc.Set):
         return True
     if not isinstance(tp, type) or tp in (*LISTS, *SETS, *DICTS, tuple, object, Any):
         return tp in (frozenset, collections.abc.Set)
     if tp.__hash__ is None or typing.is_typeddict(tp):
         return False
-    if is_read_by_pydantic(tp) or len(above) > 50:
+    if is_read_by_pydantic(tp) or len(enclosing) > 50:
         return True
     members = [hint for hint, _ in (members_of(tp) or {}).values()]
     if issubclass(tp, tuple):
         members = [hints_of(tp).get(field, Any) for field in getattr(tp, "_fields", ())]
-    return all(is_hashable_type(member, (*above, tp)) for member in members)
+    return all(is_hashable_type(member, (*enclosing, tp)) for member in members)
 
 
 def hints_of(tp: Any) -> dict[str, Any]:

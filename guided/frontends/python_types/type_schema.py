@@ -21,7 +21,7 @@ from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
-from guided.frontends.python_types.string_types import TEXTS, StringConstraint
+from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import (
     DICTS,
     LISTS,
@@ -49,7 +49,7 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
     Any: {},
     object: {},
-    **{tp: text.schema for tp, text in TEXTS.items()},
+    **{tp: text.schema for tp, text in STRING_FORMS.items()},
 }
 _HASHABLE = {"type": ["null", "boolean", "number", "string"]}
 """The items of a set without an item type."""
@@ -66,12 +66,12 @@ _MAX_DEPTH = 100
 
 def type_to_schema(tp: Any) -> dict[str, Any]:
     """The JSON Schema (2020-12) of the values of a type, or of the arguments of a function."""
-    reader = _Types()
+    reader = _SchemaReader()
     schema = reader.members(parameters_of(tp)[1], tp, 0) if is_function(tp) else reader.schema(tp, 0)
     return {**schema, "$defs": reader.definitions} if reader.definitions else schema
 
 
-class _Types:
+class _SchemaReader:
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
@@ -102,7 +102,7 @@ class _Types:
 
     def _generic(self, tp: Any, origin: Any, args: tuple[Any, ...], depth: int) -> dict[str, Any]:
         if origin is typing.Literal:
-            return _values(args, tp)
+            return _enumeration(args, tp)
         if origin in (typing.Union, types.UnionType):
             return {"anyOf": [self.schema(arg, depth) for arg in args]}
         if origin is typing.Annotated:
@@ -147,7 +147,9 @@ class _Types:
         schema = self.schema(args[0], depth) if isinstance(args[0], collections.abc.Hashable) else {}
         names = self.definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
         constants = names.get("enum", [names["const"]] if "const" in names else [None])
-        open_text = names.get("type") == "string" and not {"format", "pattern"} & names.keys() and args[0] not in TEXTS
+        open_text = (
+            names.get("type") == "string" and not {"format", "pattern"} & names.keys() and args[0] not in STRING_FORMS
+        )
         if not open_text and not all(isinstance(constant, str) for constant in constants):
             raise UnsupportedError(
                 f"{name_of(tp)}: the keys of a JSON object must be strings", hint="write dict[str, ...]"
@@ -167,7 +169,7 @@ class _Types:
             if isinstance(item, str):
                 schema["description"] = item
             elif isinstance(item, StringConstraint):
-                if suffix != "Length" or tp in TEXTS:
+                if suffix != "Length" or tp in STRING_FORMS:
                     raise item.refusal(name_of(tp))
                 schema = item.add_to(schema)
             elif type(item).__module__ != "annotated_types":
@@ -176,7 +178,7 @@ class _Types:
             elif kind in _BOUNDS and _is_number(schema):
                 attribute, keyword = _BOUNDS[kind]
                 _tighten(schema, keyword, getattr(item, attribute))
-            elif kind in ("MinLen", "MaxLen") and suffix is not None and tp not in TEXTS:
+            elif kind in ("MinLen", "MaxLen") and suffix is not None and tp not in STRING_FORMS:
                 low = kind == "MinLen"
                 _tighten(schema, ("min" if low else "max") + suffix, item.min_length if low else item.max_length)
             elif kind in ("Interval", "Len"):
@@ -200,18 +202,18 @@ class _Types:
         return {"$ref": f"#/$defs/{name}"}
 
     def _new_name(self, tp: Any) -> str:
-        name = stem = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
+        name = base_name = "".join(c if c.isalnum() and c.isascii() else "_" for c in name_of(tp))
         number = 1
         while name in self.definitions:
             number += 1
-            name = f"{stem}_{number}"
+            name = f"{base_name}_{number}"
         return name
 
     def _definition(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
         if is_read_by_pydantic(tp):
             return pydantic_schema(tp, f"#/$defs/{name}/$defs/{{model}}")
         if issubclass(tp, enum.Enum):
-            return _values(tuple(tp), tp)
+            return _enumeration(tuple(tp), tp)
         if (members := members_of(tp)) is not None:
             return self.members(members, tp, depth)
         if issubclass(tp, tuple) and hasattr(tp, "_fields"):
@@ -258,7 +260,7 @@ def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
     schema[keyword] = stricter(schema.get(keyword, bound), bound)
 
 
-def _values(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
+def _enumeration(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
     if not values:
         raise SpecError(f"{name_of(tp)} has no members, so no value satisfies it")
     constants = [value.value if isinstance(value, enum.Enum) else value for value in values]

@@ -33,7 +33,7 @@ from typing import Any, Final
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.documents.source_spans import pointer_of
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
-from guided.frontends.python_types.string_types import TEXTS, StringConstraint
+from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import (
     DICTS,
     LISTS,
@@ -56,7 +56,7 @@ __all__ = ["MAX_DEPTH", "text_reader", "value_of", "value_reader"]
 MAX_DEPTH: Final = 150
 """The deepest nesting of values, and of types."""
 
-_EXACT = 2**53
+_MAX_EXACT_FLOAT = 2**53
 
 
 class _Location:
@@ -95,7 +95,7 @@ def value_of(tp: Any, value: Any) -> Any:
 def value_reader(tp: Any) -> Callable[[Any], Any]:
     """Like `value_of`, for many values of one type. Errors about the type itself are raised here."""
     type_to_schema(tp)  # refuses a type without a schema, with the same message
-    read = _Readers().function(tp) if is_function(tp) else _Readers().of(tp, 0)
+    read = _Readers().function(tp) if is_function(tp) else _Readers().reader_of(tp, 0)
 
     def reader(value: Any) -> Any:
         try:
@@ -120,18 +120,18 @@ class _Readers:
     def __init__(self) -> None:
         self._classes: dict[Any, _Reader] = {}
 
-    def of(self, tp: Any, depth: int) -> _Reader:
+    def reader_of(self, tp: Any, depth: int) -> _Reader:
         if depth > MAX_DEPTH:
             raise SpecError(f"types nest more than {MAX_DEPTH} deep")
         try:
             if tp in _SCALARS:
                 return _SCALARS[tp]
-            if tp in TEXTS:
+            if tp in STRING_FORMS:
                 return _text(tp)
         except TypeError:  # the type is unhashable, so it is not a scalar
             pass
         if (base := supertype(tp)) is not None:
-            return self.of(base, depth + 1)
+            return self.reader_of(base, depth + 1)
         if is_read_by_pydantic(tp):
             validate = pydantic_reader(tp)
             return lambda value, location: _construct(lambda: validate(json.dumps(value)), tp, location)
@@ -167,19 +167,19 @@ class _Readers:
         if origin is typing.Literal:
             return _constants(args, name_of(tp))
         if origin in (typing.Union, types.UnionType):
-            return _union([self.of(arg, depth) for arg in args], " or ".join(map(name_of, args)))
+            return _union([self.reader_of(arg, depth) for arg in args], " or ".join(map(name_of, args)))
         if origin is typing.Annotated:
             constraints = [item for item in args[1:] if isinstance(item, StringConstraint)]
-            return _with_constraints(_with_bounds(self.of(args[0], depth), type_to_schema(tp)), constraints)
+            return _with_constraints(_with_bounds(self.reader_of(args[0], depth), type_to_schema(tp)), constraints)
         if is_qualifier(origin):
-            return self.of(args[0], depth)
+            return self.reader_of(args[0], depth)
         if origin in LISTS or origin in SETS or (origin is tuple and args[1:] == (Ellipsis,)):
-            item = _hashable if origin in SETS and args[0] in (Any, object) else self.of(args[0], depth)
+            item = _hashable if origin in SETS and args[0] in (Any, object) else self.reader_of(args[0], depth)
             return _array(item, origin)
         if origin is tuple:
-            return _tuple([self.of(arg, depth) for arg in args], tuple)
+            return _tuple([self.reader_of(arg, depth) for arg in args], tuple)
         if origin in DICTS:
-            return _object(self.of(args[0], depth), self.of(args[1], depth))
+            return _object(self.reader_of(args[0], depth), self.reader_of(args[1], depth))
         return self._class(tp, depth)
 
     def _class(self, tp: Any, depth: int) -> _Reader:
@@ -198,12 +198,12 @@ class _Readers:
             return lambda value, location: _construct(partial(tp, **read(value, location)), tp, location)
         if isinstance(tp, type) and issubclass(tp, tuple) and hasattr(tp, "_fields"):
             hints = hints_of(tp)
-            items = [self.of(hints.get(field, Any), depth) for field in tp._fields]
+            items = [self.reader_of(hints.get(field, Any), depth) for field in tp._fields]
             return _tuple(items, lambda values: tp(*values))
         raise UnsupportedError(f"{name_of(tp)} cannot be created from JSON", hint=hint_for(tp))
 
     def _members(self, members: Members, name: str, depth: int) -> _Reader:
-        readers = {key: self.of(hint, depth) for key, (hint, _) in members.items()}
+        readers = {key: self.reader_of(hint, depth) for key, (hint, _) in members.items()}
         required = [key for key, (_, is_required) in members.items() if is_required]
 
         def read(value: Any, location: _Location) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _of_type(kind: type, expected: str) -> _Reader:
 
 def _int(value: Any, location: _Location) -> int:
     if isinstance(value, float) and value.is_integer():
-        if abs(value) > _EXACT:
+        if abs(value) > _MAX_EXACT_FLOAT:
             raise location.error(f"{value!r} was read as a float, which cannot represent all digits of the integer")
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -272,7 +272,7 @@ _SCALARS: Final[dict[Any, _Reader]] = {
 
 
 def _text(tp: Any) -> _Reader:
-    parse = TEXTS[tp].parse
+    parse = STRING_FORMS[tp].parse
 
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, str):
@@ -370,7 +370,7 @@ def _construct(make: Callable[[], Any], tp: Any, location: _Location) -> Any:
 # --- bounds
 
 
-def _multiple(value: Any, divisor: Any) -> bool:
+def _is_multiple(value: Any, divisor: Any) -> bool:
     return math.isfinite(value) and (Fraction(repr(value)) / Fraction(repr(divisor))).denominator == 1
 
 
@@ -380,7 +380,7 @@ _CHECKS: Final[dict[str, tuple[Any, Callable[[Any, Any], bool]]]] = {
     "maximum": (_NUMBER, lambda value, bound: value <= bound),
     "exclusiveMinimum": (_NUMBER, lambda value, bound: value > bound),
     "exclusiveMaximum": (_NUMBER, lambda value, bound: value < bound),
-    "multipleOf": (_NUMBER, _multiple),
+    "multipleOf": (_NUMBER, _is_multiple),
     **{"min" + what: (kind, lambda value, bound: len(value) >= bound) for what, kind in _SIZES.items()},
     **{"max" + what: (kind, lambda value, bound: len(value) <= bound) for what, kind in _SIZES.items()},
 }

@@ -39,7 +39,7 @@ from .python_syntax import PythonReader
 from .reader import Classes, NeedsOrder
 from .tree import Tree, cat, erase
 
-__all__ = ["Classes", "parse_regex", "refused_with_u"]
+__all__ = ["Classes", "parse_regex", "unicode_flag_error"]
 
 
 def parse_regex(
@@ -92,14 +92,14 @@ def parse_regex(
             if dialect == "python":
                 raise
             reader = AnnexBReader(pattern, budget, classes=classes, ascii_case=ascii_case)
-            return _without_u(reader, search, budget, problem)
+            return _node_without_unicode_flag(reader, search, budget, problem)
 
 
 def _for_search(tree: Tree, search: bool) -> Tree:
     return cat([ANY_TEXT, tree, ANY_TEXT]) if search else tree
 
 
-def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | None:
+def unicode_flag_error(pattern: str, limits: Limits | None = None) -> SpecError | None:
     """The error with which ECMA-262's flag u refuses a pattern, or None if the flag accepts it."""
     budget = Budget(Limits() if limits is None else limits)
     try:
@@ -112,7 +112,7 @@ def refused_with_u(pattern: str, limits: Limits | None = None) -> SpecError | No
     return None
 
 
-def _without_u(reader: AnnexBReader, search: bool, budget: Budget, problem: SpecError) -> Node:
+def _node_without_unicode_flag(reader: AnnexBReader, search: bool, budget: Budget, problem: SpecError) -> Node:
     """The node of a pattern that is valid only without the flag u. If it is invalid either way, raises `problem`."""
     try:
         tree = reader.read()

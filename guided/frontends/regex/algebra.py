@@ -3,8 +3,8 @@
 In: IR nodes without `Ref`. Out: IR nodes for the result of each operation.
 
 The constructors keep nodes small. They apply only laws that take constant time for each part: neutral and absorbing
-elements, joining literal text, joining character sets. At most `_FLAT` items of a nested sequence are copied, so that
-building a pattern bottom-up stays linear. `Edges.restrict` returns the strings of a node whose first (or last)
+elements, joining literal text, joining character sets. At most `_MAX_FLATTENED` items of a nested sequence are copied,
+so building a pattern bottom-up stays linear. `Edges.restrict` returns the strings of a node whose first (or last)
 character is in a set. It rewrites the node if that is exact, and otherwise uses an `And`.
 
 All functions here that walk an IR tree are generators that `run` drives. So depth costs memory, but no Python stack.
@@ -38,7 +38,7 @@ __all__ = [
 
 T = TypeVar("T")
 ANY_TEXT = Repeat(ANY_CHAR, 0, None)
-_FLAT = 16
+_MAX_FLATTENED = 16
 
 
 def run(task: Generator[Any, Any, T]) -> T:
@@ -98,7 +98,7 @@ def seq(parts: Iterable[Node]) -> Node:
     for part in parts:
         if part is EMPTY or (isinstance(part, Alt) and not part.items):
             return EMPTY
-        if isinstance(part, Seq) and len(part.items) <= _FLAT:
+        if isinstance(part, Seq) and len(part.items) <= _MAX_FLATTENED:
             flat.extend(part.items)
         else:
             flat.append(part)
@@ -126,7 +126,7 @@ def alt(branches: Iterable[Node]) -> Node:
     nullable = False
     flat: list[Node] = []
     for branch in branches:
-        if isinstance(branch, Alt) and len(branch.items) <= _FLAT:
+        if isinstance(branch, Alt) and len(branch.items) <= _MAX_FLATTENED:
             flat.extend(branch.items)
         else:
             flat.append(branch)
@@ -175,8 +175,8 @@ def conj(a: Node, b: Node) -> Node:
             return EPSILON if Edges().nullable(other) else EMPTY
     if a is b:
         return a
-    left = a.items if isinstance(a, And) and len(a.items) <= _FLAT else (a,)
-    right = b.items if isinstance(b, And) and len(b.items) <= _FLAT else (b,)
+    left = a.items if isinstance(a, And) and len(a.items) <= _MAX_FLATTENED else (a,)
+    right = b.items if isinstance(b, And) and len(b.items) <= _MAX_FLATTENED else (b,)
     return And((*left, *right))
 
 
@@ -246,8 +246,8 @@ class Edges:
                 parts: list[tuple[int, int]] = []
                 nullable = True
                 for item in reversed(items) if last else items:
-                    nullable, some = yield self._edge(item, last)
-                    parts.extend(some)
+                    nullable, edge_chars = yield self._edge(item, last)
+                    parts.extend(edge_chars)
                     if not nullable:
                         break
                 result = (nullable, charset(parts))
@@ -257,42 +257,44 @@ class Edges:
                     edges.append((yield self._edge(item, last)))
                 result = (any(e[0] for e in edges), charset(r for e in edges for r in e[1]))
             case Repeat(item, low, _):
-                nullable, some = yield self._edge(item, last)
-                result = (low == 0 or nullable, some)
+                nullable, edge_chars = yield self._edge(item, last)
+                result = (low == 0 or nullable, edge_chars)
             case And(items):
                 result = (True, ALL_CHARS)
                 for item in items:
-                    nullable, some = yield self._edge(item, last)
-                    result = (result[0] and nullable, intersect(result[1], some))
+                    nullable, edge_chars = yield self._edge(item, last)
+                    result = (result[0] and nullable, intersect(result[1], edge_chars))
             case Not(item):
                 result = (not (yield self._edge(item, last))[0], ALL_CHARS)
             case Length(item, low, high):
-                nullable, some = yield self._edge(item, last)
-                result = (low == 0 and nullable, some if high != 0 else ())
+                nullable, edge_chars = yield self._edge(item, last)
+                result = (low == 0 and nullable, edge_chars if high != 0 else ())
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
         self._edges[key] = result
         return result
 
-    def restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Node:
+    def restrict(self, node: Node, ranges: Ranges, allow_empty: bool, last: bool) -> Node:
         """The strings of `node` whose first character, or with `last` the last one, is in `ranges`.
 
-        With `empty`, also the empty string, if it is in the language.
+        With `allow_empty`, also the empty string, if it is in the language.
         """
-        return run(self._restrict(node, ranges, empty, last))
+        return run(self._restrict(node, ranges, allow_empty, last))
 
-    def _restrict(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
-        key = (serial(node), ranges, empty, last)
+    def _restrict(self, node: Node, ranges: Ranges, allow_empty: bool, last: bool) -> Generator[Any, Any, Node]:
+        key = (serial(node), ranges, allow_empty, last)
         if key not in self._restrictions:
-            self._restrictions[key] = yield self._compute_restriction(node, ranges, empty, last)
+            self._restrictions[key] = yield self._compute_restriction(node, ranges, allow_empty, last)
         return self._restrictions[key]
 
-    def _compute_restriction(self, node: Node, ranges: Ranges, empty: bool, last: bool) -> Generator[Any, Any, Node]:
-        nullable, some = yield self._edge(node, last)
-        inside = intersect(some, ranges)
+    def _compute_restriction(
+        self, node: Node, ranges: Ranges, allow_empty: bool, last: bool
+    ) -> Generator[Any, Any, Node]:
+        nullable, edge_chars = yield self._edge(node, last)
+        inside = intersect(edge_chars, ranges)
         if not inside:
-            return EPSILON if nullable and empty else EMPTY
-        if inside == some and (empty or not nullable):
+            return EPSILON if nullable and allow_empty else EMPTY
+        if inside == edge_chars and (allow_empty or not nullable):
             return node
         match node:
             case Chars(_):
@@ -301,23 +303,23 @@ class Edges:
                 end, rest = (items[-1], items[:-1]) if last else (items[0], items[1:])
                 end_nullable = (yield self._edge(end, last))[0]
                 if not end_nullable or len(items) <= 3:
-                    cut = yield self._restrict(end, ranges, False, last)
-                    whole = seq((*rest, cut) if last else (cut, *rest))
+                    restricted = yield self._restrict(end, ranges, False, last)
+                    whole = seq((*rest, restricted) if last else (restricted, *rest))
                     if not end_nullable:
                         return whole
-                    return alt((whole, (yield self._restrict(seq(rest), ranges, empty, last))))
+                    return alt((whole, (yield self._restrict(seq(rest), ranges, allow_empty, last))))
             case Alt(items):
                 branches = []
                 for item in items:
-                    branches.append((yield self._restrict(item, ranges, empty, last)))
+                    branches.append((yield self._restrict(item, ranges, allow_empty, last)))
                 return alt(branches)
             case Repeat(item, low, high):
                 if not (yield self._edge(item, last))[0]:
-                    cut = yield self._restrict(item, ranges, False, last)
-                    rest_of = repeat(item, max(low - 1, 0), None if high is None else high - 1)
-                    some_text = seq((rest_of, cut) if last else (cut, rest_of))
-                    return alt((EPSILON, some_text)) if low == 0 and empty else some_text
+                    restricted = yield self._restrict(item, ranges, False, last)
+                    remaining = repeat(item, max(low - 1, 0), None if high is None else high - 1)
+                    some_text = seq((remaining, restricted) if last else (restricted, remaining))
+                    return alt((EPSILON, some_text)) if low == 0 and allow_empty else some_text
             case _:
                 pass
-        mark = seq((ANY_TEXT, chars(ranges)) if last else (chars(ranges), ANY_TEXT))
-        return conj(node, alt((EPSILON, mark)) if empty else mark)
+        condition = seq((ANY_TEXT, chars(ranges)) if last else (chars(ranges), ANY_TEXT))
+        return conj(node, alt((EPSILON, condition)) if allow_empty else condition)

@@ -10,7 +10,7 @@ apply.
 - `(?>A{m,n}) = A{m,n-1}(?!A) | A{n}` for prefix-free A that is never empty. If it is lazy, it is `A{m}`.
 
 Derivatives decide whether a language is prefix-free, with lookarounds assumed to be satisfied. That is a superset, so
-the answer "yes" is correct. Cost: at most `_STATES` derivatives for each decision.
+the answer "yes" is correct. Cost: at most `_MAX_DERIVATIVES` derivatives for each decision.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .tree import (
     Times,
     Tree,
     cat,
+    contains_lookaround,
     erase,
-    has_look,
     is_plain,
     make_alternation,
     make_lookaround,
@@ -39,7 +39,7 @@ from .tree import (
 
 __all__ = ["atomic"]
 
-_STATES = 500
+_MAX_DERIVATIVES = 500
 
 
 def atomic(tree: Tree, span: tuple[int, int]) -> Tree | None:
@@ -48,7 +48,7 @@ def atomic(tree: Tree, span: tuple[int, int]) -> Tree | None:
 
 
 def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | None]:
-    if _prefix_free(tree):
+    if _is_prefix_free(tree):
         return tree
     match tree:
         case Or(items):
@@ -57,31 +57,31 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
                 first = yield _atomic(branch, span)
                 if first is None or result is None:
                     return None
-                shut = make_lookaround(branch, ahead=True, negative=True, span=span)
-                result = make_alternation([first, cat([shut, result])], ordered=True)
+                no_match_ahead = make_lookaround(branch, ahead=True, negative=True, span=span)
+                result = make_alternation([first, cat([no_match_ahead, result])], ordered=True)
             return result
         case Cat(items) | Seq(items):
             head = 0
-            while head < len(items) - 1 and _prefix_free(items[head]):
+            while head < len(items) - 1 and _is_prefix_free(items[head]):
                 head += 1
             tail = cat(items[head + 1 :])
-            if tail != EPSILON and (has_look(tail) or not _nullable(tail)):
+            if tail != EPSILON and (contains_lookaround(tail) or not _is_nullable(tail)):
                 return None
             first = yield _atomic(items[head], span)
             rest = EPSILON if first is None or tail == EPSILON else (yield _atomic(tail, span))
             return None if first is None or rest is None else cat([*items[:head], first, rest])
         case Times(item, low, high, lazy, _):
-            if not _prefix_free(item) or _nullable(item):
+            if not _is_prefix_free(item) or _is_nullable(item):
                 return EPSILON if lazy and low == 0 else None
             if lazy or low == high:
                 return times(item, low, low, lazy=False, span=span, ordered=True)
-            shut = make_lookaround(item, ahead=True, negative=True, span=span)
+            no_match_ahead = make_lookaround(item, ahead=True, negative=True, span=span)
             fewer = times(item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True)
-            closed_repeat = cat([fewer, shut])
+            maximal_repeat = cat([fewer, no_match_ahead])
             if high is None:
-                return closed_repeat
+                return maximal_repeat
             return make_alternation(
-                [closed_repeat, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True
+                [maximal_repeat, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True
             )
         case _:
             return None
@@ -94,24 +94,24 @@ def _superset(tree: Tree) -> Node:
         size += 1
         at = todo.pop()
         todo.extend(at.items if isinstance(at, (Cat, Or)) else [at.item] if isinstance(at, Times) else [])
-        if size > 20 * _STATES:
-            raise TooLarge(20 * _STATES)
-    plain = erase(tree, looks=True)
+        if size > 20 * _MAX_DERIVATIVES:
+            raise TooLarge(20 * _MAX_DERIVATIVES)
+    plain = erase(tree, skip_lookarounds=True)
     assert not isinstance(plain, (Cat, Or, Times, Lookaround))
     return plain
 
 
-def _nullable(tree: Tree) -> bool:
+def _is_nullable(tree: Tree) -> bool:
     if isinstance(tree, (Chars, Text)):
         return False
-    terms = Terms(limit=20 * _STATES)
+    terms = Terms(limit=20 * _MAX_DERIVATIVES)
     return terms.nullable[terms.read(_superset(tree))]
 
 
-def _prefix_free(tree: Tree) -> bool:
+def _is_prefix_free(tree: Tree) -> bool:
     if isinstance(tree, (Chars, Text, Lookaround)) or (is_plain(tree) and tree in (EPSILON, EMPTY)):
         return True
-    terms = Terms(limit=20 * _STATES)
+    terms = Terms(limit=20 * _MAX_DERIVATIVES)
     try:
         start = terms.read(_superset(tree))
         todo, seen = [start], {start}
@@ -123,7 +123,7 @@ def _prefix_free(tree: Tree) -> bool:
                 if target not in seen:
                     seen.add(target)
                     todo.append(target)
-            if len(seen) > _STATES:
+            if len(seen) > _MAX_DERIVATIVES:
                 return False
     except TooLarge:
         return False

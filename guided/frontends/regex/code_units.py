@@ -7,7 +7,7 @@ one.
 How: the texts are h^-1(L) for the homomorphism h that writes each character in code units. Derivatives
 (`derivatives.py`) produce an automaton for L. An edge for a character beyond U+FFFF is a step over a high surrogate
 followed by a step over a low surrogate. No text contains an unpaired surrogate. IR sets cannot contain surrogates, so
-in L each surrogate is represented by the code point that is `STAND_IN` larger.
+in L each surrogate is represented by the code point that is `SURROGATE_OFFSET` larger.
 
 Cost: one state for each derivative; it raises `TooLarge` if there are too many.
 """
@@ -20,13 +20,13 @@ from guided.ir.ranges import Ranges, charset, intersect
 from .budget import Budget
 from .derivatives import Terms
 
-__all__ = ["STAND_IN", "has_surrogates", "texts_of_units"]
+__all__ = ["SURROGATE_OFFSET", "has_surrogates", "texts_of_units"]
 
-STAND_IN = 0x10000 - 0xD800
+SURROGATE_OFFSET = 0x10000 - 0xD800
 """Added to a surrogate, this gives the code point that represents it, which is not a code unit."""
 _SINGLE_UNITS: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
-_HIGH: Ranges = ((0xD800 + STAND_IN, 0xDBFF + STAND_IN),)
-_LOW: Ranges = ((0xDC00 + STAND_IN, 0xDFFF + STAND_IN),)
+_HIGH: Ranges = ((0xD800 + SURROGATE_OFFSET, 0xDBFF + SURROGATE_OFFSET),)
+_LOW: Ranges = ((0xDC00 + SURROGATE_OFFSET, 0xDFFF + SURROGATE_OFFSET),)
 
 
 def has_surrogates(ranges: Ranges) -> bool:
@@ -55,8 +55,8 @@ def texts_of_units(node: Node, budget: Budget) -> Automaton:
         budget.spend(1)
         to: dict[int, list[tuple[int, int]]] = {}
         for ranges, target in terms.transitions(term):
-            if alone := intersect(ranges, _SINGLE_UNITS):
-                to.setdefault(state(target), []).extend(alone)
+            if single_units := intersect(ranges, _SINGLE_UNITS):
+                to.setdefault(state(target), []).extend(single_units)
             if high := intersect(ranges, _HIGH):
                 for next_units, after in terms.transitions(target):
                     if low := intersect(next_units, _LOW):

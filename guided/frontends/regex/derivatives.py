@@ -132,13 +132,13 @@ class Terms:
 
     def union(self, parts: Iterable[int]) -> int:
         """Union."""
-        return self._set("|", parts, EMPTY_LANGUAGE, ANY_STRING)
+        return self._make_set("|", parts, EMPTY_LANGUAGE, ANY_STRING)
 
     def intersection(self, parts: Iterable[int]) -> int:
         """Intersection."""
-        return self._set("&", parts, ANY_STRING, EMPTY_LANGUAGE)
+        return self._make_set("&", parts, ANY_STRING, EMPTY_LANGUAGE)
 
-    def _set(self, kind: str, parts: Iterable[int], neutral: int, absorbing: int) -> int:
+    def _make_set(self, kind: str, parts: Iterable[int], neutral: int, absorbing: int) -> int:
         flat: set[int] = set()
         for part in parts:
             shape = self._shape[part]
@@ -325,7 +325,7 @@ class Terms:
         """Whether the term is known to be empty. False does not mean that it contains a string."""
         return not self.nullable[term] and not self.transitions(term)
 
-    def next_char_only(self, term: int) -> tuple[Ranges, bool] | None:
+    def next_char_condition(self, term: int) -> tuple[Ranges, bool] | None:
         """(first characters, whether it contains "") if the term constrains only the first character, else None."""
         allowed: Ranges = ()
         for ranges, target in self.transitions(term):

@@ -2,8 +2,8 @@ r"""The `ecma` dialect for patterns that the flag `u` refuses: section 22.2 of E
 B.1.2. `new RegExp(pattern)` accepts these patterns.
 
 In: the pattern. Out: a `Tree` over UTF-16 code units, and whether the code units of a text matter (`code_units.py`). In
-the pattern and in the tree, a surrogate is represented by the code point that is `STAND_IN` larger, because sets of the
-tree cannot contain surrogates.
+the pattern and in the tree, the code point that is `SURROGATE_OFFSET` larger represents a surrogate, because sets of
+the tree cannot contain surrogates.
 
 Differences from the reader with `u`:
 
@@ -24,7 +24,7 @@ from guided.ir.nodes import EPSILON
 from guided.ir.ranges import Ranges, charset
 
 from .budget import Budget
-from .code_units import STAND_IN, has_surrogates
+from .code_units import SURROGATE_OFFSET, has_surrogates
 from .ecma_chars import ignore_case_of_units, word
 from .ecma_syntax import CONTROL, EcmaReader, I
 from .reader import DIGITS, HEX, OCTAL, Classes
@@ -32,21 +32,21 @@ from .tree import boundary
 
 __all__ = ["AnnexBReader"]
 
-_SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, STAND_IN), (0xE000, 0xFFFF, 0))
+_SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, SURROGATE_OFFSET), (0xE000, 0xFFFF, 0))
 _COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _GROUP_SCANNER = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)
 
 
-def _in_units(pattern: str) -> str:
-    """The pattern in code units: two for each character beyond U+FFFF, and surrogates moved by `STAND_IN`."""
+def _to_units(pattern: str) -> str:
+    """The pattern in code units: two for each character beyond U+FFFF, and surrogates moved by `SURROGATE_OFFSET`."""
     out = []
     for c in pattern:
         code = ord(c)
         if code > 0xFFFF:
             code -= 0x10000
-            out += [chr(0xD800 + (code >> 10) + STAND_IN), chr(0xDC00 + (code & 0x3FF) + STAND_IN)]
+            out += [chr(0xD800 + (code >> 10) + SURROGATE_OFFSET), chr(0xDC00 + (code & 0x3FF) + SURROGATE_OFFSET)]
         else:
-            out.append(chr(code + STAND_IN) if 0xD800 <= code <= 0xDFFF else c)
+            out.append(chr(code + SURROGATE_OFFSET) if 0xD800 <= code <= 0xDFFF else c)
     return "".join(out)
 
 
@@ -56,9 +56,9 @@ class AnnexBReader(EcmaReader):
     repeatable = ("atom", "group", "look")
 
     def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full", ascii_case: bool = False) -> None:
-        super().__init__(_in_units(pattern), budget, classes=classes, ascii_case=ascii_case)
+        super().__init__(_to_units(pattern), budget, classes=classes, ascii_case=ascii_case)
         openings = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
-        self.named = "(?<" in openings
+        self.has_named_groups = "(?<" in openings
         self.all_groups = sum(part.startswith("(") for part in openings)
         self.needs_units = self.text != pattern
         """Whether code units matter: a set contains surrogates, or a lookaround may be between the two of a pair."""
@@ -124,7 +124,7 @@ class AnnexBReader(EcmaReader):
             self.push_boundary(c, 0, start, lambda: boundary(word(False), c == "B", span))
         elif c and c in "123456789" and self._is_reference():
             self._refer(self.number(self.take_all(DIGITS)), start)
-        elif c == "k" and self.named:
+        elif c == "k" and self.has_named_groups:
             self.at = start
             super()._escape()
         elif c and c in "dDsSwW":
@@ -154,7 +154,7 @@ class AnnexBReader(EcmaReader):
             raise self.error("\\ at end of pattern", start, hint="write \\\\ for a backslash")
         if c == "c":
             return self._control(in_set)
-        if c == "k" and self.named:
+        if c == "k" and self.has_named_groups:
             raise self.error("invalid named reference", start, hint="write \\k<name>")
         if c in OCTAL:
             return int(self.take_all(OCTAL, 3 if c in "0123" else 2), 8)
@@ -165,7 +165,7 @@ class AnnexBReader(EcmaReader):
             digits = self.take_all(HEX, 2 if c == "x" else 4)
             if len(digits) == (2 if c == "x" else 4):
                 code = int(digits, 16)
-                return code + STAND_IN if 0xD800 <= code <= 0xDFFF else code
+                return code + SURROGATE_OFFSET if 0xD800 <= code <= 0xDFFF else code
             self.at -= len(digits)
         return 8 if in_set and c == "b" else ord(c)
 
@@ -196,7 +196,7 @@ class AnnexBReader(EcmaReader):
 
 def _char_to_unit(code: int) -> int:
     """The code unit that a character of the tree represents."""
-    return code - STAND_IN if code > 0xFFFF else code
+    return code - SURROGATE_OFFSET if code > 0xFFFF else code
 
 
 def _units_to_chars(low: int, high: int) -> Ranges:

@@ -263,12 +263,12 @@ class EcmaReader(Reader):
         self.at += 1
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[c]
         if c == "{":
-            fewest = self.take_all(DIGITS)
-            bounded = not self.take(",")
-            upper = fewest if bounded else self.take_all(DIGITS)
-            if not fewest or not self.take("}"):
+            lower = self.take_all(DIGITS)
+            is_exact = not self.take(",")
+            upper = lower if is_exact else self.take_all(DIGITS)
+            if not lower or not self.take("}"):
                 raise self.error("incomplete quantifier", start, hint="write {n}, {n,} or {n,m}; or \\{")
-            low, high = self.number(fewest), self.number(upper) if upper else None
+            low, high = self.number(lower), self.number(upper) if upper else None
             if high is not None and high < low:
                 hint = f"write {{{high},{low}}}"
                 raise self.error("numbers out of order in quantifier", start, hint=hint)
@@ -318,12 +318,12 @@ class EcmaReader(Reader):
 
     def _define(self, name: str, start: int) -> None:
         """Define a group name. It may occur again only in another alternative of the same group."""
-        here = tuple(self.branch_path)
-        for there in self.names.setdefault(name, []):
-            shared = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
-            if shared is None or here[shared][0] != there[shared][0]:
+        path = tuple(self.branch_path)
+        for other_path in self.names.setdefault(name, []):
+            shared = next((i for i, (a, b) in enumerate(zip(path, other_path, strict=False)) if a != b), None)
+            if shared is None or path[shared][0] != other_path[shared][0]:
                 raise self.error(f"duplicate group name {name!r}", start, hint="give the group another name")
-        self.names[name].append(here)
+        self.names[name].append(path)
 
     def _name(self, start: int) -> str:
         """Read a group's name, up to and including the >. \\u escapes in it are decoded."""

@@ -1,5 +1,5 @@
-r"""What a lookbehind must know about the text before it: a deterministic automaton whose states are the *left
-contexts*.
+r"""Tracks what lookbehinds must know about the text before them, in a deterministic automaton whose states are the
+*left contexts*.
 
 In: for each lookbehind, the language of the prefixes after which it holds. Out: numbered left contexts (0: at the start
 of the text), the context after each character (`step`), and a partition of a language by contexts (`ends`): from

@@ -46,9 +46,9 @@ _MAX_POSITIONS: Final = 200_000
 _MAX_EDGES: Final = 500_000
 _MAX_STEPS: Final = 20_000_000
 _CHECK_EVERY: Final = 10_000
-_WORK: Final = 100  # the work of a step, in the units of `Limits.work`
+_STEP_COST: Final = 100  # the work of a step, in the units of `Limits.work`
 _MAX_FOLDED_STEPS: Final = 200_000
-_MAX_COUNTED: Final = 1 << 62
+_MAX_COUNT: Final = 1 << 62
 
 
 class Undecided(Exception):
@@ -112,7 +112,7 @@ def count_positions(tree: Tree, *, unrolled: bool = True) -> int:
             return sum(count_positions(item, unrolled=unrolled) for item in items)
         case Times(item, low, high) | Repeat(item, low, high):
             rounds = max(1, low, high or 0) if unrolled else 1
-            return min(max(1, count_positions(item, unrolled=unrolled)) * rounds, _MAX_COUNTED)
+            return min(max(1, count_positions(item, unrolled=unrolled)) * rounds, _MAX_COUNT)
     return 1
 
 
@@ -284,14 +284,14 @@ class _Subsets:
         ]
 
     def spend(self, steps: int) -> None:
-        """Count the work, and check the time limit now and then."""
+        """Count the work, and check the time limit regularly."""
         self.steps_done += steps
         if self.steps_done > _MAX_STEPS:
             raise TooLarge(_MAX_STEPS, "steps")
         if self.steps_done > self.next_check:
             self.next_check = self.steps_done + _CHECK_EVERY
             self.budget.spend(0)
-            spend(_WORK * _CHECK_EVERY)
+            spend(_STEP_COST * _CHECK_EVERY)
 
 
 def _unambiguous_ways(steps: Sequence[Step], start: int) -> tuple[list[int] | None, int]:

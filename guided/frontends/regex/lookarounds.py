@@ -40,11 +40,11 @@ from .budget import Budget
 from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
 from .loops import Exits, Explorer, Situation
-from .tree import Cat, Lookaround, Or, Times, Tree, cat, has_look, make_alternation
+from .tree import Cat, Lookaround, Or, Times, Tree, cat, contains_lookaround, make_alternation
 
 __all__ = ["Continuation", "Lowering", "lower"]
 
-_DEPTH = 8
+_LEVELS_PER_DEPTH = 8
 """Levels of IR for each level of `Limits.depth`."""
 
 
@@ -85,8 +85,8 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
     limits = budget.limits
     if nodes > limits.nodes:
         raise LimitExceeded("nodes", nodes, limits.nodes)
-    if depth > _DEPTH * limits.depth:
-        raise LimitExceeded("depth", depth / _DEPTH, limits.depth)
+    if depth > _LEVELS_PER_DEPTH * limits.depth:
+        raise LimitExceeded("depth", depth / _LEVELS_PER_DEPTH, limits.depth)
     return result
 
 
@@ -196,7 +196,7 @@ class Lowering:
         key = as_chars(at.item) or serial(at.item)
         behind = self._behind_by_item.get(key)
         if behind is None:
-            if not has_look(at.item):
+            if not contains_lookaround(at.item):
                 assert not isinstance(at.item, (Lookaround, Cat, Or, Times))
                 ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANY_STRING)]
             else:
@@ -215,8 +215,8 @@ class Lowering:
         if not at.one_char:
             self.span = at.span
         if at.ahead:
-            here = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
-            node = yield self.suffix(here, self.project(context, mask, here.mask))
+            continuation = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
+            node = yield self.suffix(continuation, self.project(context, mask, continuation.mask))
             term = self.terms.read(node)
         else:
             behind = self._behinds[serial(at)]
@@ -288,7 +288,7 @@ class Lowering:
 
     def _satisfying(self, condition: int, rest: Node) -> Node:
         """The strings of `rest` that satisfy a condition."""
-        one_char = self.terms.next_char_only(condition)
+        one_char = self.terms.next_char_condition(condition)
         if one_char is not None:
             return self.edges.restrict(rest, *one_char, False)
         return conj(rest, self.terms.node(condition))

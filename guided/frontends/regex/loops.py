@@ -16,7 +16,7 @@ In `x{m,n}` with lookarounds in x, the count should not multiply the states. The
 
 - if few situations occur between two rounds and each way through them repeats only one round, this round stays counted
 - if x has a fixed width w, it is `x*` with `m*w` to `n*w` characters
-- otherwise the count is a part of the state, up to `_STATES` states; beyond that the pattern is refused
+- otherwise the count is a part of the state, up to `_MAX_STATES` states; beyond that the pattern is refused
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Exits: TypeAlias = dict[Situation, Node]
 """The situations after a part, each with the texts that lead to it."""
 State: TypeAlias = "tuple[Continuation, int, int, int]"
 """(continuation, the rest of the part before it, left context, pending condition)."""
-_STATES = 2000
-_SITUATIONS = 8
+_MAX_STATES = 2000
+_MAX_SITUATIONS = 8
 
 
 class Explorer:
@@ -83,7 +83,7 @@ class Explorer:
             if situation not in rounds:
                 rounds[situation] = yield self.lowering.explore(tree.item, situation, mask)
                 todo.extend(rounds[situation])
-                if len(rounds) > _SITUATIONS:
+                if len(rounds) > _MAX_SITUATIONS:
                     return None
         parts: dict[Situation, list[Node]] = {}
 
@@ -116,7 +116,7 @@ class Explorer:
         width = fixed_width(tree.item)
         if not width:
             return None
-        star = Times(tree.item, 0, None, False, tree.span, tree.lookbehind, tree.one_char, tree.lookaround)
+        star = Times(tree.item, 0, None, False, tree.span, tree.has_lookbehind, tree.one_char, tree.has_lookaround)
         exits = yield self.lowering.explore(star, start, after)
         max_length = None if tree.max is None else tree.max * width
         return {key: Length(node, tree.min * width, max_length) for key, node in exits.items()}
@@ -144,8 +144,8 @@ class Explorer:
                 other_label = targets.get(target)
                 targets[target] = label if other_label is None else alt((other_label, label))
                 todo.append(target)
-            if len(edges) + len(ends) > _STATES:
-                raise TooLarge(_STATES)
+            if len(edges) + len(ends) > _MAX_STATES:
+                raise TooLarge(_MAX_STATES)
         paths = eliminate(edges, start, ends, self.lowering.budget)
         return {(context, condition): node for (_, _, context, condition), node in paths.items()}
 
@@ -195,8 +195,8 @@ class Explorer:
             return self.lowering.continuation(tree, after)
         key = (serial(tree.item), low, high)
         if key not in self._remaining_rounds:
-            facts = tree.lookbehind, tree.one_char, tree.lookaround
-            self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *facts)
+            tree_flags = tree.has_lookbehind, tree.one_char, tree.has_lookaround
+            self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *tree_flags)
             self._unrolled.add(serial(self._remaining_rounds[key]))
         return self.lowering.continuation(self._remaining_rounds[key], after)
 
@@ -204,7 +204,7 @@ class Explorer:
         """The edges of a part without lookarounds. `context` is a context for the continuation after it."""
         out: list[tuple[Node, State]] = []
         if condition != ANY_STRING:
-            one_char = self.terms.next_char_only(condition)
+            one_char = self.terms.next_char_condition(condition)
             if one_char is None:
                 return self._character_edges((after, self.terms.read(node), context, condition))
             if self.lowering.edges.nullable(node):

@@ -1,4 +1,4 @@
-"""Whether some word is in all of some languages (`inside`) and in none of others (`outside`). In: IR nodes. Out:
+"""Checks whether some word is in all languages `inside` and in none of the languages `outside`. In: IR nodes. Out:
 "certainly not", or "perhaps".
 
 How: search the intersection with the complements, derivative by derivative (`derivatives.py`), for a term that contains
@@ -30,25 +30,25 @@ class Overlap:
     def __init__(self, steps: int = 80_000) -> None:
         self._max_terms = steps // 10
         self._answers: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-        self._words_by_language: dict[int, dict[str, bool]] = {}  # by language
+        self._known_words: dict[int, dict[str, bool]] = {}  # by language
 
     @cached_property
     def _terms(self) -> Terms:
         return Terms(self._max_terms)
 
-    def may_hold(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
+    def may_have_word(self, inside: Iterable[Node], outside: Iterable[Node] = ()) -> bool:
         """Whether some word may be in all languages of `inside` and in none of `outside`."""
         inside, outside = tuple(inside), tuple(outside)
         key = tuple(map(serial, inside)), tuple(map(serial, outside))
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._answers[key] = self._search(inside, outside)
+            answer = self._answers[key] = self._search_common_word(inside, outside)
         return answer
 
-    def those_in(self, words: Iterable[str], language: Node) -> list[str]:
+    def possible_words(self, words: Iterable[str], language: Node) -> list[str]:
         """The given words that may be in the language."""
         words = tuple(words)
-        answers = self._words_by_language.setdefault(serial(language), {})
+        answers = self._known_words.setdefault(serial(language), {})
         if new := [word for word in words if word not in answers]:
             try:
                 start = self._terms.read(language)
@@ -66,7 +66,7 @@ class Overlap:
                 break
         return self._terms.nullable[term]
 
-    def _search(self, inside: tuple[Node, ...], outside: tuple[Node, ...]) -> bool:
+    def _search_common_word(self, inside: tuple[Node, ...], outside: tuple[Node, ...]) -> bool:
         terms = self._terms
         try:
             start = terms.intersection(

@@ -112,36 +112,36 @@ def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
 
 
 def ignore_case(
-    members: Sequence[tuple[int, int]], classes: Ranges, *, ascii_only: bool, alone: bool = False
+    members: Sequence[tuple[int, int]], classes: Ranges, *, ascii_only: bool, is_single: bool = False
 ) -> Ranges:
     r"""The characters that a set matches when case is ignored.
 
-    `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `alone`: it is a
+    `members`: its characters (c, -1) and ranges (low, high); `classes`: the union of its \d \w \s; `is_single`: it is a
     single character, inside or outside a set.
     """
     ranges = charset((low, max(low, high)) for low, high in members)
-    astral = bool(ranges) and ranges[-1][1] > 0xFFFF and not alone
+    astral = bool(ranges) and ranges[-1][1] > 0xFFFF and not is_single
     if not astral and not _is_cased(ranges, ascii_only):
         return charset((*ranges, *classes))
     lower, upper, equivalents = _case_maps()
     if ascii_only:
         lower, equivalents = {code: code + 32 for code in range(0x41, 0x5B)}, {}
-    wanted: list[tuple[int, int]] = [*classes]
-    if not alone and not _re_matches_astral_capitals():
-        wanted.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
+    matched: list[tuple[int, int]] = [*classes]
+    if not is_single and not _re_matches_astral_capitals():
+        matched.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
         members = [(c, high) for c, high in members if high >= 0 or c <= 0xFFFF]
     astral_ranges = charset((a, b) for a, b in members if b > 0xFFFF)  # `re` also compares the upper case of these
-    wanted.extend(astral_ranges)
-    wanted.extend((code, code) for code in upper if contains(astral_ranges, upper[code]))
+    matched.extend(astral_ranges)
+    matched.extend((code, code) for code in upper if contains(astral_ranges, upper[code]))
     ranges = charset((a, max(a, b)) for a, b in members)
     codes = [lower[code] for code in lower if contains(ranges, code)]
     codes.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
     codes.extend(code for key in codes[:] for code in equivalents.get(key, ()))
-    wanted.extend((code, code) for code in codes)
-    wanted.extend(intersect(ranges, _own_lower_case(ascii_only)))
-    ranges_wanted = charset(wanted)
-    capitals = [(code, code) for code, small in lower.items() if contains(ranges_wanted, small)]
-    return charset((*intersect(ranges_wanted, _own_lower_case(ascii_only)), *capitals))
+    matched.extend((code, code) for code in codes)
+    matched.extend(intersect(ranges, _own_lower_case(ascii_only)))
+    matched_ranges = charset(matched)
+    capitals = [(code, code) for code, small in lower.items() if contains(matched_ranges, small)]
+    return charset((*intersect(matched_ranges, _own_lower_case(ascii_only)), *capitals))
 
 
 @cache

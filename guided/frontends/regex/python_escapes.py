@@ -22,9 +22,9 @@ _SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
 
 
 @lru_cache(maxsize=1024)
-def _fold(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, alone: bool) -> Ranges:
+def _fold(members: tuple[tuple[int, int], ...], classes: Ranges, flags: int, is_single: bool) -> Ranges:
     if flags & I:
-        return ignore_case(members, classes, ascii_only=bool(flags & A), alone=alone)
+        return ignore_case(members, classes, ascii_only=bool(flags & A), is_single=is_single)
     return charset((*((low, max(low, high)) for low, high in members), *classes))
 
 
@@ -159,8 +159,8 @@ class PythonCharacters(Reader):
             else:
                 members.append((low, -1))
         union: Ranges = classes[0] if len(classes) == 1 else charset(r for ranges in classes for r in ranges)
-        alone = len(members) == 1 and members[0][1] < 0 and not classes
-        ranges = _fold(tuple(members), union, self.flags & (I | A), alone)
+        is_single = len(members) == 1 and members[0][1] < 0 and not classes
+        ranges = _fold(tuple(members), union, self.flags & (I | A), is_single)
         self.push_set(complement(ranges) if negate else ranges, start)
 
     def _member(self, negated: bool) -> int | Ranges:

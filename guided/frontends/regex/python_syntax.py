@@ -21,7 +21,7 @@ from .budget import Budget
 from .python_chars import class_ranges
 from .python_escapes import A, I, M, PythonCharacters, S, U, X
 from .reader import DIGITS, MAX_WIDTH, OCTAL, Classes, Frame
-from .tree import Tree, boundary, cat, line_end, line_start, make_lookaround, some_text
+from .tree import Tree, boundary, cat, line_end, line_start, make_lookaround, nonempty_text_condition
 
 __all__ = ["PythonReader"]
 
@@ -141,12 +141,12 @@ class PythonReader(PythonCharacters):
         if c == "{":
             if self.peek() == "}":
                 return self.literal(ord(c), start)
-            fewest = self.take_all(DIGITS)
-            upper = self.take_all(DIGITS) if self.take(",") else fewest
+            lower = self.take_all(DIGITS)
+            upper = self.take_all(DIGITS) if self.take(",") else lower
             if not self.take("}"):
                 self.at = start + 1
                 return self.literal(ord(c), start)
-            low, high = self.number(fewest), self.number(upper) if upper else None
+            low, high = self.number(lower), self.number(upper) if upper else None
             if max(low, high or 0) >= _MAX_REPEAT:
                 raise self.error("the repetition number is too large", start, hint="the largest count is 4294967294")
             if high is not None and high < low:
@@ -346,5 +346,5 @@ def _boundary(letter: str, word: Ranges, span: tuple[int, int]) -> Tree:
     r"""The tree of \b or \B."""
     tree = boundary(word, letter == "B", span)
     if letter == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
-        tree = cat([some_text(span), tree])
+        tree = cat([nonempty_text_condition(span), tree])
     return tree

@@ -62,7 +62,7 @@ class Piece:
 @dataclass(slots=True)
 class Frame:
     """An open group, or the whole pattern: its finished branches, the pieces of the current branch,
-    and what its end needs to know.
+    and the data that closing it needs.
     """
 
     kind: str

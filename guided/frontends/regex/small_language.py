@@ -1,6 +1,6 @@
 """The words of a small regular language. In: a node. Out: its words, or None if there may be too many.
 
-How: the derivatives (`derivatives.py`) from which a word can still end form an automaton. If it has a cycle, the
+How: the derivatives (`derivatives.py`) from which a word can be completed form an automaton. If it has a cycle, the
 language is infinite. So words are extended character by character, at most as often as there are states; if a word can
 still continue then, there is a cycle. Cost: at most MAX_TERMS terms and `max_words` words.
 """
@@ -42,7 +42,7 @@ def small_language(terms: Terms, node: Node, max_words: int) -> tuple[str, ...] 
 
 
 def _transitions(terms: Terms, start: int) -> dict[int, list[tuple[Ranges, int]]] | None:
-    """The transitions between terms from which a word can still end. None if there are too many terms."""
+    """The transitions between terms from which a word can be completed. None if there are too many terms."""
     transitions: dict[int, list[tuple[Ranges, int]]] = {}
     before: dict[int, list[int]] = {start: []}
     work = [start]

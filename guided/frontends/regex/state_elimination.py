@@ -45,8 +45,8 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
         loop = targets[state][1] if state in targets else 0
         entering = sum(out[source][state][1] for source in sources if source != state)
         leaving = sum(size for target, (_, size) in targets.items() if target != state)
-        ins, outs = len(sources) - (state in sources), len(targets) - (state in targets)
-        return entering * outs + leaving * ins + loop * ins * outs
+        in_degree, out_degree = len(sources) - (state in sources), len(targets) - (state in targets)
+        return entering * out_degree + leaving * in_degree + loop * in_degree * out_degree
 
     inner = [state for state in out if state != start and state not in exits]
     number = {state: i for i, state in enumerate(inner)}
@@ -55,9 +55,9 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
         heappush(queue, (weight(state), number[state], state))
     while queue:
         expected, _, state = heappop(queue)
-        actual = weight(state)
-        if actual > expected:
-            heappush(queue, (actual, number[state], state))
+        current_weight = weight(state)
+        if current_weight > expected:
+            heappush(queue, (current_weight, number[state], state))
             continue
         targets = out.pop(state)
         loop, size = targets.pop(state, (EPSILON, 0))
@@ -66,9 +66,9 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
         for target in targets:
             into[target].pop(state, None)
         for source in into.pop(state):
-            enter, entered = out[source].pop(state)
+            enter, entering_size = out[source].pop(state)
             for target, (leave, left_size) in targets.items():
-                path, nodes = seq((enter, loops, leave)), entered + size + left_size
+                path, nodes = seq((enter, loops, leave)), entering_size + size + left_size
                 budget.spend(1)
                 if nodes > max_nodes:
                     raise TooLarge(max_nodes, "nodes")

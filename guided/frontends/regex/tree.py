@@ -12,9 +12,9 @@ The readers resolve flags, character classes and kinds of groups, so only these 
 With `ordered=True`, `Or` and `Times` are also used for parts without lookarounds, because the meaning of an atomic
 group depends on the order in which a backtracking matcher tries its alternatives. `erase` turns them back into IR.
 
-These four kinds store facts that are computed once: `lookbehind` (it contains one), `one_char` (its lookaheads test
-only one character, and its lookbehinds contain no lookarounds) and, except in `Lookaround`, `lookaround` (it contains
-one). Trees are compared by identity.
+These four kinds store facts that are computed once: `has_lookbehind`, `one_char` (its lookaheads test only one
+character, and its lookbehinds contain no lookarounds) and, except in `Lookaround`, `has_lookaround`. Trees are
+compared by identity.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
     "Tree",
     "boundary",
     "cat",
+    "contains_lookaround",
     "erase",
-    "has_look",
     "is_plain",
     "line_end",
     "line_start",
     "make_alternation",
     "make_lookaround",
-    "some_text",
+    "nonempty_text_condition",
     "times",
 ]
 
@@ -59,7 +59,7 @@ class Lookaround(Numbered):
     ahead: bool
     negative: bool
     span: Span
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
 
 
@@ -68,9 +68,9 @@ class Cat(Numbered):
     """Concatenation."""
 
     items: tuple[Tree, ...]
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
-    lookaround: bool
+    has_lookaround: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +78,9 @@ class Or(Numbered):
     """Alternation, in the order of preference."""
 
     items: tuple[Tree, ...]
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
-    lookaround: bool
+    has_lookaround: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,9 +92,9 @@ class Times(Numbered):
     max: int | None
     lazy: bool
     span: Span
-    lookbehind: bool
+    has_lookbehind: bool
     one_char: bool
-    lookaround: bool
+    has_lookaround: bool
 
 
 Tree: TypeAlias = "Node | Lookaround | Cat | Or | Times"
@@ -106,14 +106,19 @@ def is_plain(tree: Tree) -> bool:
     return not isinstance(tree, _TREE_NODES)
 
 
-def has_look(tree: Tree) -> bool:
+def contains_lookaround(tree: Tree) -> bool:
     """Whether the tree contains a lookaround."""
-    return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.lookaround)
+    return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.has_lookaround)
 
 
-def _facts_of_items(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
-    own = [item for item in items if isinstance(item, _TREE_NODES)]
-    return any(i.lookbehind for i in own), all(i.one_char for i in own), any(has_look(i) for i in own)
+def _combined_flags(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
+    """`has_lookbehind`, `one_char` and `has_lookaround` of a tree with these items."""
+    subtrees = [item for item in items if isinstance(item, _TREE_NODES)]
+    return (
+        any(item.has_lookbehind for item in subtrees),
+        all(item.one_char for item in subtrees),
+        any(contains_lookaround(item) for item in subtrees),
+    )
 
 
 def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> Tree:
@@ -124,7 +129,7 @@ def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> T
         return EMPTY if negative else EPSILON
     own = item if isinstance(item, _TREE_NODES) else None
     one_char = as_chars(item) is not None if ahead else own is None
-    return Lookaround(item, ahead, negative, span, not ahead or (own is not None and own.lookbehind), one_char)
+    return Lookaround(item, ahead, negative, span, not ahead or (own is not None and own.has_lookbehind), one_char)
 
 
 def cat(items: Sequence[Tree]) -> Tree:
@@ -147,7 +152,7 @@ def cat(items: Sequence[Tree]) -> Tree:
     joined = [part for part in joined if part != EPSILON]
     if any(isinstance(part, Alt) and not part.items for part in joined):
         return EMPTY
-    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_facts_of_items(joined))
+    return joined[0] if len(joined) == 1 else Cat(tuple(joined), *_combined_flags(joined))
 
 
 def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
@@ -159,7 +164,7 @@ def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree
         if not ordered and plain:
             own = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
             branches = [*own, alt(plain)]
-        return Or(tuple(branches), *_facts_of_items(branches))
+        return Or(tuple(branches), *_combined_flags(branches))
     return alt(plain)
 
 
@@ -173,11 +178,11 @@ def times(item: Tree, low: int, high: int | None, *, lazy: bool, span: Span, ord
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return times(item.item, item.min * low, None, lazy=lazy, span=span)
-    return Times(item, low, high, lazy, span, *_facts_of_items((item,)))
+    return Times(item, low, high, lazy, span, *_combined_flags((item,)))
 
 
-def erase(tree: Tree, *, looks: bool = False) -> Tree:
-    """The tree without order and laziness. `looks`: assume that lookarounds are satisfied, which gives a superset."""
+def erase(tree: Tree, *, skip_lookarounds: bool = False) -> Tree:
+    """The tree without order and laziness. `skip_lookarounds`: as if all lookarounds held, which is a superset."""
     done: dict[int, Tree] = {}  # atomic groups use the same part several times
 
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
@@ -187,8 +192,10 @@ def erase(tree: Tree, *, looks: bool = False) -> Tree:
             return done[serial(tree)]
         result: Tree
         if isinstance(tree, Lookaround):
-            item = EPSILON if looks else (yield visit(tree.item))
-            result = make_lookaround(item, ahead=tree.ahead, negative=tree.negative and not looks, span=tree.span)
+            item = EPSILON if skip_lookarounds else (yield visit(tree.item))
+            result = make_lookaround(
+                item, ahead=tree.ahead, negative=tree.negative and not skip_lookarounds, span=tree.span
+            )
         elif isinstance(tree, Times):
             result = times((yield visit(tree.item)), tree.min, tree.max, lazy=False, span=tree.span)
         else:
@@ -219,15 +226,15 @@ def line_end(breaks: Ranges, span: Span) -> Tree:
 def boundary(word: Ranges, negative: bool, span: Span) -> Tree:
     """Between a character of `word` and another character, or an end of the text. `negative`: anywhere else."""
 
-    def sides(before: bool) -> Tree:
-        behind = _at_one_char(word, ahead=False, negative=not before, span=span)
-        ahead = _at_one_char(word, ahead=True, negative=before is not negative, span=span)
+    def sides(is_word_before: bool) -> Tree:
+        behind = _at_one_char(word, ahead=False, negative=not is_word_before, span=span)
+        ahead = _at_one_char(word, ahead=True, negative=is_word_before is not negative, span=span)
         return cat([behind, ahead])
 
     return make_alternation([sides(True), sides(False)])
 
 
-def some_text(span: Span) -> Tree:
+def nonempty_text_condition(span: Span) -> Tree:
     """A condition that holds everywhere, unless the text is empty."""
     return make_alternation(
         [_at_one_char(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)]

@@ -9,7 +9,17 @@ from typing import Any, Final
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.stored.fields import NONE, TOKEN, Field, Leaf, Numbers, Source, Target, malformed
 
-__all__ = ["LATER", "OPTIONS", "TOKENS", "entries_of", "entry_of", "instances_of", "items_of", "json_of", "map_of"]
+__all__ = [
+    "DEFERRED_GRAMMAR",
+    "OPTIONS",
+    "TOKENS",
+    "entries_of",
+    "entry_of",
+    "instances_of",
+    "items_of",
+    "json_of",
+    "map_of",
+]
 
 
 class _Items:
@@ -122,14 +132,14 @@ class _Instances:
         return tuple(starmap(self.cls, flat)), at
 
 
-class _LaterGrammar(Leaf):
+class _DeferredGrammar(Leaf):
     """A function that reads a grammar, which has its own table."""
 
     def write(self, value: Any, row: list[int], target: Target) -> None:
-        row.append(target.later(value))
+        row.append(target.deferred_table(value))
 
     def read(self, source: Source, at: int) -> tuple[Any, int]:
-        return source.later(source.ints[at]), at + 1
+        return source.deferred_table(source.ints[at]), at + 1
 
 
 class _Value(Leaf):
@@ -152,7 +162,7 @@ class _Options(Leaf):
     """The options of a JSON Schema."""
 
     def write(self, value: JsonSchemaOptions, row: list[int], target: Target) -> None:
-        options = value.given()
+        options = value.non_defaults()
         json_options = {name: list(item) if isinstance(item, tuple) else item for name, item in options.items()}
         row.append(target.value(json_options))
 
@@ -162,7 +172,7 @@ class _Options(Leaf):
 
 
 TOKENS: Final = _Items(TOKEN)
-LATER: Final = _LaterGrammar()
+DEFERRED_GRAMMAR: Final = _DeferredGrammar()
 OPTIONS: Final = _Options()
 
 

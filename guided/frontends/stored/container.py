@@ -39,7 +39,7 @@ class Container:
     """Grammars that were stored together, and data about them, as JSON."""
 
     tables: Tables
-    about: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
     def grammar(self, number: int = 0) -> Grammar:
         """Read the grammar with this number, in the order of `write_container`. Each call reads it again.
@@ -47,23 +47,23 @@ class Container:
         Raises:
             SpecError: the grammar is malformed. LimitExceeded: it has too many nodes.
         """
-        starts = self.about["grammars"]
+        starts = self.metadata["grammars"]
         return self.tables.read(starts[number])
 
 
-def write_container(grammars: Sequence[Grammar], about: Mapping[str, Any]) -> bytes:
+def write_container(grammars: Sequence[Grammar], metadata: Mapping[str, Any]) -> bytes:
     """Store grammars.
 
     Args:
         about: more data, as JSON; `version`, `grammars`, `tables`, `texts` and `values` are reserved.
 
     Raises:
-        SpecError: a part of a grammar or of `about` cannot be stored, such as a schema that is not plain JSON.
+        SpecError: a part of a grammar or of `metadata` cannot be stored, such as a schema that is not plain JSON.
     """
     writer = TablesWriter()
     starts = [writer.add(grammar) for grammar in grammars]
     head: dict[str, Any] = {
-        **about, "version": __version__, "grammars": starts, "tables": list(map(len, writer.tables)),
+        **metadata, "version": __version__, "grammars": starts, "tables": list(map(len, writer.tables)),
         "texts": list(writer.texts),
     }  # fmt: skip
     text = json_text(head)
@@ -77,7 +77,7 @@ def read_container(data: bytes, limits: Limits) -> Container:
     """Read the bytes of `write_container`.
 
     Raises:
-        SpecError: the bytes are no stored grammar, are damaged, or were written by another version of guided.
+        SpecError: the bytes are not a stored grammar, are damaged, or were written by another version of guided.
         LimitExceeded: a limit is exceeded.
     """
     if not isinstance(data, bytes | bytearray | memoryview):

@@ -42,7 +42,7 @@ class Target(Protocol):
     def value(self, value: Any) -> int:
         """The number of a JSON value."""
 
-    def later(self, read: Callable[[], Any]) -> int:
+    def deferred_table(self, read: Callable[[], Any]) -> int:
         """The number of a table that is read later."""
 
 
@@ -60,7 +60,7 @@ class Source(Protocol):
     texts: Sequence[str]
     values: list[Any]
 
-    def later(self, number: int) -> Callable[[], Any]:
+    def deferred_table(self, number: int) -> Callable[[], Any]:
         """A function that reads another table."""
 
 

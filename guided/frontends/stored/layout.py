@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any, Final, get_args
 
 from guided.frontends.stored.compound_fields import (
-    LATER,
+    DEFERRED_GRAMMAR,
     OPTIONS,
     TOKENS,
     entries_of,
@@ -90,7 +90,7 @@ LAYOUT: Final[tuple[tuple[type, tuple[Field, ...]], ...]] = (
     )),
     (nodes.Ending, (_NODE, _NODE, TEXT)),
     (nodes.Region, (TEXT, entry_of(nodes.Ending, is_optional=True), TEMPERATURE, FLAG)),
-    (nodes.DeferredRule, (LATER, BYTES, COUNT)),
+    (nodes.DeferredRule, (DEFERRED_GRAMMAR, BYTES, COUNT)),
     (EmbeddedSchema, (json_of(str, dict, bool), OPTIONS, json_of(dict), json_of(dict), TEXT)),
     (nodes.Grammar, (
         map_of(TEXT, _NODE), TEXT, map_of(TEXT, TEXT), entry_of(nodes.Lexer, is_optional=True),

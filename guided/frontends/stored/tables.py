@@ -10,8 +10,8 @@ could take exponential time.
 A rule that is compiled later has its own table, which is read when the rule is entered. The number of this table is
 larger than the number of the table that refers to it, so the references form no cycle.
 
-The core reads tables, too, without creating objects (`automaton/build_stored.py`). This reader is used for everything
-else that asks for the nodes, and for all errors.
+The core reads tables, too, without creating objects (`automaton/build_stored.py`). All other code that
+needs the nodes uses this reader, and so do all errors.
 
 Cost: linear; reading takes about 1.5 us for each node.
 """
@@ -57,7 +57,7 @@ class TablesWriter:
         self._known_values: ByIdentity[Any, int] = ByIdentity()
         self._rows: dict[tuple[int, ...], int] = {}
         self._numbers: ByIdentity[Any, int] = ByIdentity()
-        self._later: list[Callable[[], Grammar]] = []
+        self._deferred: list[Callable[[], Grammar]] = []
 
     def add(self, grammar: Grammar) -> int:
         """Add a table, and the tables of its deferred rules. Returns its number.
@@ -68,10 +68,10 @@ class TablesWriter:
         first = len(self.tables)
         waiting: list[Callable[[], Grammar]] = [partial(_identity, grammar)]
         for at, read in enumerate(waiting):  # grows during the loop
-            self._later, self._first_later = [], first + len(waiting)
+            self._deferred, self._first_deferred = [], first + len(waiting)
             self.tables.append(self._table(read()))
             assert len(self.tables) == first + at + 1
-            waiting += self._later
+            waiting += self._deferred
         return first
 
     def entry(self, part: Any) -> int:
@@ -89,10 +89,10 @@ class TablesWriter:
             number = self._known_values[value] = self.values.setdefault(json_text(value), len(self.values))
         return number
 
-    def later(self, read: Callable[[], Grammar]) -> int:
+    def deferred_table(self, read: Callable[[], Grammar]) -> int:
         """The number of a table that is read later."""
-        self._later.append(read)
-        return self._first_later + len(self._later) - 1
+        self._deferred.append(read)
+        return self._first_deferred + len(self._deferred) - 1
 
     def _table(self, grammar: Grammar) -> array[int]:
         """The rows, in the order in which the objects are completed. Uses a stack instead of recursion."""
@@ -177,7 +177,7 @@ class _TableReader:
         self.entries: list[Any] = []
         self._rows = _row_readers()
 
-    def later(self, number: int) -> Callable[[], Grammar]:
+    def deferred_table(self, number: int) -> Callable[[], Grammar]:
         """A function that reads another table."""
         if not self._number < number < len(self._all.tables):
             raise malformed("a table refers to an earlier one")

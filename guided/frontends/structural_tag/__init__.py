@@ -40,7 +40,7 @@ def structural_tag_to_grammar(
     limits: Limits | None = None,
     findings: list[Finding] | None = None,
     require_values: bool = True,
-    later: bool = False,
+    defer: bool = False,
 ) -> Grammar:
     """The grammar of a structural tag, which is JSON text, or a dict as returned by `json.loads`.
 
@@ -51,19 +51,19 @@ def structural_tag_to_grammar(
         special_tokens: names of control tokens; in a string of the structural tag, such a name stands for the token.
         findings: receives the keywords that are read but not enforced. Without it, they cause a warning.
         require_values: if a grammar allows nothing, raise an error that explains why.
-        later: if there are many schemas, compile those without errors or warnings only when a matcher reaches them.
+        defer: if there are many schemas, compile those without errors or warnings only when a matcher reaches them.
 
     Raises:
         SpecError: it is malformed, or names a token without permission. UnsupportedError: a part is not supported.
         LimitExceeded: the text, its nesting or a part is too large.
     """
     limits = Limits() if limits is None else limits
-    later = later and limits.are_usual  # a part might exceed other limits, and this must be reported now
+    defer = defer and limits.are_usual  # a part might exceed other limits, and this must be reported now
     try:
         with compiling(limits, work=False):
             read = read_structural_tag(spec, limits)
             part = Lowering(limits, special_tokens, allow_special_tokens, require_values, options).part(read)
-            grammar = expr_to_grammar(part, limits, findings, options=options, later=later)
+            grammar = expr_to_grammar(part, limits, findings, options=options, defer=defer)
         return replace(grammar, origins={**grammar.origins, grammar.start: read.pointer})
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
@@ -88,10 +88,10 @@ def structural_tag(
         )
     names = frozenset(read_items("special_tokens", special_tokens))
 
-    def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+    def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         return structural_tag_to_grammar(
             spec,
-            whole,
+            default_options,
             allow_special_tokens=allow_special_tokens,
             special_tokens=names,
             limits=limits,

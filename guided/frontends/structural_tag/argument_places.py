@@ -48,7 +48,7 @@ __all__ = [
 
 Place: TypeAlias = frozenset[Goal]
 
-_UNTIMED: Final = Limits(seconds=math.inf)  # no time limit: a model may take long to write the arguments
+_NO_TIME_LIMIT: Final = Limits(seconds=math.inf)  # no time limit: a model may take long to write the arguments
 _ELEMENTS: Final = r"[ \t\r\n]*"
 _JSON_TEXTS: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
@@ -95,14 +95,14 @@ class ArgumentsNarrowing(Narrowing):
         if super().closes(shape):
             return True
         declares_members = bool(shape.objects) or (self._always and shape.constrains_objects)
-        none_named = declares_members and not shape.named() and shape.members.low == 0
-        return none_named and self.is_on and not constrains_others(shape)
+        names_no_member = declares_members and not shape.member_names() and shape.members.low == 0
+        return names_no_member and self.is_enabled and not constrains_others(shape)
 
 
 class _Members(NamedTuple):
     """The goals of the members with each name, and of other members by the language of their names."""
 
-    named: dict[str, list[Goal]]
+    goals_by_name: dict[str, list[Goal]]
     others: list[tuple[Node, list[Goal]]]
 
 
@@ -114,15 +114,15 @@ class Places:
         self._kinds: dict[Place, frozenset[str]] = {}
         self._inner_places: dict[tuple[Place, str | int], Place] = {}
         self._members_of_shape = ByIdentity[Shape, list[_Members]]()
-        self._meter = compiling(_UNTIMED)
+        self._meter = compiling(_NO_TIME_LIMIT)
 
     @classmethod
     def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
         """The places of a schema. None if it is invalid or too large."""
         try:
-            with compiling(_UNTIMED):
-                library = Library(schema, DEFAULTS, {}, _UNTIMED)
-                expander = Expander(Reader(library, DEFAULTS, _UNTIMED), DEFAULTS, _UNTIMED)
+            with compiling(_NO_TIME_LIMIT):
+                library = Library(schema, DEFAULTS, {}, _NO_TIME_LIMIT)
+                expander = Expander(Reader(library, DEFAULTS, _NO_TIME_LIMIT), DEFAULTS, _NO_TIME_LIMIT)
                 narrowing = ArgumentsNarrowing(expander, None, always=form.repeats_names)
                 return cls(expander, arguments_goal(expander, library.root), narrowing)
         except (GuidedError, RecursionError):
@@ -146,7 +146,7 @@ class Places:
         others: list[tuple[Node, list[Goal]]] = []
         for shape, at in self._shapes(place, "object"):
             for member_goals in self._member_goals(shape, at):
-                member_names |= dict.fromkeys(member_goals.named)
+                member_names |= dict.fromkeys(member_goals.goals_by_name)
                 others += member_goals.others
         declared_names = Alt(tuple(map(Text, member_names)))
         for names, ids in self._expander.keys.classes((), [some for some, _ in others], member_names, ""):
@@ -212,8 +212,8 @@ class Places:
 
     def _member(self, alternative: _Members, name: str) -> Iterator[Goal]:
         """The possible goals of the member with this name."""
-        if name in alternative.named:
-            yield from alternative.named[name]
+        if name in alternative.goals_by_name:
+            yield from alternative.goals_by_name[name]
         else:
             yield from (
                 goal for some, goals in alternative.others if self._expander.keys.has(some, name) for goal in goals
@@ -241,15 +241,15 @@ class Places:
             yield from self._conditional_members(shape, at)
         else:
             schemas = {
-                name: expander.member(shape, name) for name in shape.named() if expander.allows_name(shape, name)
+                name: expander.member(shape, name) for name in shape.member_names() if expander.allows_name(shape, name)
             }
             goals_by_name = {
                 name: [] if has_false(schema) else [expander.goal(schema)] for name, schema in schemas.items()
             }
-            closed = expander.is_closed(shape) or self._narrowing.closes(shape)
+            is_closed = expander.is_closed(shape) or self._narrowing.closes(shape)
             others = (
                 []
-                if closed
+                if is_closed
                 else [key_class for key_class in expander.key_classes(shape) if not has_false(key_class.schemas)]
             )
             yield _Members(
@@ -265,8 +265,8 @@ class Places:
                 yield from self._alternatives(alternative, at)
             return
         goals = {name: [cell.goal for cell in cells] for name, cells in bound.slots.items()}
-        closed = self._narrowing.closed(shape, list(goals.values()), bound.condition) is not None
-        others = [] if closed else bound.extras
+        is_closed = self._narrowing.closed_condition(shape, list(goals.values()), bound.condition) is not None
+        others = [] if is_closed else bound.extras
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 
     def _constants(self, values: list[Json], at: Goal) -> set[Goal]:

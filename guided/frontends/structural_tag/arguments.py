@@ -34,7 +34,7 @@ from guided.frontends.structural_tag.argument_forms import ArgumentForm
 from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
 from guided.frontends.structural_tag.element_text import ElementNotation
 from guided.frontends.structural_tag.excluded import without_strings
-from guided.frontends.structural_tag.formats import Format, located
+from guided.frontends.structural_tag.formats import Format, relocate_error
 from guided.frontends.structural_tag.literal_forms import LiteralForm
 from guided.frontends.structural_tag.literal_text import LiteralNotation
 from guided.ir.embedded import EmbeddedSchema
@@ -44,18 +44,18 @@ from guided.limits import Limits
 if TYPE_CHECKING:
     from guided.frontends.structural_tag.lower import Lowering
 
-__all__ = ["arguments", "least_arguments"]
+__all__ = ["arguments", "shortest_arguments_bound"]
 
 _NAME: Final = re.compile("[A-Za-z0-9_]+")
 _REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 
 
-def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
+def arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
     """The arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
-    schema, at = it["json_schema"], f"{it.pointer}/json_schema"
+    schema, at = fmt["json_schema"], f"{fmt.pointer}/json_schema"
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
         raise SpecError(f"arguments must be an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
-    excluded = (*_own_excluded(form), *it.fields.get("excludes", ()))
+    excluded = (*_string_ends(form), *fmt.fields.get("excludes", ()))
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
@@ -70,7 +70,7 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
 
     def read(limits: Limits, caller_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         own_findings: list[Finding] = []
-        options = caller_options.changed(**changes, surrounding_whitespace=False)
+        options = caller_options.with_changes(**changes, surrounding_whitespace=False)
         notations: list[ElementNotation] = []
 
         def notation(writer: Writer) -> Notation:
@@ -83,7 +83,7 @@ def arguments(it: Format, form: ArgumentForm, lowering: Lowering, changes: dict[
             grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings, notation=notation)
             grammar = without_strings(grammar, excluded, limits) if excluded else grammar
         except (SpecError, UnsupportedError) as error:
-            raise located(error, at) from None
+            raise relocate_error(error, at) from None
         findings += [replace(finding, pointer=at + finding.pointer) for finding in own_findings]
         embedded = {
             name: EmbeddedSchema(inner, options, {}, {}, at + pointer)
@@ -108,7 +108,7 @@ def _schema_at(schema: Any, pointer: str) -> Any:
     return schema if isinstance(schema, bool | dict) and not _REFERENCE.search(json.dumps(schema)) else None
 
 
-def _own_excluded(form: ArgumentForm) -> tuple[str, ...]:
+def _string_ends(form: ArgumentForm) -> tuple[str, ...]:
     """The text that no string may contain, because it ends the string."""
     if isinstance(form, ElementForm):
         return (form.excluded,)
@@ -122,19 +122,19 @@ def _strings(form: ArgumentForm) -> tuple[str, ...]:
     return form.begin, form.after, form.string, form.other, form.end
 
 
-def least_arguments(it: Format, lowering: Lowering) -> int | None:
+def shortest_arguments_bound(fmt: Format, lowering: Lowering) -> int | None:
     """An upper bound on the bytes of the shortest arguments, or None if the schema or the style is not simple enough.
 
     Only strings without length bounds, and enumerations of plain words, are accepted: these cannot look like other
     values.
     """
-    if it.type not in ("json_schema", "qwen_xml_parameter"):
+    if fmt.type not in ("json_schema", "qwen_xml_parameter"):
         return None
-    form, schema = it.fields.get("style", FORMS["qwen_xml"]), it["json_schema"]
+    form, schema = fmt.fields.get("style", FORMS["qwen_xml"]), fmt["json_schema"]
     if (
         form is None
         or (form.bare if isinstance(form, LiteralForm) else form.nests)
-        or any(it.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
+        or any(fmt.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):
         return None
     shortest_bound = shortest_text_bound(schema, lowering.options) if isinstance(schema, dict) else None
@@ -146,11 +146,11 @@ def least_arguments(it: Format, lowering: Lowering) -> int | None:
         return None
     properties = schema["properties"]
     if isinstance(form, LiteralForm):  # no longer than JSON
-        return shortest_bound if all(map(form.may_be_called, properties)) else None
+        return shortest_bound if all(map(form.can_write_name, properties)) else None
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
     for part in _strings(form):
-        lowering.pieces(part, f"{it.pointer}/style")  # raises SpecError if a control token is not allowed
+        lowering.pieces(part, f"{fmt.pointer}/style")  # raises SpecError if a control token is not allowed
     return shortest_bound + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
 
 

@@ -59,7 +59,7 @@ class JsonArguments:
 
     def text(self) -> str:
         """The arguments so far."""
-        return self._json.completed() or "{}"
+        return self._json.completed_text() or "{}"
 
     def spans(self) -> list[tuple[str, int, int]]:
         """For each value of complete arguments, except nonempty containers: its JSON Pointer and its span in them."""

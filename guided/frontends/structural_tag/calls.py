@@ -104,10 +104,10 @@ class CallReader:
         markup, opening = Markup.of(style), style.get("section", {}).get("begin")
         for function in functions:
             for begin in markup.begins:
-                in_section = self._section_begins if opening is not None else self._begins
-                in_section.setdefault(begin.head(function.name), []).append(_begin(begin, function))
+                call_begins = self._section_begins if opening is not None else self._begins
+                call_begins.setdefault(begin.head(function.name), []).append(_begin(begin, function))
                 if opening is not None and "trigger" in style:  # the first call begins the group
-                    first = begin.after(opening + style["section"].get("open", ""))
+                    first = begin.preceded_by(opening + style["section"].get("open", ""))
                     self._begins.setdefault(first.head(function.name), []).append(_begin(first, function))
         self._end = markup.end_pattern
         self._form = argument_form(markup.arguments)
@@ -136,16 +136,16 @@ class CallReader:
 
     def read(self, piece: str) -> list[Call]:
         """Read the next piece, and return the calls that it began or continued."""
-        changed: dict[int, Call] = {}
+        changed_calls: dict[int, Call] = {}
         for part in self.parts(piece):
             if isinstance(part, CallPart):
-                changed[part.index] = self.calls[part.index]
+                changed_calls[part.index] = self.calls[part.index]
         if self._current is not None:
             previous = self.calls[-1]
             self.calls[-1] = updated = replace(previous, arguments=self._current.text())
-            if updated != previous or updated.index in changed:
-                changed[updated.index] = updated
-        return list(changed.values())
+            if updated != previous or updated.index in changed_calls:
+                changed_calls[updated.index] = updated
+        return list(changed_calls.values())
 
     def parts(self, piece: str) -> list[TextPart | CallPart]:
         """Read the next piece, and return its parts in order. `calls` has the arguments of calls that have ended."""
@@ -178,7 +178,7 @@ class CallReader:
             begins, marks = self._section_begins, self._section_marks
         marks = {**marks, **dict.fromkeys(begins, "call")}
         at, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
-        if not self._is_finished and (mark_start := _find_begun_mark(self._buffer, at, marks)) >= 0:
+        if not self._is_finished and (mark_start := _find_partial_mark(self._buffer, at, marks)) >= 0:
             at, mark = mark_start, ""  # there is no earlier mark, and this one may continue
         if not mark:
             self._emit(self._buffer[:at])
@@ -281,7 +281,7 @@ def _first_mode(style: Mapping[str, Any], reasoning: str) -> str:
     return "reasoning" if in_reasoning else "text"
 
 
-def _find_begun_mark(text: str, last: int, marks: Mapping[str, str]) -> int:
+def _find_partial_mark(text: str, last: int, marks: Mapping[str, str]) -> int:
     """The first offset, `last` at most, at which the text ends within a mark; -1 if there is none."""
     longest = max(map(len, marks), default=1) - 1
     for at in range(max(0, len(text) - longest), min(last + 1, len(text))):
@@ -293,5 +293,5 @@ def _find_begun_mark(text: str, last: int, marks: Mapping[str, str]) -> int:
 
 def _find_first_mark(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
     """The first complete mark in the text, and its offset. If several begin there, the longest one."""
-    marks_found = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
-    return (min(marks_found)[0], min(marks_found)[2]) if marks_found else None
+    candidates = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
+    return (min(candidates)[0], min(candidates)[2]) if candidates else None

@@ -103,12 +103,12 @@ class ElementForm(NamedTuple):
         """The text before a value of a type."""
         return self.string if kind == "string" else self.other.replace("{type}", self.types.get(kind, kind))
 
-    def name(self, name: str) -> str:
+    def encode_name(self, name: str) -> str:
         """A name as it is written."""
         return "".join([self.escapes.get(char, char) for char in name])
 
     def decode_name(self, name: str) -> str:
-        """Decode a written name; the inverse of `name`."""
+        """Decode a written name; the inverse of `encode_name`."""
         for char, escape in reversed([*self.escapes.items()]):
             name = name.replace(escape, char)
         return name
@@ -118,7 +118,7 @@ class ElementForm(NamedTuple):
         """A regular expression for written names, for the readers."""
         return '[^"]+' if self.quotes else r'(?!/)[^<>"\s]+' if self.repeats_names else r'[^<>"\s]+'
 
-    def may_be_called(self, name: str) -> bool:
+    def can_write_name(self, name: str) -> bool:
         """Whether a member with this name can be written."""
         if self.escapes:
             return name != "" and "\0" not in name

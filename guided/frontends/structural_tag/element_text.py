@@ -101,7 +101,7 @@ class ElementNotation(Notation):
 
     # --- levels
 
-    def top(self, goal: Goal) -> Node:
+    def whole_output(self, goal: Goal) -> Node:
         """The elements of the arguments."""
         expander = self.lowering.expander
         root = arguments_goal(expander, self.lowering.root)
@@ -110,20 +110,20 @@ class ElementNotation(Notation):
             self._places_by_number, self._wheres = [self._places.root], [self.lowering.root.where]
         return self.lowering.value(root, _ROOT)
 
-    def same_text(self, level: int) -> int:
+    def text_level(self, level: int) -> int:
         """See `Notation`."""
-        return level if level < 0 else super().same_text(level)
+        return level if level < 0 else super().text_level(level)
 
-    def inside(self, level: int, step: str | int) -> int:
+    def inner_level(self, level: int, step: str | int) -> int:
         """See `Notation`."""
         if level >= 0:
             return level + 1
         if self._places is None:
             return -2
-        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
+        places, container, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if isinstance(step, int):
-            return self._number(places.item(around, step), f"{where}/items")
-        return self._number(places.member(around, step), f"{where}/properties/{escape(step)}")
+            return self._number(places.item(container, step), f"{where}/items")
+        return self._number(places.member(container, step), f"{where}/properties/{escape(step)}")
 
     def additional_levels(
         self, level: int, goal: Goal, declared: Collection[str]
@@ -135,19 +135,19 @@ class ElementNotation(Notation):
             return super().additional_levels(level, goal, declared)
         if self._places is None:
             return [((), -2)]
-        places, around, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
+        places, container, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
         if self._form.repeats_names:
             raise UnsupportedError(
                 "undeclared properties cannot be written in this style, which repeats the name at the end",
                 pointer=goal[0].where if goal else where,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
-        alone = frozenset([goal])
-        if places.has_one_shape(around) or "string" not in places.kinds(alone):
-            return [((), self._number(alone, where))]
+        goals = frozenset([goal])
+        if places.has_one_shape(container) or "string" not in places.kinds(goals):
+            return [((), self._number(goals, where))]
         names: dict[frozenset[str], list[Node]] = {}
         levels: dict[frozenset[str], int] = {}
-        for some, place in places.other_members(around, declared):
+        for some, place in places.other_members(container, declared):
             kinds = places.kinds(place)
             names.setdefault(kinds, []).append(some)
             levels[kinds] = self._number(place, where)
@@ -185,20 +185,20 @@ class ElementNotation(Notation):
         if level < 0 <= inner:
             json = self.lowering.rule(object(), f"json of #{where}", where, lambda: make(inner))
             self.embedded[json.name] = where
-            return self.framed(kind, json, level)
-        return self.framed(kind, make(inner), level)
+            return self.add_frame(kind, json, level)
+        return self.add_frame(kind, make(inner), level)
 
     def names_integers(self, level: int) -> bool:
         """See `Notation`."""
         return _is_element(level) and self._form.names_integers
 
-    def framed(self, kind: str, text: Node, level: int) -> Node:
+    def add_frame(self, kind: str, text: Node, level: int) -> Node:
         """See `Notation`."""
         if not _is_element(level):
             return text
         head, form = self._spell(self._form.head(kind)), self._form
-        around = kind != "string" and form.around and not (form.nests and kind in ("object", "array"))
-        return Seq((head, self._gap, text, self._gap)) if around else Seq((head, text))
+        allows_gaps = kind != "string" and form.around and not (form.nests and kind in ("object", "array"))
+        return Seq((head, self._gap, text, self._gap)) if allows_gaps else Seq((head, text))
 
     def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
         """See `Notation`."""
@@ -226,14 +226,14 @@ class ElementNotation(Notation):
                 content = And((content, Not(parse_regex(others))))
         if not self._form.lines:
             return Encoded(content, UTF8)
-        alone = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
-        return Alt((alone, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
+        unwrapped_text = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
+        return Alt((unwrapped_text, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
 
     # --- containers
 
-    def between(self, level: int) -> Node:
+    def separator_at(self, level: int) -> Node:
         """See `Notation`."""
-        return EPSILON if level < 0 else super().between(level)
+        return EPSILON if level < 0 else super().separator_at(level)
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
         """See `Notation`."""
@@ -259,12 +259,12 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return super().field(name, value, required, level, where)
-        if not self._form.may_be_called(name):
+        if not self._form.can_write_name(name):
             raise UnsupportedError(
                 f"the name {brief(name)} cannot be written in an element", hint="use letters, digits and _",
                 pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
             )  # fmt: skip
-        name_text = self._form.name(name)
+        name_text = self._form.encode_name(name)
         return Field(
             name, self._rest(value, name_text), required, Seq((self._spell(self._form.begin), Text(name_text)))
         )
@@ -274,22 +274,22 @@ class ElementNotation(Notation):
         end = self._form.end.replace("{name}", name_text)
         return Seq((self._spell(self._form.after), value, self._spell(end), self._gap))
 
-    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+    def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """See `Notation`."""
         if level >= 0:
-            return super().spelling(level)
-        return lambda text: Text(self._form.name(text)), (self._spell(self._form.begin), EPSILON)
+            return super().name_spelling(level)
+        return lambda text: Text(self._form.encode_name(text)), (self._spell(self._form.begin), EPSILON)
 
     def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
         """See `Notation`."""
         return None if level < 0 else super().many_optional(fields, window, level)
 
-    def other(
+    def additional_member(
         self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().other(names, declared, value, level, where, in_place)
+            return super().additional_member(names, declared, value, level, where, in_place)
         form, max_string = self._form, self.lowering.options.max_string
         allowed = parse_regex(_NAMES["escaped" if form.escapes else "quoted" if form.quotes else "plain"])
         excluded = () if form.quotes else (Not(union_of([Text(name) for name in declared])),)
@@ -303,16 +303,16 @@ class ElementNotation(Notation):
         after = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
         return Seq((self._spell(form.begin.removesuffix('"')), name_node, after))
 
-    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
+    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().distinct(text, declared, level, counted)
+            return super().with_distinct_names(text, declared, level, counted_at)
         if self._form.quotes:
-            names = tuple(map(self._form.name, declared))
+            names = tuple(map(self._form.encode_name, declared))
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
             return union_of([case if case is self._gap else Distinct(case, names) for case in cases])
-        if counted is not None:
-            refuse_counted(counted)
+        if counted_at is not None:
+            refuse_counted(counted_at)
         return text
 
 

@@ -33,7 +33,7 @@ def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -
     Raises:
         LimitExceeded: the strings have too many characters.
     """
-    without = free_text([], excluded, limits=limits).without
+    without = free_text([], excluded, limits=limits).without_markers
 
     def exclude(node: Any) -> Node | None:
         match node:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
 
-__all__ = ["FORMATS", "REQUIRED", "Field", "Format", "located"]
+__all__ = ["FORMATS", "REQUIRED", "Field", "Format", "relocate_error"]
 
 REQUIRED: Final = object()
 """The default of a required field."""
@@ -50,8 +50,8 @@ _TAGS: Final = {
 _COUNT: Final = Field("count", None)
 _STRINGS: Final = Field("strings", ())
 _TOKENS: Final = Field("tokens", ())
-_ONE: Final = {"content": Field("format")}
-_SEVERAL: Final = {"elements": Field("formats")}
+_CONTENT: Final = {"content": Field("format")}
+_ELEMENTS: Final = {"elements": Field("formats")}
 
 FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "const_string": {"value": Field("string")},
@@ -69,22 +69,22 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "any_tokens": {"exclude_tokens": _TOKENS, "max_tokens": _COUNT},
     "grammar": {"grammar": Field("string")},
     "regex": {"pattern": Field("string")},
-    "sequence": _SEVERAL,
-    "or": _SEVERAL,
+    "sequence": _ELEMENTS,
+    "or": _ELEMENTS,
     "tag": {"begin": Field("begin"), "content": Field("format"), "end": Field("end")},
     "triggered_tags": {"triggers": Field("some_strings"), "excludes": _STRINGS, **_TAGS},
     "token_triggered_tags": {"trigger_tokens": Field("some_tokens"), "exclude_tokens": _TOKENS, **_TAGS},
     "tags_with_separator": {"separator": Field("string"), **_TAGS},
-    "optional": _ONE,
-    "plus": _ONE,
-    "star": _ONE,
-    "repeat": {"min": Field("count"), "max": Field("at_most"), **_ONE},
+    "optional": _CONTENT,
+    "plus": _CONTENT,
+    "star": _CONTENT,
+    "repeat": {"min": Field("count"), "max": Field("at_most"), **_CONTENT},
     "dispatch": {"rules": Field("string_rules"), "loop": Field("boolean", True), "excludes": _STRINGS},
     "token_dispatch": {"rules": Field("token_rules"), "loop": Field("boolean", True), "exclude_tokens": _TOKENS},
 }
 
 
-def located(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
+def relocate_error(error: SpecError | UnsupportedError, pointer: str) -> SpecError | UnsupportedError:
     """Change the location of an error in an embedded specification to its location in the structural tag."""
     if error.pointer == "" or error.pointer.startswith("/"):
         error.pointer = pointer + error.pointer

@@ -30,7 +30,7 @@ _NAME_END: Final = re.compile(r"[=:,()\[\]{}]")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _CONSTANTS: Final = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
-_WAITING: Final = re.compile(r"\\(x[0-9a-fA-F]{0,1}|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|)\Z")
+_INCOMPLETE_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{0,1}|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|)\Z")
 _SIMPLE: Final = {
     "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "\\": "\\", "'": "'", '"': '"',
     "\n": "",
@@ -154,17 +154,17 @@ class LiteralArguments:
         return True
 
     def _begin_member(self, name: str) -> None:
-        inside = self._open[-1]
-        self._emit(f"{', ' if inside.count else ''}{json_string(name)}: ")
-        inside.key, inside.count = name, inside.count + 1
+        container = self._open[-1]
+        self._emit(f"{', ' if container.count else ''}{json_string(name)}: ")
+        container.key, container.count = name, container.count + 1
         self._expects, self._searched = "value", 0
 
     def _begin_value(self) -> None:
         """Begin a value; items of arrays are numbered here."""
-        inside = self._open[-1]
-        if not inside.is_object:
-            self._emit(", " if inside.count else "")
-            inside.key, inside.count = inside.count, inside.count + 1
+        container = self._open[-1]
+        if not container.is_object:
+            self._emit(", " if container.count else "")
+            container.key, container.count = container.count, container.count + 1
 
     def _read_value(self) -> bool:
         first = self._buffer[0]
@@ -208,7 +208,7 @@ class LiteralArguments:
                 self._end_string()
                 return True
             if char == "\\" and self._form.escapes:
-                match = None if _WAITING.match(self._buffer, stop) else _ESCAPE.match(self._buffer, stop)
+                match = None if _INCOMPLETE_ESCAPE.match(self._buffer, stop) else _ESCAPE.match(self._buffer, stop)
                 if match is None:
                     break
                 parts.append(_escaped(match[1]))

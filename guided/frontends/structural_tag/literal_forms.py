@@ -46,7 +46,7 @@ class LiteralForm(NamedTuple):
         """The spellings of a constant."""
         return self.null if value is None else self.true if value else self.false
 
-    def may_be_called(self, name: str) -> bool:
+    def can_write_name(self, name: str) -> bool:
         """Whether an argument with this name can be written."""
         return re.fullmatch(self.name_pattern, name) is not None
 

@@ -46,8 +46,8 @@ __all__ = ["LiteralNotation", "python_string"]
 
 _ROOT: Final = -1
 _VALUE: Final = -2
-_SHORT: Final = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "\\": 0x5C, "'": 0x27, '"': 0x22}
-_NECESSARY: Final = "tnr\\"
+_SHORT_ESCAPES: Final = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "\\": 0x5C, "'": 0x27, '"': 0x22}
+_MINIMAL_ESCAPES: Final = "tnr\\"
 _CHARACTERS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
@@ -68,16 +68,16 @@ def python_string(quote: str, *, minimal: bool) -> Encoding:
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = complement(charset((*controls, (0x5C, 0x5C), (ord(quote), ord(quote)))))
     forms = [Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, raw))]
-    short = {char: code for char, code in _SHORT.items() if not minimal or char in _NECESSARY + quote}
+    short = {char: code for char, code in _SHORT_ESCAPES.items() if not minimal or char in _MINIMAL_ESCAPES + quote}
     escapes = tuple(Span(ord(char), ord(char), code, 1) for char, code in short.items())
     forms.append(Form(charset((code, code) for code in short.values()), (_byte("\\"), escapes)))
     bytes_ = intersect(controls, complement(charset((code, code) for code in short.values())))
     forms.append(Form(bytes_ if minimal else ((0, 0xFF),), (_byte("\\"), _byte("x"), _hex(16), _hex(1))))
     if not minimal:
-        four = tuple(_hex(1 << shift) for shift in (12, 8, 4, 0))
-        forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte("\\"), _byte("u"), *four)))
-        plane = ((Span(0x30, 0x31, 0, 1 << 20),), _hex(1 << 16))
-        forms.append(Form(_CHARACTERS, (_byte("\\"), _byte("U"), _byte("0"), _byte("0"), *plane, *four)))
+        four_digits = tuple(_hex(1 << shift) for shift in (12, 8, 4, 0))
+        forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte("\\"), _byte("u"), *four_digits)))
+        plane_digits = ((Span(0x30, 0x31, 0, 1 << 20),), _hex(1 << 16))
+        forms.append(Form(_CHARACTERS, (_byte("\\"), _byte("U"), _byte("0"), _byte("0"), *plane_digits, *four_digits)))
     return Encoding(f"python-string in {quote}{' minimal' if minimal else ''}", tuple(forms))
 
 
@@ -107,15 +107,15 @@ class LiteralNotation(Notation):
 
     # --- levels
 
-    def top(self, goal: Goal) -> Node:
+    def whole_output(self, goal: Goal) -> Node:
         """The arguments."""
         return self.lowering.value(arguments_goal(self.lowering.expander, self.lowering.root), _ROOT)
 
-    def same_text(self, level: int) -> int:
+    def text_level(self, level: int) -> int:
         """See `Notation`."""
         return level
 
-    def inside(self, level: int, step: str | int) -> int:
+    def inner_level(self, level: int, step: str | int) -> int:
         """See `Notation`."""
         return _VALUE
 
@@ -167,7 +167,7 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         if not self._is_bare(level):
             return Field(name, self.after_key(value), required, self._quoted(Text(name)))
-        if not self._form.may_be_called(name):
+        if not self._form.can_write_name(name):
             raise UnsupportedError(
                 f"the name {brief(name)} cannot be written in this style", hint="use ASCII letters, digits and _",
                 pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
@@ -177,7 +177,7 @@ class LiteralNotation(Notation):
     def _after_name(self, value: Node, level: int) -> Node:
         return Seq((self._assign, value)) if level == _ROOT else self.after_key(value)
 
-    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+    def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """See `Notation`."""
         if self._is_bare(level):
             return Text, (EPSILON, EPSILON)
@@ -187,12 +187,12 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         return None
 
-    def other(
+    def additional_member(
         self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().other(names, declared, value, level, where, in_place)
+            return super().additional_member(names, declared, value, level, where, in_place)
         unknown = Not(union_of([Text(name) for name in declared]))
         content = And((*names, parse_regex(self._form.name_pattern), unknown))
         key = ("bare name", *map(serial, names), *declared)
@@ -200,10 +200,10 @@ class LiteralNotation(Notation):
         name_node = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
         return Seq((name_node, self._after_name(value, level)))
 
-    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
+    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().distinct(text, declared, level, counted)
-        if counted is not None:
-            refuse_counted(counted)
+            return super().with_distinct_names(text, declared, level, counted_at)
+        if counted_at is not None:
+            refuse_counted(counted_at)
         return text

@@ -42,10 +42,10 @@ from guided.frontends.gbnf.patterns import regex_node
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.simple import shortest_text_bound
-from guided.frontends.structural_tag.arguments import arguments, least_arguments
+from guided.frontends.structural_tag.arguments import arguments, shortest_arguments_bound
 from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.excluded import without_strings
-from guided.frontends.structural_tag.formats import Format, located
+from guided.frontends.structural_tag.formats import Format, relocate_error
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, OtherTokens, Repeat, Seq, Special, Text
 from guided.limits import Limits
 
@@ -71,62 +71,62 @@ class Lowering:
     Args:
         names: the names of control tokens that strings may contain.
         allowed: whether the structural tag may require control tokens.
-        ask: whether a GBNF grammar that allows nothing raises an error with a reason. A schema that allows nothing
-            always does.
+        refuse_empty: whether a GBNF grammar that allows nothing raises an error. A schema that allows nothing always
+            does.
         options: the JSON options of the structural tag.
     """
 
     def __init__(
-        self, limits: Limits, names: Collection[str], allowed: bool, ask: bool, options: JsonSchemaOptions
+        self, limits: Limits, names: Collection[str], allowed: bool, refuse_empty: bool, options: JsonSchemaOptions
     ) -> None:
-        self.limits, self.allow_special_tokens, self.ask, self.options = limits, allowed, ask, options
+        self.limits, self.allow_special_tokens, self.refuse_empty, self.options = limits, allowed, refuse_empty, options
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
-    def part(self, it: Format, around: _EnclosingTag = _NO_TAG) -> Expr:
+    def part(self, fmt: Format, enclosing: _EnclosingTag = _NO_TAG) -> Expr:
         """The part of a specification that expresses a format."""
-        match it.type:
+        match fmt.type:
             case "const_string":
-                return self.spelled(it["value"], f"{it.pointer}/value")
+                return self.string_part(fmt["value"], f"{fmt.pointer}/value")
             case "json_schema" | "qwen_xml_parameter":
-                return self._schema(it)
+                return self._schema(fmt)
             case "any_text":
-                return _node(self._any_text(it, around))
+                return _node(self._any_text(fmt, enclosing))
             case "token":
-                return self._token(it["token"], f"{it.pointer}/token")
+                return self._token(fmt["token"], f"{fmt.pointer}/token")
             case "exclude_token":
-                return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 1, 1))
+                return _node(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 1, 1))
             case "any_tokens":
-                return _node(OtherTokens((*it["exclude_tokens"], *around.tokens), 0, it["max_tokens"]))
+                return _node(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 0, fmt["max_tokens"]))
             case "grammar":
-                return self._grammar(it)
+                return self._grammar(fmt)
             case "regex":
-                return self._regex(it)
+                return self._regex(fmt)
             case "sequence":
-                return sequence(*[self.part(element, around) for element in it["elements"]])
+                return sequence(*[self.part(element, enclosing) for element in fmt["elements"]])
             case "or":
-                return choice(*[self.part(element, around) for element in it["elements"]])
+                return choice(*[self.part(element, enclosing) for element in fmt["elements"]])
             case "tag":
-                return sequence(self._begin(it), self._content_and_end(it))
+                return sequence(self._begin(fmt), self._content_and_end(fmt))
             case "optional":
-                return optional(self.part(it["content"], around))
+                return optional(self.part(fmt["content"], enclosing))
             case "plus":
-                return repeat(self.part(it["content"], around), 1)
+                return repeat(self.part(fmt["content"], enclosing), 1)
             case "star":
-                return repeat(self.part(it["content"], around))
+                return repeat(self.part(fmt["content"], enclosing))
             case "repeat":
-                return self._repeat(it, around)
+                return self._repeat(fmt, enclosing)
             case "tags_with_separator":
-                return self._tags_with_separator(it)
+                return self._tags_with_separator(fmt)
             case "triggered_tags":
-                return self._triggered_tags(it, around)
+                return self._triggered_tags(fmt, enclosing)
             case "token_triggered_tags":
-                return self._token_triggered_tags(it, around)
+                return self._token_triggered_tags(fmt, enclosing)
             case "dispatch":
-                return self._dispatch(it)
+                return self._dispatch(fmt)
             case "token_dispatch":
-                return self._token_dispatch(it)
-        raise AssertionError(it.type)
+                return self._token_dispatch(fmt)
+        raise AssertionError(fmt.type)
 
     # --- strings and tokens
 
@@ -145,7 +145,7 @@ class Lowering:
             at = match.end()
         return [piece for piece in (*out, string[at:]) if piece != ""]
 
-    def spelled(self, string: str, pointer: str) -> Expr:
+    def string_part(self, string: str, pointer: str) -> Expr:
         """Exactly this string."""
         parts = [
             text(piece) if isinstance(piece, str) else special(piece.token) for piece in self.pieces(string, pointer)
@@ -162,33 +162,33 @@ class Lowering:
 
     # --- formats that are complete specifications
 
-    def _schema(self, it: Format) -> Expr:
-        form = it.fields.get("style", FORMS["qwen_xml"])
+    def _schema(self, fmt: Format) -> Expr:
+        form = fmt.fields.get("style", FORMS["qwen_xml"])
         changes: dict[str, Any] = {}
-        if it.fields.get("any_order"):
+        if fmt.fields.get("any_order"):
             changes["property_order"] = "any"
-        max_whitespace = it.fields.get("max_whitespace_cnt")
+        max_whitespace = fmt.fields.get("max_whitespace_cnt")
         if max_whitespace is not None:
             changes["whitespace"] = f"[ \\t\\n\\r]{{0,{max_whitespace}}}"
         if form is not None:
-            return arguments(it, form, self, changes)
-        schema, at = it["json_schema"], f"{it.pointer}/json_schema"
-        part = self.json(schema, at, changes, it["excludes"])
-        shortest_bound = None if changes or it["excludes"] else shortest_text_bound(schema, self.options)
+            return arguments(fmt, form, self, changes)
+        schema, at = fmt["json_schema"], f"{fmt.pointer}/json_schema"
+        part = self.json(schema, at, changes, fmt["excludes"])
+        shortest_bound = None if changes or fmt["excludes"] else shortest_text_bound(schema, self.options)
         return part if shortest_bound is None else DeferredPart(part, at, repr(schema).encode(), shortest_bound)
 
     def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
         """The JSON of a schema, which is at `pointer`. Its strings do not contain the strings of `excludes`."""
 
-        def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             own_findings: list[Finding] = []
             try:
-                options = whole.changed(**changes)
+                options = default_options.with_changes(**changes)
                 grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings)
                 if excludes:
                     grammar = without_strings(grammar, excludes, limits)
             except (SpecError, UnsupportedError) as error:
-                raise located(error, pointer) from None
+                raise relocate_error(error, pointer) from None
             findings += [replace(finding, pointer=pointer + finding.pointer) for finding in own_findings]
             return replace(
                 grammar,
@@ -198,85 +198,87 @@ class Lowering:
 
         return ReadPart(read, "json_schema", schema)
 
-    def _grammar(self, it: Format) -> Expr:
+    def _grammar(self, fmt: Format) -> Expr:
         def read(limits: Limits, _: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             try:
                 return gbnf_to_grammar(
-                    it["grammar"],
+                    fmt["grammar"],
                     allow_special_tokens=self.allow_special_tokens,
                     limits=limits,
                     findings=findings,
-                    ask_why_empty=self.ask,
+                    refuse_empty=self.refuse_empty,
                 )
             except (SpecError, UnsupportedError) as error:
-                raise located(error, f"{it.pointer}/grammar") from None
+                raise relocate_error(error, f"{fmt.pointer}/grammar") from None
 
         return ReadPart(read)
 
-    def _regex(self, it: Format) -> Expr:
-        def read(limits: Limits, whole: JsonSchemaOptions, _: list[Finding]) -> Node:
+    def _regex(self, fmt: Format) -> Expr:
+        def read(limits: Limits, default_options: JsonSchemaOptions, _: list[Finding]) -> Node:
             try:
-                return regex_node(it["pattern"], limits, classes=whole.classes)
+                return regex_node(fmt["pattern"], limits, classes=default_options.classes)
             except (SpecError, UnsupportedError) as error:
-                raise located(error, f"{it.pointer}/pattern") from None
+                raise relocate_error(error, f"{fmt.pointer}/pattern") from None
 
         return ReadPart(read, "regex")
 
     # --- free text
 
-    def _any_text(self, it: Format, around: _EnclosingTag) -> Node:
-        strings, max_chars = (*it["excludes"], *around.strings), it["max_chars"]
-        node: Node = free_text([], strings, limits=self.limits).without if strings else _ANY_TEXT
+    def _any_text(self, fmt: Format, enclosing: _EnclosingTag) -> Node:
+        strings, max_chars = (*fmt["excludes"], *enclosing.strings), fmt["max_chars"]
+        node: Node = free_text([], strings, limits=self.limits).without_markers if strings else _ANY_TEXT
         if max_chars is not None:
             node = Length(node, 0, max_chars) if strings else Repeat(ANY_CHAR, 0, max_chars)
-        return node if it["max_tokens"] is None else MaxTokens(node, it["max_tokens"])
+        return node if fmt["max_tokens"] is None else MaxTokens(node, fmt["max_tokens"])
 
-    def _repeat(self, it: Format, around: _EnclosingTag) -> Expr:
-        low, high = it["min"], None if it["max"] == -1 else it["max"]
+    def _repeat(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+        low, high = fmt["min"], None if fmt["max"] == -1 else fmt["max"]
         if high is not None and high < low:
             raise SpecError(
-                f'"max" is {high}, less than "min", {low}', pointer=f"{it.pointer}/max", hint="-1 means unbounded"
+                f'"max" is {high}, less than "min", {low}', pointer=f"{fmt.pointer}/max", hint="-1 means unbounded"
             )
-        return repeat(self.part(it["content"], around), low, high)
+        return repeat(self.part(fmt["content"], enclosing), low, high)
 
     # --- tags
 
     def _begin(self, tag: Format) -> Expr:
         begin, at = tag["begin"], f"{tag.pointer}/begin"
-        return self.part(begin) if isinstance(begin, Format) else self.spelled(begin, at)
+        return self.part(begin) if isinstance(begin, Format) else self.string_part(begin, at)
 
     def _content_and_end(self, tag: Format) -> Expr:
         """The content and the end of a tag, as a separate rule."""
         end = tag["end"]
         if isinstance(end, Format):
-            inside, closing = _EnclosingTag((), (end["token"],)), self.part(end)
+            enclosing, closing = _EnclosingTag((), (end["token"],)), self.part(end)
         else:
-            inside = _EnclosingTag(tuple(filter(None, end)))
-            closing = choice(*[self.spelled(marker, f"{tag.pointer}/end") for marker in dict.fromkeys(end)])
+            enclosing = _EnclosingTag(tuple(filter(None, end)))
+            closing = choice(*[self.string_part(marker, f"{tag.pointer}/end") for marker in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
-        shortest_bound = None if isinstance(end, Format) else least_arguments(content, self)
+        shortest_bound = None if isinstance(end, Format) else shortest_arguments_bound(content, self)
         if shortest_bound is None:
-            return rules(rule(name), **{name: sequence(self.part(content, inside), closing)})
+            return rules(rule(name), **{name: sequence(self.part(content, enclosing), closing)})
 
-        def read(limits: Limits, whole: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
-            return expr_to_grammar(sequence(self.part(content, inside), closing), limits, findings, options=whole)
+        def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+            return expr_to_grammar(
+                sequence(self.part(content, enclosing), closing), limits, findings, options=default_options
+            )
 
         content_key = repr((content.fields, end, self.allow_special_tokens)).encode()
         return DeferredPart(
             ReadPart(read), name, content_key, shortest_bound + sum(len(marker.encode()) for marker in end)
         )
 
-    def _tags_with_separator(self, it: Format) -> Expr:
-        any_tag = choice(*[self.part(tag) for tag in it["tags"]])
-        separator = self.spelled(it["separator"], f"{it.pointer}/separator")
-        several = any_tag if it["stop_after_first"] else sequence(any_tag, repeat(sequence(separator, any_tag)))
-        return several if it["at_least_one"] else optional(several)
+    def _tags_with_separator(self, fmt: Format) -> Expr:
+        any_tag = choice(*[self.part(tag) for tag in fmt["tags"]])
+        separator = self.string_part(fmt["separator"], f"{fmt.pointer}/separator")
+        tags = any_tag if fmt["stop_after_first"] else sequence(any_tag, repeat(sequence(separator, any_tag)))
+        return tags if fmt["at_least_one"] else optional(tags)
 
-    def _triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
-        triggers: Sequence[str] = it["triggers"]
+    def _triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+        triggers: Sequence[str] = fmt["triggers"]
         tags_by_trigger: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
         lengths = sorted({len(trigger) for trigger in triggers})
-        for tag in it["tags"]:
+        for tag in fmt["tags"]:
             begin, at = tag["begin"], f"{tag.pointer}/begin"
             if not isinstance(begin, str):
                 raise SpecError(
@@ -284,17 +286,19 @@ class Lowering:
                 )
             matching = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in tags_by_trigger]
             if len(matching) != 1:
-                which = (
+                problem = (
                     "no trigger is a prefix of it"
                     if not matching
                     else f"the triggers {matching} are all prefixes of it"
                 )
-                raise SpecError(f"{brief(begin)}: {which}", pointer=at, hint="each tag begins with exactly one trigger")
+                raise SpecError(
+                    f"{brief(begin)}: {problem}", pointer=at, hint="each tag begins with exactly one trigger"
+                )
             tags_by_trigger[matching[0]].append(tag)
         for number, trigger in enumerate(triggers):
             if not tags_by_trigger[trigger]:
                 raise SpecError(
-                    f"no tag begins with the trigger {brief(trigger)}", pointer=f"{it.pointer}/triggers/{number}",
+                    f"no tag begins with the trigger {brief(trigger)}", pointer=f"{fmt.pointer}/triggers/{number}",
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
         follows = [
@@ -302,13 +306,13 @@ class Lowering:
             for trigger, tags in tags_by_trigger.items()
         ]
         free, dispatched = self._free_text_and_tags(
-            it, follows, (*it["excludes"], *around.strings), f"{it.pointer}/triggers"
+            fmt, follows, (*fmt["excludes"], *enclosing.strings), f"{fmt.pointer}/triggers"
         )
-        direct = choice(*[sequence(self.spelled(b, at), rest) for _, tags in follows for b, at, rest in tags])
-        return _arrange(free, dispatched, direct, it)
+        direct = choice(*[sequence(self.string_part(b, at), rest) for _, tags in follows for b, at, rest in tags])
+        return _arrange(free, dispatched, direct, fmt)
 
     def _free_text_and_tags(
-        self, it: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
+        self, fmt: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
     ) -> tuple[Expr, Expr]:
         """Free text without triggers; and free text that ends with a trigger, with the tags that follow it.
 
@@ -323,10 +327,10 @@ class Lowering:
                 first, *_ = (*self.pieces(begin, pointer), "")
                 text_before = first if isinstance(first, str) else ""
                 if len(trigger) <= len(text_before) or text_before == begin:
-                    rests.append(sequence(self.spelled(begin[len(trigger) :], pointer), rest))
+                    rests.append(sequence(self.string_part(begin[len(trigger) :], pointer), rest))
                 else:
                     by_token.setdefault(text_before, []).append(
-                        sequence(self.spelled(begin[len(text_before) :], pointer), rest)
+                        sequence(self.string_part(begin[len(text_before) :], pointer), rest)
                     )
             if rests:
                 ends.append(trigger)
@@ -337,8 +341,8 @@ class Lowering:
         self._check_reachable(free, ends, at)
         parts: list[Expr] = [DispatchPart(free, tuple(after_text))] if ends else []
         for text_before, rests in by_token.items():
-            parts.append(sequence(_node(_ending_with(free.without, text_before)), choice(*rests)))
-        return _node(free.without), choice(*parts)
+            parts.append(sequence(_node(_ending_with(free.without_markers, text_before)), choice(*rests)))
+        return _node(free.without_markers), choice(*parts)
 
     def _check_reachable(self, free: FreeText, ends: Sequence[str], at: str) -> None:
         for number in free.unreachable:
@@ -347,20 +351,20 @@ class Lowering:
                 pointer=at, hint="change the strings so that none contains another",
             )  # fmt: skip
 
-    def _dispatch(self, it: Format) -> Expr:
+    def _dispatch(self, fmt: Format) -> Expr:
         follows = [
-            (pattern, [(pattern, f"{it.pointer}/rules/{number}/0", self.part(content))])
-            for number, (pattern, content) in enumerate(it["rules"])
+            (pattern, [(pattern, f"{fmt.pointer}/rules/{number}/0", self.part(content))])
+            for number, (pattern, content) in enumerate(fmt["rules"])
         ]
-        free, dispatched = self._free_text_and_tags(it, follows, it["excludes"], f"{it.pointer}/rules")
-        return sequence(repeat(dispatched), free) if it["loop"] else choice(free, dispatched)
+        free, dispatched = self._free_text_and_tags(fmt, follows, fmt["excludes"], f"{fmt.pointer}/rules")
+        return sequence(repeat(dispatched), free) if fmt["loop"] else choice(free, dispatched)
 
     # --- triggers that are tokens
 
-    def _token_triggered_tags(self, it: Format, around: _EnclosingTag) -> Expr:
-        triggers = it["trigger_tokens"]
+    def _token_triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+        triggers = fmt["trigger_tokens"]
         tags = []
-        for tag in it["tags"]:
+        for tag in fmt["tags"]:
             begin, at = tag["begin"], f"{tag.pointer}/begin"
             if not isinstance(begin, Format):
                 raise SpecError(
@@ -373,35 +377,35 @@ class Lowering:
                     hint="add it to trigger_tokens",
                 )
             tags.append(sequence(self._begin(tag), self._content_and_end(tag)))
-        begins = {tag["begin"]["token"] for tag in it["tags"]}
+        begins = {tag["begin"]["token"] for tag in fmt["tags"]}
         for number, trigger in enumerate(triggers):
             if trigger not in begins:
                 raise SpecError(
                     f"no tag begins with the token {brief(trigger)}",
-                    pointer=f"{it.pointer}/trigger_tokens/{number}",
+                    pointer=f"{fmt.pointer}/trigger_tokens/{number}",
                     hint="remove it, or move it to exclude_tokens",
                 )
-        free = _node(OtherTokens((*triggers, *it["exclude_tokens"], *around.tokens), 0, None))
+        free = _node(OtherTokens((*triggers, *fmt["exclude_tokens"], *enclosing.tokens), 0, None))
         any_tag = choice(*tags)
-        return _arrange(free, sequence(free, any_tag), any_tag, it)
+        return _arrange(free, sequence(free, any_tag), any_tag, fmt)
 
-    def _token_dispatch(self, it: Format) -> Expr:
-        patterns = [pattern for pattern, _ in it["rules"]]
-        free = _node(OtherTokens((*patterns, *it["exclude_tokens"]), 0, None))
+    def _token_dispatch(self, fmt: Format) -> Expr:
+        patterns = [pattern for pattern, _ in fmt["rules"]]
+        free = _node(OtherTokens((*patterns, *fmt["exclude_tokens"]), 0, None))
         formats = [
-            sequence(self._token(pattern, f"{it.pointer}/rules/{number}/0"), self.part(content))
-            for number, (pattern, content) in enumerate(it["rules"])
+            sequence(self._token(pattern, f"{fmt.pointer}/rules/{number}/0"), self.part(content))
+            for number, (pattern, content) in enumerate(fmt["rules"])
         ]
         dispatched = sequence(free, choice(*formats))
-        return sequence(repeat(dispatched), free) if it["loop"] else choice(free, dispatched)
+        return sequence(repeat(dispatched), free) if fmt["loop"] else choice(free, dispatched)
 
 
-def _arrange(free: Expr, dispatched: Expr, direct: Expr, it: Format) -> Expr:
+def _arrange(free: Expr, dispatched: Expr, direct: Expr, fmt: Format) -> Expr:
     """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
-    if it["stop_after_first"]:
-        return direct if it["at_least_one"] else choice(free, dispatched)
+    if fmt["stop_after_first"]:
+        return direct if fmt["at_least_one"] else choice(free, dispatched)
     repeated = sequence(repeat(dispatched), free)
-    return sequence(direct, repeated) if it["at_least_one"] else repeated
+    return sequence(direct, repeated) if fmt["at_least_one"] else repeated
 
 
 def _ending_with(node: Node, end: str) -> Node:

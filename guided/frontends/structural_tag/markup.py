@@ -27,7 +27,7 @@ class Pattern:
     text: str
     id_pattern: str = _ID
 
-    def after(self, text: str) -> Pattern:
+    def preceded_by(self, text: str) -> Pattern:
         """The same after a text."""
         return Pattern(text + self.text, self.id_pattern)
 
@@ -74,7 +74,7 @@ class Pattern:
             return self.text, "", ""
         return self.text[: match.start()], match[0], self.text[match.end() :]
 
-    def filled(self, number: int) -> str:
+    def fill(self, number: int) -> str:
         """The text for call `number` of a prompt, with {name} left in it."""
         return self.text.replace("{index}", str(number)).replace("{id}", f"call{number:05d}")
 

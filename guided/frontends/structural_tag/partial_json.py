@@ -7,8 +7,8 @@
 An incomplete string is kept as far as it was written. A name without its value, and a number, `true`, `false` or `null`
 that may continue, are left out.
 
-Cost: `read` visits each character once, except in a number or word that may continue. `certain` is linear in the
-nesting depth, and `completed` copies the text.
+Cost: `read` visits each character once, except in a number or word that may continue. `certain_prefix` is linear in the
+nesting depth, and `completed_text` copies the text.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class PartialJson:
         self._window += piece
         while self.end < 0 and self._step():
             pass
-        cut = self._at if self._string_end < 0 else self._string_end
-        self._window, self._base = self._window[cut:], self._base + cut
+        read_end = self._at if self._string_end < 0 else self._string_end
+        self._window, self._base = self._window[read_end:], self._base + read_end
         self._at, self._string_end = 0, min(self._string_end, 0)
         if self.end < 0:
             return ""
@@ -63,15 +63,15 @@ class PartialJson:
         return after
 
     @property
-    def certain(self) -> tuple[int, str]:
+    def certain_prefix(self) -> tuple[int, str]:
         """The number of characters of the text that are certain, and the text that completes them."""
         if self._string_end >= 0 and not self._is_name:
             return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
         return self._certain, self._certain_closers
 
-    def completed(self, *, strings: bool = True) -> str:
-        """The certain part of the value as JSON; "" if nothing is certain. `strings`: including unfinished strings."""
-        length, closers = self.certain if strings else (self._certain, self._certain_closers)
+    def completed_text(self, *, with_unfinished_strings: bool = True) -> str:
+        """The certain part of the value as JSON; "" if nothing is certain."""
+        length, closers = self.certain_prefix if with_unfinished_strings else (self._certain, self._certain_closers)
         return self.text[:length] + closers
 
     def _step(self) -> bool:
@@ -118,8 +118,8 @@ class PartialJson:
         self._certain, self._certain_closers = self._base + self._at, "".join(reversed(self._closers))
 
 
-def completed_json(text: str, *, strings: bool = True) -> str:
-    """The completed text; "" if nothing is certain yet. `strings`: including unfinished strings."""
+def completed_json(text: str, *, with_unfinished_strings: bool = True) -> str:
+    """The completed text; "" if nothing is certain yet."""
     reader = PartialJson()
     reader.read(text)
-    return reader.completed(strings=strings)
+    return reader.completed_text(with_unfinished_strings=with_unfinished_strings)

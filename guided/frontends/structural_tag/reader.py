@@ -142,9 +142,9 @@ class _Reader:
             close = close_name(name, FORMATS)
             hint = f"did you mean {close!r}?" if close else f"one of {', '.join(FORMATS)}"
             raise SpecError(f"there is no format {brief(name)}", pointer=f"{at}/type", hint=hint)
-        return self.of_type(name, value, at)
+        return self.format_of_type(name, value, at)
 
-    def of_type(self, name: str, value: dict[str, Any], at: str) -> Format:
+    def format_of_type(self, name: str, value: dict[str, Any], at: str) -> Format:
         """Read the fields of a format."""
         self.depth, self.formats_read = self.depth + 1, self.formats_read + 1
         if self.formats_read * _NODES_PER_FORMAT > self.limits.nodes:
@@ -255,21 +255,21 @@ class _Reader:
         return tuple([self.format(item, place) for place, item in self._items(value, at, "formats")])
 
     def begin(self, value: Any, at: str) -> str | Format:
-        return self._of_token(value, at) if isinstance(value, dict) else self.string(value, at)
+        return self._token_format(value, at) if isinstance(value, dict) else self.string(value, at)
 
     def end(self, value: Any, at: str) -> tuple[str, ...] | Format:
         if isinstance(value, dict):
-            return self._of_token(value, at)
+            return self._token_format(value, at)
         if isinstance(value, list):
             return tuple([self.string(item, place) for place, item in self._items(value, at, "strings")])
         return (self.string(value, at),)
 
-    def _of_token(self, value: dict[str, Any], at: str) -> Format:
+    def _token_format(self, value: dict[str, Any], at: str) -> Format:
         if value.get("type", "token") != "token":
             raise SpecError(
                 'this is not a format of type "token"', pointer=f"{at}/type", hint="write a string, or a token"
             )
-        return self.of_type("token", value, at)
+        return self.format_of_type("token", value, at)
 
     def tags(self, value: Any, at: str) -> tuple[Format, ...]:
         out = []
@@ -284,7 +284,7 @@ class _Reader:
                     pointer=f"{place}/type",
                     hint='write "type": "tag"',
                 )
-            out.append(self.of_type("tag", item, place))
+            out.append(self.format_of_type("tag", item, place))
         return tuple(out)
 
     def _rules(self, value: Any, at: str) -> list[tuple[str, Any, Format]]:

@@ -20,7 +20,7 @@ from guided.frontends.structural_tag.literal_forms import LiteralForm
 from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, ToolStyle, tool_style
 
-__all__ = ["Piece", "check_style", "detect_style", "read_arguments", "tool_instructions", "written_calls"]
+__all__ = ["Piece", "check_style", "detect_style", "read_arguments", "tool_instructions", "write_calls"]
 
 _HEAD: Final = (
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
@@ -53,11 +53,11 @@ def tool_instructions(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> l
     if instructions is not None:
         pieces = [Piece(instructions)]
     else:
-        pieces = [Piece("For each function call, write this:\n"), *written_calls(style, [_EXAMPLE])]
+        pieces = [Piece("For each function call, write this:\n"), *write_calls(style, [_EXAMPLE])]
     return [Piece(_HEAD), Piece(tool_lines, True), Piece("\n</tools>\n\n"), *pieces]
 
 
-def written_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
+def write_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
     """Calls as a model of the style writes them. Each call is a name, and arguments as JSON text.
 
     Raises:
@@ -84,13 +84,13 @@ def _call(markup: Markup, name: str, text: str, number: int) -> list[Piece]:
     elif form is not None and not isinstance(form, ElementForm) and isinstance(arguments, dict):
         inner = _literals(form, arguments)
     number += markup.first
-    before, _, after = markup.begins[0].filled(number).partition("{name}")
-    return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(markup.ends[0].filled(number))]
+    before, _, after = markup.begins[0].fill(number).partition("{name}")
+    return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(markup.ends[0].fill(number))]
 
 
 def read_arguments(text: object) -> dict[str, Any] | str:
-    """The arguments of a call, from their JSON text. A text that is not a JSON object is returned as it is: a model
-    wrote it without a constraint, and the conversation must be able to go on. Without text there are no arguments.
+    """The arguments of a call, from their JSON text. A text that is not a JSON object is returned unchanged, since
+    a model may have written it without a constraint. An empty text means no arguments.
 
     Raises:
         SpecError: the arguments are not a text.
@@ -111,7 +111,7 @@ def _members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
     out: list[Piece] = []
     around = "\n" if form.lines else ""
     for number, (key, inner) in enumerate(value.items()):
-        name = form.name(key)
+        name = form.encode_name(key)
         head = f"{form.after}{form.head(_type(inner))}".replace("{gap}", "")
         end, repeats, tail = form.end.partition("{name}")
         closing = [Piece(around + end), Piece(name, True), Piece(tail)] if repeats else [Piece(around + end)]

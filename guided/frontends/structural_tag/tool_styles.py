@@ -111,7 +111,7 @@ class ToolStyle:
                     f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
                     hint="leave mixed out",
                 )
-            return _structural_tag(self._separate(choice, parallel_tool_calls, text))
+            return _structural_tag(self._text_or_calls(choice, parallel_tool_calls, text))
         if "channels" in self.data:
             return _structural_tag(self._messages(choice, parallel_tool_calls, reasoning))
         if "response" in self.data:
@@ -145,7 +145,7 @@ class ToolStyle:
 
     @property
     def why_no_format(self) -> str:
-        """The reason why text with a format cannot stand where calls may; "" if it can."""
+        """The reason why answers cannot contain both formatted text and calls; "" if they can."""
         if self.calls_are_json:
             return f"calls in the style {self.name} are JSON, so they cannot be distinguished from JSON text"
         if self.is_always_mixed:
@@ -153,11 +153,11 @@ class ToolStyle:
         return ""
 
     def with_bare_calls(self) -> ToolStyle:
-        """The style, in which calls may also begin without their marker, as small models often write them.
+        """The style with calls that may also begin without their marker, as small models often write them.
 
             {"name": "weather", "arguments": {"city": "Oslo"}}            also inside ```json, and with line ends
 
-        The call then ends as all calls of the style. Only a text with the name of a tool in this form begins a call.
+        Such a call ends like all calls of the style. Only a text with the name of a tool in this form begins a call.
         If the answer consists of calls only, the first one has its marker.
         Styles whose calls have another form, such as a name before the JSON object, are returned as they are.
         """
@@ -169,7 +169,7 @@ class ToolStyle:
             return self
         names = [bare, bare.replace(": ", ":").replace(", ", ",")]
         names += [bare.replace("{", f"{{\n{space}", 1).replace(", ", f",\n{space}") for space in ("  ", "    ")]
-        begins = [fence + begin for fence in ("", "```json\n") for begin in names]
+        begins = [code_fence + begin for code_fence in ("", "```json\n") for begin in names]
         return ToolStyle(self.name, {**self.data, "call": {**call, "begin": [marked, *begins]}})
 
     @property
@@ -242,7 +242,7 @@ class ToolStyle:
             "excludes": [marker for marker in excluded if marker not in triggers],
         }  # fmt: skip
 
-    def _separate(self, choice: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
+    def _text_or_calls(self, choice: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
         """Only calls, or only text unless a call is required."""
         marks = self.triggers(choice.functions)
         only_text = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
@@ -312,22 +312,22 @@ class ToolStyle:
         }
         calls = [tag for function in choice.functions for tag in self._calls(function)]
         tags = calls if choice.mode != "auto" else [*calls, message["text"]]
-        single = choice.mode == "named" or not parallel
+        only_one_call = choice.mode == "named" or not parallel
         if reasoning == "disabled":
-            return _tags_with_separator(tags, channels["separator"], single)
+            return _tags_with_separator(tags, channels["separator"], only_one_call)
         between = _text(channels["separator"])
-        thoughts: Json = {"type": "star", "content": _sequence([message["reasoning"], between])}
+        reasoning_messages: Json = {"type": "star", "content": _sequence([message["reasoning"], between])}
         first = _tags_with_separator(tags, channels["separator"], True)
-        if single:
-            return _sequence([thoughts, first])
+        if only_one_call:
+            return _sequence([reasoning_messages, first])
         later: Json = _sequence([between, {"type": "or", "elements": [*tags, message["reasoning"]]}])
-        return _sequence([thoughts, first, {"type": "star", "content": later}])
+        return _sequence([reasoning_messages, first, {"type": "star", "content": later}])
 
 
-def _tags_with_separator(tags: list[Json], separator: str, single: bool) -> Json:
+def _tags_with_separator(tags: list[Json], separator: str, only_one_call: bool) -> Json:
     return {
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
-        "stop_after_first": single,
+        "stop_after_first": only_one_call,
     }  # fmt: skip
 
 

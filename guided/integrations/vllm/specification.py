@@ -142,7 +142,7 @@ class Specification:
         Raises:
             SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.
         """
-        json_options = self._json_options(settings.strict).given()
+        json_options = self._json_options(settings.strict).non_defaults()
         special = settings.allow_special_tokens
         match self.kind:
             case "json":

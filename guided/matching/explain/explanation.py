@@ -235,7 +235,7 @@ def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasAtEnd) 
 
     Rules of schemas are replaced by the locations in the schemas.
     """
-    if schemas.is_all:
+    if schemas.covers_all_readings:
         return schemas.pointers
     if matcher.grammar.kind in ("regex", "choice", "pattern"):  # the name of their only rule is internal
         return ()

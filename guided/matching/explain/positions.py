@@ -280,8 +280,8 @@ class LabelledLanguage(Language):
         positions: dict[Position, None] = {}
         for label in sorted(inside, key=_number):
             it = self.labels[label]
-            is_all = it.is_last and it.before is None and not it.rule and it.alternatives == 1
-            if it.behind or is_all or (label in reached and not it.is_last):
+            is_only_part = it.is_last and it.before is None and not it.rule and it.alternatives == 1
+            if it.behind or is_only_part or (label in reached and not it.is_last):
                 continue
             after = self.labels[it.before].part if it.before else ""
             positions[Position(it.rule, it.alternative, it.alternatives, after, it.part)] = None

@@ -41,14 +41,14 @@ class SchemasAtEnd:
         pointers: the schemas that apply there.
         refusing: the keywords that refuse the next text, in groups: the keywords of a group refuse it together.
         prefixes: the locations of these schemas in the whole specification, as pointers.
-        is_all: whether the text has no reading outside these schemas.
+        covers_all_readings: whether the text has no reading outside these schemas.
         is_partial: whether the result is incomplete because a bound was reached.
     """
 
     pointers: tuple[str, ...] = ()
     refusing: Groups = ()
     prefixes: tuple[str, ...] = ()
-    is_all: bool = False
+    covers_all_readings: bool = False
     is_partial: bool = False
 
 
@@ -82,9 +82,9 @@ class SchemaPlaces:
         """
         if self._is_one_schema:
             open_schemas: set[tuple[int, int]] = {(0, 0)}
-            is_all = True
+            covers_all_readings = True
         elif self._annotated_grammar is not None:
-            open_schemas, is_all = self._open_schemas(self._annotated_grammar, symbols)
+            open_schemas, covers_all_readings = self._open_schemas(self._annotated_grammar, symbols)
         else:
             return SchemasAtEnd()
         pointers: dict[str, None] = {}
@@ -112,7 +112,9 @@ class SchemaPlaces:
             finally:
                 self._lock.release()
         prefixes = tuple(dict.fromkeys(self._schemas[number][1].prefix for number, _ in open_schemas))
-        return SchemasAtEnd(tuple(pointers), tuple(groups), prefixes, is_all and bool(open_schemas), is_partial)
+        return SchemasAtEnd(
+            tuple(pointers), tuple(groups), prefixes, covers_all_readings and bool(open_schemas), is_partial
+        )
 
     def _locations_of(self, number: int) -> InstanceLocations:
         if number not in self._locations:

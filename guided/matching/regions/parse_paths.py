@@ -73,7 +73,7 @@ class ParsePaths:
             LimitExceeded: there are too many ways to place marks.
         """
         if self._lexemes is not None:
-            return self._after_lexemes(before, text, end, is_all=False)
+            return self._after_lexemes(before, text, end, is_complete=False)
         threads, automaton = before.threads, self._grammar.automaton
         for at in range(start, end):
             byte = text[at]
@@ -110,7 +110,7 @@ class ParsePaths:
     def complete(self, at: Snapshot, text: bytearray) -> Sequence[Capture]:
         """The captures of a complete output."""
         if self._lexemes is not None:
-            at = self._after_lexemes(at, text, len(text), is_all=True)
+            at = self._after_lexemes(at, text, len(text), is_complete=True)
         best = next((past for state, past in at.threads if state.is_accepting), None)
         return self._captures(best, text)
 
@@ -153,13 +153,13 @@ class ParsePaths:
             start, {token for state, _ in threads for token in state.tokens if token < self._grammar.first}
         )
 
-    def _after_lexemes(self, before: Snapshot, text: bytearray, end: int, *, is_all: bool) -> Snapshot:
-        """The snapshot after all finished lexemes. `is_all`: no text follows, so the last lexeme has ended too."""
+    def _after_lexemes(self, before: Snapshot, text: bytearray, end: int, *, is_complete: bool) -> Snapshot:
+        """The snapshot after all finished lexemes. `is_complete`: no text follows, so the last lexeme has ended."""
         lexemes, threads, pending = self._lexemes, before.threads, before.pending
         assert lexemes is not None and pending is not None
         while pending.start < end:
             pending = lexemes.read(pending, text, end)
-            if pending.winner < 0 or (pending.matches and not is_all):
+            if pending.winner < 0 or (pending.matches and not is_complete):
                 break
             if lexemes.is_ignored(pending):
                 ignored = [(state, self._add_ignored_marks(past, pending)) for state, past in threads]

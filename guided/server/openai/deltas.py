@@ -186,7 +186,7 @@ class SampleReader:
         """How to complete the text to valid JSON: keep its first `length` characters, and append `end`."""
         if self._json is None:
             return None
-        length, end = self._json.certain
+        length, end = self._json.certain_prefix
         return {"length": length, "end": end}
 
     def _begin(self, event: StreamEvent) -> list[Delta]:

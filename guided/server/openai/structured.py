@@ -48,7 +48,7 @@ _DEPRECATED: Final = {
 _MODIFIERS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 """The kinds of specifications in `structured_outputs`."""
-_JSON_OPTIONS: Final = JsonSchemaOptions.for_generation().given()
+_JSON_OPTIONS: Final = JsonSchemaOptions.for_generation().non_defaults()
 _ANY_OBJECT: Final = {"type": "object"}
 
 

@@ -101,7 +101,7 @@ class Functions:
             ):  # no text is written, but errors in its schema are reported
                 _check_text(compiler, text)
             try:
-                json_options = JsonSchemaOptions.for_generation(**options).given()
+                json_options = JsonSchemaOptions.for_generation(**options).non_defaults()
                 grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
                 return _locate_findings(grammar, locations)
             except (SpecError, UnsupportedError) as error:

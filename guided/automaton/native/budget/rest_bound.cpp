@@ -343,7 +343,7 @@ int64_t RestBound::whole(int32_t r, int depth) {
     }
     if (rule.kind == RuleKind::Set) out = whole_set(r, depth);
   }
-  if (rule.later >= 0) out = grammar_.later[rule.later].least;
+  if (rule.later >= 0) out = grammar_.later[rule.later].shortest_bound;
   return whole_[r] = out;
 }
 

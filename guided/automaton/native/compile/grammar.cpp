@@ -189,7 +189,7 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const IrGrammar& ir,
     linker.add(lowered.rules[r], g.rules[r]);
     if (later[r] < 0) continue;
     g.rules[r].later = static_cast<int32_t>(g.later.size());
-    g.later.push_back({static_cast<int32_t>(r), ir.later[later[r]].least, -1, later[r]});
+    g.later.push_back({static_cast<int32_t>(r), ir.later[later[r]].shortest_bound, -1, later[r]});
   }
   g.single = g.rules.size() == 1 && g.rules[0].kind == RuleKind::Plain && g.calls.empty() && g.effects.empty();
   return out;

@@ -61,10 +61,10 @@ struct TokenRest {
 
 // A rule that is compiled when it is first entered; see later_rules.hpp.
 struct LaterRule {
-  int32_t rule = -1;      // the rule that represents it
-  int64_t least = 0;      // an upper bound on the bytes of its shortest text
-  int32_t compiled = -1;  // the compiled rule; -1: not compiled yet
-  int32_t number = -1;    // its index among the IR's later rules
+  int32_t rule = -1;           // the rule that represents it
+  int64_t shortest_bound = 0;  // an upper bound on the bytes of its shortest text
+  int32_t compiled = -1;       // the compiled rule; -1: not compiled yet
+  int32_t number = -1;         // its index among the IR's later rules
 };
 
 // Thrown if a result depends on rules that are not compiled yet.

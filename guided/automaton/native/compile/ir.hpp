@@ -62,8 +62,8 @@ struct IrNode {
 // A rule that is compiled when it is first entered. Until then its node is a placeholder (later_rules.hpp).
 struct IrLater {
   int32_t rule;
-  Digest digest;  // of what will be compiled
-  int64_t least;  // an upper bound on the bytes of its shortest text
+  Digest digest;           // of what will be compiled
+  int64_t shortest_bound;  // an upper bound on the bytes of its shortest text
 };
 
 struct IrGrammar {

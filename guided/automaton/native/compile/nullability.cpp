@@ -48,7 +48,7 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir
   }
 }
 
-bool Nullability::permutation(const IrNode& n) {
+bool Nullability::permutation_can_be_empty(const IrNode& n) {
   return n.min == 0 && !n.condition && std::none_of(n.required.begin(), n.required.end(), [](uint8_t r) { return r; });
 }
 
@@ -86,7 +86,7 @@ bool Nullability::decide(const IrNode& n) const {
         if (n.text[i - 1] == 0 && child(n.items[i])) return true;
       return child(n.items[0]);
     case Kind::Permutation:
-      return permutation(n) && !contradicts(n);
+      return permutation_can_be_empty(n) && !contradicts(n);
   }
   return false;
 }

@@ -20,7 +20,7 @@ class Nullability {
   // Whether no count satisfies the node's bounds.
   static bool contradicts(const IrNode& n) { return n.max >= 0 && n.min > n.max; }
   // Whether a permutation may have no members.
-  static bool permutation(const IrNode& n);
+  static bool permutation_can_be_empty(const IrNode& n);
 
  private:
   bool decide(const IrNode& n) const;

@@ -208,7 +208,7 @@ void Lowerer::build_tokens(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
 void Lowerer::build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
   if (operand_depth_ > 0) throw Unsupported("a permutation inside And, Not or Length");
   if (in_flat_) throw Unsupported("a permutation needs a vocabulary in which every byte is also a token by itself");
-  if (Nullability::permutation(n)) nfa.move(from, to);
+  if (Nullability::permutation_can_be_empty(n)) nfa.move(from, to);
   if (n.max == 0) return;
   Nfa body;
   body.start = body.add();

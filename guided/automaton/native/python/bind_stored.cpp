@@ -183,9 +183,9 @@ class LexerCompiler {
       for (const uint32_t keyword : in.list()) {
         const uint32_t* fields = table_.fields(keyword);
         const int32_t at = symbols_.of(fields[0]);
-        const bool is_all = table_.fields(terminals[static_cast<size_t>(at)])[1] == fields[1];
+        const bool has_same_texts = table_.fields(terminals[static_cast<size_t>(at)])[1] == fields[1];
         out.emplace_back(static_cast<int32_t>(terminal), at, fields[2] != 0,
-                         is_all ? texts[static_cast<size_t>(at)] : compile_pattern(fields[1]));
+                         has_same_texts ? texts[static_cast<size_t>(at)] : compile_pattern(fields[1]));
       }
     }
     return out;

@@ -245,11 +245,11 @@ class Builder {
     ir_.names = names;
     ir_.start = start;
     ir_.later.clear();
-    for (const auto& [rule, digest, least] : later) {
+    for (const auto& [rule, digest, shortest_bound] : later) {
       if (rule < 0 || rule >= static_cast<int32_t>(rules.size())) throw nb::index_error("later");
       Digest of;
       for (char ch : view(digest)) of.add(static_cast<uint8_t>(ch));
-      ir_.later.push_back({rule, of, least});
+      ir_.later.push_back({rule, of, shortest_bound});
     }
     if (ir_.encodings.empty()) throw nb::value_error("no encoding was given");
     for (const IrNode& n : ir_.nodes)

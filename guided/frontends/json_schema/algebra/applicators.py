@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["APPLICATORS"]
 
-_LISTING = frozenset(("type", "enum", "const"))
-_MANY = 4  # with at least this many branches, merging them pays
+_ENUMERATING_KEYWORDS = frozenset(("type", "enum", "const"))
+_MIN_MERGED_BRANCHES = 4  # merging fewer branches does not pay
 
 
 def _reference(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
@@ -56,8 +56,8 @@ def _enumeration(
     repeated = set[tuple[object, ...]]()
     for branch in branches:
         if (
-            len(branches) < _MANY
-            or not _LISTING.issuperset(branch.constraints)
+            len(branches) < _MIN_MERGED_BRANCHES
+            or not _ENUMERATING_KEYWORDS.issuperset(branch.constraints)
             or branch.constraints in ((), ("type",))
         ):
             return []
@@ -87,7 +87,7 @@ def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    """The groups of (if and then) or (not if, and else)."""
+    """The group that expresses: `if` and `then` hold, or `else` holds and `if` does not."""
     if not (schema.has_keyword("then") or schema.has_keyword("else")):
         return []
     condition = reader.library.child(schema, "if")
@@ -98,20 +98,20 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     return [tuple(cases)]
 
 
-def _dependent(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
+def _dependencies(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
     """For each name: the member is absent, or it is present and its dependent schema holds."""
     value = schema.get(keyword)
     if not isinstance(value, dict):
         raise malformed(schema, keyword, "an object", value)
     groups: list[tuple[Schema, ...]] = []
-    for name, then in value.items():
+    for name, dependency in value.items():
         check_texts(name, schema, keyword)
         names: tuple[str, ...] = (name,)
         branches: tuple[tuple[Schema, ...], ...] = ()
-        if isinstance(then, list) and keyword != "dependentSchemas":
-            names = (name, *reader.names_of(then, schema, keyword, name))
+        if isinstance(dependency, list) and keyword != "dependentSchemas":
+            names = (name, *reader.names_of(dependency, schema, keyword, name))
         elif keyword == "dependentRequired":
-            raise malformed(schema, keyword, "an object of lists of names", then, name)
+            raise malformed(schema, keyword, "an object of lists of names", dependency, name)
         else:
             branches = ((reader.library.child(schema, keyword, name),),)
         present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
@@ -129,7 +129,7 @@ APPLICATORS: dict[str, Callable[[Reader, Schema], list[tuple[Schema, ...]]]] = {
     "unevaluatedProperties": partial(_unevaluated, keyword="unevaluatedProperties"),
     "unevaluatedItems": partial(_unevaluated, keyword="unevaluatedItems"),
     "if": _if,
-    "dependencies": lambda reader, schema: _dependent(reader, schema, "dependencies"),
-    "dependentRequired": lambda reader, schema: _dependent(reader, schema, "dependentRequired"),
-    "dependentSchemas": lambda reader, schema: _dependent(reader, schema, "dependentSchemas"),
+    "dependencies": lambda reader, schema: _dependencies(reader, schema, "dependencies"),
+    "dependentRequired": lambda reader, schema: _dependencies(reader, schema, "dependentRequired"),
+    "dependentSchemas": lambda reader, schema: _dependencies(reader, schema, "dependentSchemas"),
 }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ShapesByType"]
 
 
-_FEW = 100_000  # the most nodes of a normal form that replaces a formula
+_MAX_FORMULA_NODES = 100_000  # the most nodes of a normal form that replaces a formula
 
 
 class ShapesByType:
@@ -44,23 +44,25 @@ class ShapesByType:
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
         """The shapes of the goal. At most one of them is about objects."""
         formula, shapes = self._formula(goal), list[Shape]()
-        narrowed, overlap = self._expander.narrow_or_none, self._expander.reader.overlap
+        narrow, overlap = self._expander.narrow_or_none, self._expander.reader.overlap
         for name in ALL_TYPES:
-            of_type = for_type(formula, name)
+            type_formula = for_type(formula, name)
             if name not in ("array", "object"):
-                shapes += scalar_shapes(of_type, name, narrowed, overlap, self._limits.nodes)
-            elif isinstance(of_type, bool):
-                shapes += [Shape(types=(name,))] if of_type else []
+                shapes += scalar_shapes(type_formula, name, narrow, overlap, self._limits.nodes)
+            elif isinstance(type_formula, bool):
+                shapes += [Shape(types=(name,))] if type_formula else []
             elif name == "array":
-                shapes += self._normal_form(of_type, Shape(types=("array",)))
+                shapes += self._normal_form(type_formula, Shape(types=("array",)))
             else:
-                shapes += self.objects(Shape(types=("object",)), of_type)
+                shapes += self.objects(Shape(types=("object",)), type_formula)
         return tuple(shapes)
 
     def multiply_out(self, shape: Shape) -> list[Shape]:
         """The shapes of an object with a formula, multiplied out. Raises LimitExceeded if there are too many."""
         assert shape.formula is not None
-        return self._normal_form(shape.formula, shape._replace(formula=None), min(_FEW, self._limits.nodes))
+        return self._normal_form(
+            shape.formula, shape._replace(formula=None), min(_MAX_FORMULA_NODES, self._limits.nodes)
+        )
 
     def _formula(self, goal: Goal) -> Formula:
         return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["has_discriminator", "split_by_member"]
 
 _MAX_CANDIDATES = 4  # members that are tried as discriminators
-_MORE_CELLS = 6  # in addition to one per goal: for other values, and for types that no goal mentions
-_FEW, _GROWTH = 100, 2  # the most cases, and the most additional cases per leaf of the formula
+_EXTRA_CELLS = 6  # besides one per goal: for other values, and for types that no goal mentions
+_BASE_CASES, _CASES_PER_LEAF = 100, 2  # the most cases: this many, plus these for each leaf of the formula
 
 
 def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
@@ -50,7 +50,7 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
     """
     assert shape.formula is not None
     out: list[Shape] = []
-    work, steps_left = [shape], _FEW + _GROWTH * len(leaves(shape.formula))
+    work, steps_left = [shape], _BASE_CASES + _CASES_PER_LEAF * len(leaves(shape.formula))
     while work:
         case, steps_left = work.pop(), steps_left - 1
         spend(STEP)
@@ -70,12 +70,14 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
     """The cases of the member that separates them. None if there is no such member."""
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
-    goals, listing = _goals_by_member(binding, expander)
-    for name in sorted(goals, key=lambda name: (listing[name], len(goals[name])), reverse=True)[:_MAX_CANDIDATES]:
+    goals, listing_counts = _goals_by_member(binding, expander)
+    for name in sorted(goals, key=lambda name: (listing_counts[name], len(goals[name])), reverse=True)[
+        :_MAX_CANDIDATES
+    ]:
         base = binding.slot_goal(name)
         try:
             cells = (
-                ValuePartition(expander, "", len(goals[name]) + _MORE_CELLS).of(base, goals[name])
+                ValuePartition(expander, "", len(goals[name]) + _EXTRA_CELLS).cells(base, goals[name])
                 if not has_false(base)
                 else ()
             )
@@ -89,8 +91,8 @@ def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
 def has_discriminator(shape: Shape, expander: Expander) -> bool:
     """Whether all goals of some member list its values."""
     assert shape.formula is not None
-    goals_by_member, listing = _goals_by_member(Binding(shape, shape.formula, expander), expander)
-    return any(listing[name] == len(goals) for name, goals in goals_by_member.items())
+    goals_by_member, listing_counts = _goals_by_member(Binding(shape, shape.formula, expander), expander)
+    return any(listing_counts[name] == len(goals) for name, goals in goals_by_member.items())
 
 
 def _goals_by_member(binding: Binding, expander: Expander) -> tuple[dict[str, list[Goal]], dict[str, int]]:
@@ -113,9 +115,9 @@ class _Split:
             binding.nothing,
         )
         self._goals = {leaf: members.get(name) for leaf, members in binding.members.items()}
-        self._rests: dict[Leaf, Formula] = {}
+        self._cached_requirements: dict[Leaf, Formula] = {}
         self._parts_by_goal: dict[Formula, dict[Goal, dict[Formula, None]]] = {}
-        self._default: dict[Formula, Formula] = {}
+        self._defaults: dict[Formula, Formula] = {}
         self._restricting_items: dict[Formula, list[Formula]] = {}
         fold(formula, self._index)
 
@@ -127,7 +129,7 @@ class _Split:
         for cell in cells:
             parts = tuple(ObjectPart({self._name: schema}, None) for schema in cell.goal)
             present = Shape(required=(self._name,), objects=parts, constrains_objects=True)
-            yield from expander.by_type.objects(self._base.meet(present), self._present(cell.within))
+            yield from expander.by_type.objects(self._base.meet(present), self._if_present(cell.within))
 
     def _index(self, at: Formula, parts: list[Formula]) -> Formula:
         """The part `at` if the member is present and satisfies no goal. Also records which parts of `at` depend on
@@ -151,10 +153,10 @@ class _Split:
             default = negate(parts[0])
         else:
             default = at
-        self._parts_by_goal[at], self._default[at] = dependent_parts, default
+        self._parts_by_goal[at], self._defaults[at] = dependent_parts, default
         return default
 
-    def _present(self, within: frozenset[Goal]) -> Formula:
+    def _if_present(self, within: frozenset[Goal]) -> Formula:
         """The formula if the member is present and satisfies exactly these goals."""
         formulas: dict[Formula, Formula] = {}
         stack = [self._formula]
@@ -167,11 +169,11 @@ class _Split:
                 continue
             stack.pop()
             if within.isdisjoint(dependent_parts):
-                formulas[at] = self._default[at]
+                formulas[at] = self._defaults[at]
             elif isinstance(at, Leaf):
                 formulas[at] = self._leaf(at, within)
             elif isinstance(at, Junction):
-                rest = (self._default[item] for item in self._restricting_items[at] if item not in parts)
+                rest = (self._defaults[item] for item in self._restricting_items[at] if item not in parts)
                 formulas[at] = join(at.every, (*map(formulas.__getitem__, parts), *rest))
             elif isinstance(at, Negated):
                 formulas[at] = negate(formulas[at.item])
@@ -191,7 +193,7 @@ class _Split:
 
     def _other_requirements(self, leaf: Leaf) -> Formula:
         """The other requirements of a leaf, given that the member satisfies it. Parts with patterns are unchanged."""
-        if leaf not in self._rests:
+        if leaf not in self._cached_requirements:
             shape, name = leaf.shape, self._name
             parts = tuple(part if part.patterns else _without_requirement(part, name) for part in shape.objects)
             rest = shape._replace(
@@ -200,8 +202,8 @@ class _Split:
                 ),
                 required=tuple(other for other in shape.required if other != name),
             )
-            self._rests[leaf] = allows_every(rest, "object") or Leaf(rest, leaf.at)
-        return self._rests[leaf]
+            self._cached_requirements[leaf] = allows_every(rest, "object") or Leaf(rest, leaf.at)
+        return self._cached_requirements[leaf]
 
 
 def _without_requirement(part: ObjectPart, name: str) -> ObjectPart:

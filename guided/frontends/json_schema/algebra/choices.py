@@ -41,7 +41,7 @@ class Choices:
         """The groups from the first that restricts the shape, and the deferred complements."""
         while groups is not None:
             schema = groups[0][0]
-            if len(groups[0]) > 1 or self._reader.negation.complement_of(schema) is None:
+            if len(groups[0]) > 1 or self._reader.negation.original_of(schema) is None:
                 return groups, deferred
             if self.has_cases(schema):
                 deferred = (*deferred, schema)
@@ -55,10 +55,10 @@ class Choices:
 
     def has_cases(self, schema: Schema) -> bool:
         """Whether the schema is a complement with several cases."""
-        if self._reader.negation.complement_of(schema) is None:
+        if self._reader.negation.original_of(schema) is None:
             return False
         return any(len(group) > 1 for group in self._reader.read(schema).groups)
 
     def _is_implied(self, complement: Schema, shape: Shape) -> bool:
-        original = self._reader.negation.complement_of(complement)
+        original = self._reader.negation.original_of(complement)
         return original is not None and self._reader.disjoint.is_excluded_by(original, shape)

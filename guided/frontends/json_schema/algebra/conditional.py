@@ -83,7 +83,7 @@ class Binding:
         self._negation = expander.reader.negation
         self._leaves = leaves(formula)
         self._where = self._leaves[0].at.where if self._leaves else ""
-        self._partition = ValuePartition(expander, self._where).of
+        self._partition = ValuePartition(expander, self._where).cells
         self._constants: dict[Leaf, list[dict[str, Goal]]] = {}
         for leaf in self._leaves:
             if leaf.shape.values is not None:
@@ -92,11 +92,11 @@ class Binding:
                     for value in leaf.shape.values
                     if isinstance(value, dict)
                 ]
-        self._names = self._every_name()
+        self._names = self._all_names()
         self.members = {leaf: self._members_of(leaf) for leaf in self._leaves}
-        self._number: dict[str, list[int]] = {}
+        self._cell_numbers: dict[str, list[int]] = {}
         self._extra_numbers: list[list[int]] = []
-        self._every: tuple[int, ...] = ()
+        self._all_cells: tuple[int, ...] = ()
 
     @property
     def nothing(self) -> Schema:
@@ -112,22 +112,22 @@ class Binding:
             for name, goals in self.goals_by_name().items()
         }
         slots = {name: cells for name, cells in slots.items() if cells}
-        extras = [] if self._forbids_others else self._extras()
+        extras = [] if self._forbids_others else self._find_extras()
         condition = self._number_cells(slots, extras)
-        if useless := impossible_members(
-            condition, self._number.values(), (at for positions in self._extra_numbers for at in positions)
+        if impossible_cells := impossible_members(
+            condition, self._cell_numbers.values(), (at for positions in self._extra_numbers for at in positions)
         ):
-            numbers = {name: self._number[name] for name in slots}
-            slots = {name: _drop_useless(cells, numbers[name], useless) for name, cells in slots.items()}
+            numbers = {name: self._cell_numbers[name] for name in slots}
+            slots = {name: _drop_cells(cells, numbers[name], impossible_cells) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
             parts = zip(extras, self._extra_numbers, strict=True)
-            extras = [extra._replace(cells=_drop_useless(extra.cells, at, useless)) for extra, at in parts]
+            extras = [extra._replace(cells=_drop_cells(extra.cells, at, impossible_cells)) for extra, at in parts]
             condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
-        for cells in (*slots.values(), *(extra.cells for extra in self._extra)):
+        for cells in (*slots.values(), *(extra.cells for extra in self._extras)):
             for cell in cells:
                 self._check(cell)
         may_be_empty = not base.required and base.members.low == 0 and holds_without_members(condition)
-        return ConditionalMembers(tuple(self._names), slots, self._extra, condition, may_be_empty)
+        return ConditionalMembers(tuple(self._names), slots, self._extras, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
         """Refuse a cell with arrays that cannot be written. A normal form, which is tried next, may not need it."""
@@ -138,21 +138,21 @@ class Binding:
     def _number_cells(self, slots: dict[str, tuple[Cell, ...]], extras: list[AdditionalNames]) -> Condition:
         """Number the cells, and return the condition on them."""
         at = 0
-        self._slots, self._extra = slots, extras
-        self._number, self._extra_numbers = {}, []
+        self._slots, self._extras = slots, extras
+        self._cell_numbers, self._extra_numbers = {}, []
         for name, cells in slots.items():
-            self._number[name] = list(range(at, at + len(cells)))
+            self._cell_numbers[name] = list(range(at, at + len(cells)))
             at += len(cells)
         for extra in extras:
             self._extra_numbers.append(list(range(at, at + len(extra.cells))))
             at += len(extra.cells)
-        self._every = tuple(range(at))
-        required: list[Condition] = [Written(tuple(self._number.get(name, ()))) for name in self._base.required]
+        self._all_cells = tuple(range(at))
+        required: list[Condition] = [Written(tuple(self._cell_numbers.get(name, ()))) for name in self._base.required]
         return AllOf((*required, fold(self._formula, self._condition)))
 
     # --- cells
 
-    def _every_name(self) -> dict[str, None]:
+    def _all_names(self) -> dict[str, None]:
         """The declared names in order, then names that are required or belong to a constant."""
         shapes = [self._base, *(leaf.shape for leaf in self._leaves)]
         names: dict[str, None] = {}
@@ -215,7 +215,7 @@ class Binding:
         parts: list[tuple[Leaf | None, ObjectPart]] = [(None, part) for part in self._base.objects]
         return parts + [(leaf, part) for leaf in self._leaves for part in leaf.shape.objects]
 
-    def _extras(self) -> list[AdditionalNames]:
+    def _find_extras(self) -> list[AdditionalNames]:
         sources: list[Source] = [source for _, part in self._parts() for source, _ in part.patterns]
         sources += [names for leaf in self._leaves for names in leaf.shape.names]
         sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
@@ -250,8 +250,8 @@ class Binding:
         forbidden: list[int] = []
         for name, goal in self.members[leaf].items():
             if name in self._slots:
-                forbidden += self._cells_outside(self._number[name], self._slots[name], goal)
-        for numbers, extra in zip(self._extra_numbers, self._extra, strict=True):
+                forbidden += self._cells_outside(self._cell_numbers[name], self._slots[name], goal)
+        for numbers, extra in zip(self._extra_numbers, self._extras, strict=True):
             goal = self._expander.goal(_undeclared_schemas(shape.objects, extra.sources))
             if not all(serial(names) in extra.sources for names in shape.names):
                 forbidden += numbers
@@ -259,11 +259,11 @@ class Binding:
                 forbidden += self._cells_outside(numbers, extra.cells, goal)
         if forbidden:
             conditions.append(NoneOf((Written(tuple(forbidden)),)))
-        conditions += [Written(tuple(self._number.get(name, ()))) for name in shape.required]
+        conditions += [Written(tuple(self._cell_numbers.get(name, ()))) for name in shape.required]
         conditions += [self._some_member(some.keys, some.schema) for some in shape.some_members]
-        conditions += self._count(shape.members)
+        conditions += self._count_conditions(shape.members)
         if shape.values is not None:
-            conditions.append(AnyOf(tuple(map(self._is_constant, self._constants[leaf]))))
+            conditions.append(AnyOf(tuple(map(self._equals_constant, self._constants[leaf]))))
         return AllOf(tuple(conditions))
 
     def _cells_outside(self, numbers: list[int], cells: tuple[Cell, ...], goal: Goal) -> list[int]:
@@ -278,11 +278,13 @@ class Binding:
         goal = () if schema is None else self._expander.goal((schema,))
         satisfying: list[int] = []
         candidates = [
-            (self._number[name], cells) for name, cells in self._slots.items() if self._expander.keys.has(keys, name)
+            (self._cell_numbers[name], cells)
+            for name, cells in self._slots.items()
+            if self._expander.keys.has(keys, name)
         ]
         candidates += [
             (numbers, extra.cells)
-            for numbers, extra in zip(self._extra_numbers, self._extra, strict=True)
+            for numbers, extra in zip(self._extra_numbers, self._extras, strict=True)
             if serial(keys) in extra.sources
         ]
         for numbers, cells in candidates:
@@ -290,24 +292,24 @@ class Binding:
             satisfying += [number for number in numbers if number not in outside]
         return Written(tuple(satisfying))
 
-    def _count(self, window: Window) -> list[Condition]:
+    def _count_conditions(self, window: Window) -> list[Condition]:
         if window == Window():
             return []
         if window == Window(1):
-            return [Written(self._every)]
+            return [Written(self._all_cells)]
         if window.high == 0:
-            return [_FALSE if window.low else NoneOf((Written(self._every),))]
+            return [_FALSE if window.low else NoneOf((Written(self._all_cells),))]
         raise UnsupportedError(
             "minProperties and maxProperties are not enforced inside one of many alternatives of an object",
             pointer=self._where,
             hint="move the count out of the alternatives, or list the required members instead",
         )
 
-    def _is_constant(self, members: dict[str, Goal]) -> Condition:
+    def _equals_constant(self, members: dict[str, Goal]) -> Condition:
         conditions: list[Condition] = []
-        rest = set(self._every)
+        rest = set(self._all_cells)
         for name, goal in members.items():
-            numbers = self._number.get(name, [])
+            numbers = self._cell_numbers.get(name, [])
             outside = set(self._cells_outside(numbers, self._slots.get(name, ()), goal))
             within = [number for number in numbers if number not in outside]
             conditions.append(Written(tuple(within)))
@@ -318,8 +320,8 @@ class Binding:
 
 def _undeclared_schemas(parts: tuple[ObjectPart, ...], ids: frozenset[int]) -> tuple[Schema, ...]:
     """The schemas for additional members whose names are in exactly these sources, given by serial number."""
-    return tuple([schema for part in parts for schema in part.undeclared(ids)])
+    return tuple([schema for part in parts for schema in part.additional_schemas(ids)])
 
 
-def _drop_useless(cells: tuple[Cell, ...], numbers: list[int], useless: set[int]) -> tuple[Cell, ...]:
-    return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in useless)
+def _drop_cells(cells: tuple[Cell, ...], numbers: list[int], impossible_cells: set[int]) -> tuple[Cell, ...]:
+    return tuple(cell for cell, number in zip(cells, numbers, strict=True) if number not in impossible_cells)

@@ -14,9 +14,9 @@ from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import Shape, Window
 from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["content_fits", "content_schema", "refusal", "refuse_content"]
+__all__ = ["content_error", "content_fits", "content_schema", "refuse_content"]
 
-_SHORTEST = 4  # the fewest letters of a JSON text in base64
+_MIN_BASE64_LENGTH = 4  # the fewest letters of a JSON text in base64
 
 
 def content_schema(shape: Shape) -> Schema | None:
@@ -28,7 +28,10 @@ def content_fits(text: str, shape: Shape) -> bool:
     """Whether a string satisfies the shape's requirements on JSON texts."""
     if (content := content_schema(shape)) is None:
         return True
-    checks = ((shape.json_text, shape.no_json_text, _is_json), (shape.json_base64, shape.no_json_base64, _is_base64))
+    checks = (
+        (shape.json_text, shape.no_json_text, _is_json),
+        (shape.json_base64, shape.no_json_base64, _is_base64_of_json),
+    )
     try:
         for required, unwanted, check in checks:
             if (required or unwanted) is not None and (is_content := check(text)) != (required is not None):
@@ -36,7 +39,7 @@ def content_fits(text: str, shape: Shape) -> bool:
             if required is not None and unwanted is not None and is_content:
                 return False
     except RecursionError:
-        raise refusal(
+        raise content_error(
             content, "a string in enum or const nests too deeply to be read as JSON", "leave it out"
         ) from None
     return True
@@ -45,22 +48,25 @@ def content_fits(text: str, shape: Shape) -> bool:
 def refuse_content(shape: Shape, length: Window) -> None:
     """Raise UnsupportedError if a string must contain a JSON text and satisfy anything else, or must contain none."""
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
-        raise refusal(unwanted, "a string that must not contain a JSON text is not enforced",
+        raise content_error(unwanted, "a string that must not contain a JSON text is not enforced",
                        "drop the not, oneOf or if that negates contentMediaType")  # fmt: skip
-    content_schema, shortest = shape.json_text or shape.json_base64, 1 if shape.json_base64 is None else _SHORTEST
-    several = shape.json_text is not None and shape.json_base64 is not None
-    if content_schema is not None and (several or shape.patterns or length.low > shortest or length.high is not None):
-        raise refusal(content_schema, "a JSON text next to another constraint on the same string is not enforced",
+    content_schema, shortest = (
+        shape.json_text or shape.json_base64,
+        1 if shape.json_base64 is None else _MIN_BASE64_LENGTH,
+    )
+    has_both = shape.json_text is not None and shape.json_base64 is not None
+    if content_schema is not None and (has_both or shape.patterns or length.low > shortest or length.high is not None):
+        raise content_error(content_schema, "a JSON text next to another constraint on the same string is not enforced",
                        "drop its pattern, format or length (or the option max_string)")  # fmt: skip
 
 
-def refusal(schema: Schema, reason: str, hint: str) -> UnsupportedError:
+def content_error(schema: Schema, reason: str, hint: str) -> UnsupportedError:
     """The error for a schema with `contentMediaType`."""
-    instead = f"{hint}, or pass format='annotate'"
-    return UnsupportedError(reason, pointer=schema.at("contentMediaType"), hint=instead)
+    full_hint = f"{hint}, or pass format='annotate'"
+    return UnsupportedError(reason, pointer=schema.at("contentMediaType"), hint=full_hint)
 
 
-def _is_base64(text: str) -> bool:
+def _is_base64_of_json(text: str) -> bool:
     """Whether the text is a JSON text in base64."""
     try:
         return len(text) % 4 == 0 and _is_json(base64.b64decode(text.encode("ascii"), validate=True).decode("utf-8"))

@@ -71,12 +71,12 @@ class _CountedItems(NamedTuple):
 
 
 class _State(NamedTuple):
-    """`taken`: how many values of each atom were used. `equal`: whether two equal items were written."""
+    """`used`: how many values of each atom were used. `has_equal_items`: whether two equal items were written."""
 
     length: int = 0
     counts: tuple[int, ...] = ()
-    taken: tuple[int, ...] = ()
-    equal: bool = False
+    used: tuple[int, ...] = ()
+    has_equal_items: bool = False
 
 
 class _Atom(NamedTuple):
@@ -99,31 +99,31 @@ class _Counter:
     def __init__(self, expander: Expander, shape: Shape, window: Window) -> None:
         self._expander, self._shape, self._window = expander, shape, window
         negation = expander.negation
-        some = (
+        some_items = (
             _CountedItems(requirement.start, requirement.schema, negation.of(requirement.schema), 1, None)
             for requirement in shape.some_items
         )
-        several = (
+        item_counts = (
             _CountedItems(0, requirement.schema, requirement.others, requirement.count.low, requirement.count.high)
             for requirement in shape.item_counts
         )
-        self._counted = (*some, *several)
+        self._counted = (*some_items, *item_counts)
         self._longest = max((shape.prefix_length, *(requirement.start for requirement in self._counted)))
         self._item_schemas = [item_goal(shape, at) for at in range(self._longest + 1)]
         self._atoms: list[_Atom] = []
         self._outside_atoms: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
         self._letters: dict[tuple[int, tuple[bool, ...]], tuple[Json, ...] | None] = {}
-        self._exists: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
+        self._item_exists: dict[tuple[int, tuple[bool | None, ...], bool], bool] = {}
         self._goals: dict[tuple[Schema, ...], Goal] = {}
 
     def graph(self) -> CountGraph | None:
         shape = self._shape
         if shape.repeated is not None:
-            if not self._can_tell_apart():
+            if not self._can_distinguish_values():
                 return None
-            self._tell_apart(0)
+            self._distinguish_values(0)
         elif shape.unique is not None and (self._needs_counts() or self._is_scarce()):
-            self._tell_apart(self._demand())
+            self._distinguish_values(self._demand())
         elif not self._needs_counts():
             return None
         if not self._letters:
@@ -180,7 +180,7 @@ class _Counter:
             if is_satisfied is not None:
                 yield requirement.schema if is_satisfied else requirement.others
 
-    def _can_tell_apart(self) -> bool:
+    def _can_distinguish_values(self) -> bool:
         """Whether all items have so few values that a state can record which of them were written."""
         self._find_letters()
         values = list(self._letters.values())
@@ -190,34 +190,34 @@ class _Counter:
             <= _MAX_DISTINGUISHED_VALUES
         )
 
-    def _tell_apart(self, fewer_than: int) -> None:
+    def _distinguish_values(self, fewer_than: int) -> None:
         """Make atoms of the values of letters that have few values."""
         if not self._letters:
             self._find_letters()
-        equal = self._shape.repeated is not None
+        needs_equal_items = self._shape.repeated is not None
         distinguished: dict[object, Json] = {}
         grows = True
         while grows:
             grows = False
             for values in self._letters.values():
                 new_values = [value for value in values or () if canonical(value) not in distinguished]
-                if new_values and (equal or len(new_values) < fewer_than):
+                if new_values and (needs_equal_items or len(new_values) < fewer_than):
                     distinguished |= {canonical(value): value for value in new_values}
                     grows = True
         atoms: dict[object, _Atom] = {}
         for value in distinguished.values():
             allowed_at = tuple(self._expander.membership.has(base, value) for base in self._item_schemas)
             counts = tuple(self._expander.membership.has((requirement.schema,), value) for requirement in self._counted)
-            key = (allowed_at, counts, canonical(value) if equal else None)
+            key = (allowed_at, counts, canonical(value) if needs_equal_items else None)
             if any(allowed_at):
                 others = atoms[key].values if key in atoms else ()
                 atoms[key] = _Atom((*others, value), allowed_at, counts)
         self._atoms = list(atoms.values())
         if distinguished:
-            negation, at = self._expander.negation, self._at()
-            self._outside_atoms = (negation.of(negation.one_of(at, tuple(distinguished.values()))),)
+            negation, source = self._expander.negation, self._source_schema()
+            self._outside_atoms = (negation.of(negation.one_of(source, tuple(distinguished.values()))),)
 
-    def _at(self) -> Schema:
+    def _source_schema(self) -> Schema:
         schema = self._shape.unique or self._shape.repeated
         assert schema is not None
         return schema
@@ -251,24 +251,27 @@ class _Counter:
         if self._window.high is not None and state.length >= self._window.high:
             return
         schemas = self._item_schemas[at]
-        for number, atom in enumerate(self._atoms if state.taken else ()):
+        for number, atom in enumerate(self._atoms if state.used else ()):
             unique = self._shape.unique is not None
-            if atom.allowed_at[at] and not (unique and state.taken[number] == len(atom.values)):
+            if atom.allowed_at[at] and not (unique and state.used[number] == len(atom.values)):
                 after = self._state_after_item(state, atom.counts, number)
                 if after is not None:
-                    yield self._goal((*schemas, self._expander.negation.one_of(self._at(), atom.values))), after
-        active = [
+                    yield (
+                        self._goal((*schemas, self._expander.negation.one_of(self._source_schema(), atom.values))),
+                        after,
+                    )
+        affects_rest = [
             self._affects_rest(requirement, count)
             for requirement, count in zip(self._counted, state.counts, strict=True)
         ]
-        outside_atoms = self._outside_atoms if state.taken else ()
-        for counts in product(*(((True, False) if matters else (None,)) for matters in active)):
+        outside_atoms = self._outside_atoms if state.used else ()
+        for counts in product(*(((True, False) if matters else (None,)) for matters in affects_rest)):
             key = (at, counts, bool(outside_atoms))
-            if key not in self._exists:
-                self._exists[key] = self._has_item(*key)
+            if key not in self._item_exists:
+                self._item_exists[key] = self._has_item(*key)
             after = (
                 self._state_after_item(state, tuple(bool(count) for count in counts), None)
-                if self._exists[key]
+                if self._item_exists[key]
                 else None
             )
             if after is not None:
@@ -280,14 +283,16 @@ class _Counter:
             goal = self._goals[schemas] = self._expander.goal(schemas)
         return goal
 
-    def _has_item(self, at: int, counts: tuple[bool | None, ...], outside_atoms: bool) -> bool:
-        """Whether some item has this letter and, with `outside_atoms`, is in no atom."""
-        for (place, full), values in self._letters.items():
-            if place != at or any(count is not None and count != two for count, two in zip(counts, full, strict=True)):
+    def _has_item(self, at: int, counts: tuple[bool | None, ...], is_outside_atoms: bool) -> bool:
+        """Whether some item has this letter and, with `is_outside_atoms`, is in no atom."""
+        for (position, letter), values in self._letters.items():
+            if position != at or any(
+                count is not None and count != other for count, other in zip(counts, letter, strict=True)
+            ):
                 continue
             if values is None:
                 return True
-            if any(not (outside_atoms and self._is_in_atom(value)) for value in values):
+            if any(not (is_outside_atoms and self._is_in_atom(value)) for value in values):
                 return True
         return False
 
@@ -305,34 +310,36 @@ class _Counter:
             if requirement.high is not None and count > requirement.high:
                 return None
             counted.append(count if requirement.high is not None else min(count, requirement.low))
-        used_values, equal = list(state.taken), state.equal
+        used_values, has_equal_items = list(state.used), state.has_equal_items
         if atom is not None:
-            equal = equal or used_values[atom] == len(self._atoms[atom].values)
+            has_equal_items = has_equal_items or used_values[atom] == len(self._atoms[atom].values)
             used_values[atom] = min(used_values[atom] + 1, len(self._atoms[atom].values))
         last = max(self._longest, self._window.low) if self._window.high is None else self._window.high
-        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(used_values), equal))
+        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(used_values), has_equal_items))
 
     def _normalise(self, state: _State) -> _State:
         """The state without irrelevant parts: if no more items are required, the used values do not matter."""
-        equal = state.equal and self._shape.repeated is not None
-        settled = self._may_end(state) if self._shape.repeated is None else equal
-        return state._replace(taken=() if settled else state.taken, equal=equal)
+        has_equal_items = state.has_equal_items and self._shape.repeated is not None
+        is_settled = self._may_end(state) if self._shape.repeated is None else has_equal_items
+        return state._replace(used=() if is_settled else state.used, has_equal_items=has_equal_items)
 
     def _may_end(self, state: _State) -> bool:
-        enough = all(count >= requirement.low for requirement, count in zip(self._counted, state.counts, strict=True))
-        equal = self._shape.repeated is None or state.equal
-        return enough and equal and state.length >= self._window.low
+        has_required_items = all(
+            count >= requirement.low for requirement, count in zip(self._counted, state.counts, strict=True)
+        )
+        has_required_pair = self._shape.repeated is None or state.has_equal_items
+        return has_required_items and has_required_pair and state.length >= self._window.low
 
     def _is_free(self, state: _State) -> bool:
         """Whether any number of items may follow, constrained only by the schema of the rest."""
-        active = any(
+        has_relevant_count = any(
             self._affects_rest(requirement, count)
             for requirement, count in zip(self._counted, state.counts, strict=True)
         )
-        return self._may_end(state) and state.length >= self._longest and not active
+        return self._may_end(state) and state.length >= self._longest and not has_relevant_count
 
     def _refuse(self, why: str) -> None:
-        counted = self._counted[0].schema if self._counted else self._at()
+        counted = self._counted[0].schema if self._counted else self._source_schema()
         raise UnsupportedError(
             f"counting the items of this array would take too many states: {why}", pointer=counted.where,
             hint="use smaller bounds on the number of items, or fewer contains and prefixes next to uniqueItems",

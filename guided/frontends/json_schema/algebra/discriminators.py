@@ -40,18 +40,18 @@ _Values: TypeAlias = frozenset[tuple[object, ...]]
 """The keys of listed values. A type whose values lack the path counts as one value."""
 _Paths: TypeAlias = Mapping[_Path, _Values]
 
-_DEEP = 3  # the most steps of a path
+_MAX_STEPS = 3  # the most steps of a path
 _MAX_PATHS, _MAX_ITEMS = 32, 4  # per alternative; per array
-_FEW = 12  # with at most this many alternatives, all pairs are returned
+_MAX_UNINDEXED = 12  # with at most this many alternatives, all pairs are returned
 
 
 def pairs_that_may_overlap(
     disjoint: DisjointnessTest, schemas: Mapping[int, Schema], siblings: Shape
 ) -> set[tuple[int, int]]:
     """Pairs of numbers (a < b) of schemas. No value of `siblings` satisfies both schemas of any other pair."""
-    if len(schemas) <= _FEW:
+    if len(schemas) <= _MAX_UNINDEXED:
         return set(_all_pairs(list(schemas)))
-    paths = {at: _paths(disjoint, (schema,), siblings, _DEEP) for at, schema in schemas.items()}
+    paths = {at: _paths(disjoint, (schema,), siblings, _MAX_STEPS) for at, schema in schemas.items()}
     out: set[tuple[int, int]] = set()
     work: list[tuple[list[int], frozenset[_Path]]] = [(list(schemas), frozenset())]
     while work:
@@ -59,7 +59,7 @@ def pairs_that_may_overlap(
         disjoint.count(len(group))
         counts = Counter(path for at in group for path in paths[at] if path not in used_paths)
         best = max(counts, key=lambda path: (counts[path], -len(path)), default=None)
-        if len(group) <= _FEW or best is None or counts[best] == 1:
+        if len(group) <= _MAX_UNINDEXED or best is None or counts[best] == 1:
             out.update(_all_pairs(group))
             continue
         buckets: dict[tuple[object, ...], list[int]] = defaultdict(list)
@@ -81,21 +81,25 @@ def _all_pairs(group: Sequence[int]) -> Iterator[tuple[int, int]]:
     return ((min(a, b), max(a, b)) for at, a in enumerate(group) for b in group[:at])
 
 
-def _paths(disjoint: DisjointnessTest, schemas: Sequence[Schema], siblings: Shape, deep: int) -> dict[_Path, _Values]:
+def _paths(
+    disjoint: DisjointnessTest, schemas: Sequence[Schema], siblings: Shape, steps_left: int
+) -> dict[_Path, _Values]:
     """The values at each path, for values that satisfy all of the schemas and `siblings`."""
     disjoint.count(1)
     shape = reduce(Shape.meet, map(disjoint.outline, schemas), siblings)
     if shape.values is not None:
         return {(): frozenset(canonical(value) for value in shape.values if json_type(value) in shape.types)}
     out: dict[_Path, _Values] = {}
-    for name, step, inner in _required_parts(disjoint, shape) if deep else ():
+    for name, step, inner in _required_parts(disjoint, shape) if steps_left else ():
         others = frozenset(("type", other) for other in shape.types if other != name)
-        for path, values in _paths(disjoint, inner, ANYTHING, deep - 1).items():
+        for path, values in _paths(disjoint, inner, ANYTHING, steps_left - 1).items():
             if len(out) < _MAX_PATHS:
                 out[step, *path] = values | others
-    for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if deep else ():
+    for group in (group for schema in schemas for group in disjoint.alternatives(schema)) if steps_left else ():
         branch_paths = [
-            _paths(disjoint, (branch,), shape, deep - 1) for branch in group if disjoint.may_hold(branch, shape)
+            _paths(disjoint, (branch,), shape, steps_left - 1)
+            for branch in group
+            if disjoint.have_common_type(branch, shape)
         ]
         for path in branch_paths[0] if branch_paths else ():
             if path not in out and len(out) < _MAX_PATHS and all(path in paths for paths in branch_paths):

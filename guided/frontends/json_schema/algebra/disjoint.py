@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DisjointnessTest"]
 
-_DEEP = 3
-_CHAIN = 8  # the most references or branches that are followed to reach schemas for the same value
+_MAX_DEPTH = 3
+_MAX_CHAIN = 8  # the most references or branches that are followed to reach schemas for the same value
 _EVERY_TYPE = frozenset(ALL_TYPES)
-_WIDE, _SHORT = 300, 8  # the most alternatives that are considered at all, and that are compared one by one
-_MANY = 32  # the most schemas of one value that are compared with one more schema
-_STEP = 100  # the cost of a comparison, in units of `Limits.work`
+_MAX_ALTERNATIVES = 300  # the most alternatives that are considered at all
+_MAX_COMPARED = 8  # the most alternatives that are compared one by one
+_MAX_CONJUNCTION = 32  # the most schemas of one value that are compared with one more schema
+_COMPARISON_COST = 100  # the cost of a comparison, in units of `Limits.work`
 
 
 class DisjointnessTest:
@@ -70,7 +71,10 @@ class DisjointnessTest:
         time, and this is called for each of them.
         """
         *others, last = dict.fromkeys(schemas)
-        for pair in (*combinations(others[:_SHORT], 2), *((schema, last) for schema in others[:_MANY])):
+        for pair in (
+            *combinations(others[:_MAX_COMPARED], 2),
+            *((schema, last) for schema in others[:_MAX_CONJUNCTION]),
+        ):
             if pair not in self._contradictory:
                 self._contradictory[pair] = self(*pair)
             if self._contradictory[pair]:
@@ -86,14 +90,14 @@ class DisjointnessTest:
         common = self._shared_types([schema], [], siblings, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
 
-    def may_hold(self, schema: Schema, shape: Shape) -> bool:
+    def have_common_type(self, schema: Schema, shape: Shape) -> bool:
         """Whether a schema and a shape have a type in common."""
         return schema.value is not False and bool(_types(self.outline(schema).meet(shape)))
 
     def alternatives(self, schema: Schema) -> list[tuple[Schema, ...]]:
         """The groups of alternatives that certainly apply with a schema. One alternative of each group must hold."""
         self.outline(schema)
-        return [group for group in self._groups.get(schema, ()) if len(group) <= _WIDE]
+        return [group for group in self._groups.get(schema, ()) if len(group) <= _MAX_ALTERNATIVES]
 
     def member(self, shape: Shape, name: str) -> list[Schema]:
         """The schemas that certainly apply to the member `name` of the objects of a shape."""
@@ -101,7 +105,7 @@ class DisjointnessTest:
 
     def count(self, comparisons: int) -> None:
         """Count comparisons. Raises LimitExceeded if the meter is exhausted."""
-        spend(_STEP * comparisons)
+        spend(_COMPARISON_COST * comparisons)
 
     def unconstrained_types(self, schema: Schema, depth: int = 0) -> frozenset[str]:
         """Types all of whose values certainly satisfy the schema. Each keyword is examined by itself."""
@@ -110,14 +114,14 @@ class DisjointnessTest:
             self._unconstrained[schema] = frozenset()  # if the schema leads back to itself
             if isinstance(schema.value, bool):
                 types = _EVERY_TYPE if schema.value else frozenset()
-            elif depth > _CHAIN:
+            elif depth > _MAX_CHAIN:
                 types = frozenset()
             else:
-                reading = self._read(schema)
-                types = frozenset(name for name in ALL_TYPES if allows_every(reading.shape, name))
-                for group in reading.groups if types else ():
+                meaning = self._read(schema)
+                types = frozenset(name for name in ALL_TYPES if allows_every(meaning.shape, name))
+                for group in meaning.groups if types else ():
                     types &= frozenset[str]().union(
-                        *(self.unconstrained_types(branch, depth + 1) for branch in group[:_WIDE])
+                        *(self.unconstrained_types(branch, depth + 1) for branch in group[:_MAX_ALTERNATIVES])
                     )
             self._unconstrained[schema] = types
         return types
@@ -130,9 +134,9 @@ class DisjointnessTest:
         """The types of which some value may satisfy all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
             return set()
-        if depth > _DEEP:
+        if depth > _MAX_DEPTH:
             return set(ALL_TYPES)
-        spend(_STEP)
+        spend(_COMPARISON_COST)
         first, second = (reduce(Shape.meet, map(self.outline, schemas), siblings) for schemas in (a, b))
         common = set(_types(first)) & set(_types(second))
         if first.values is not None or second.values is not None:
@@ -153,7 +157,7 @@ class DisjointnessTest:
         self, common: set[str], a: list[Schema], b: list[Schema], siblings: Shape, depth: int
     ) -> None:
         """Keep the types of which `b` may share values with some alternative of each group of `a`."""
-        groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _SHORT]
+        groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _MAX_COMPARED]
         for group in groups:
             possible_types = set[str]()
             for branch in group if common else ():
@@ -172,7 +176,7 @@ class DisjointnessTest:
     def _strings_are_disjoint(self, a: Shape, b: Shape) -> bool:
         if a.length.meet(b.length).is_empty:
             return True
-        return bool(a.patterns and b.patterns) and not self._overlap.may_hold((*a.patterns, *b.patterns))
+        return bool(a.patterns and b.patterns) and not self._overlap.may_have_word((*a.patterns, *b.patterns))
 
     def _objects_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
         both = a.meet(b)
@@ -183,13 +187,13 @@ class DisjointnessTest:
             return True
         for first, second in ((a, b), (b, a)):
             for name in first.required:
-                theirs = _member(second, name)
-                if any(schema.value is False for schema in theirs):
+                other_schemas = _member(second, name)
+                if any(schema.value is False for schema in other_schemas):
                     return True
                 if (
                     name in second.required
-                    and theirs
-                    and self._are_disjoint(_member(first, name), theirs, ANYTHING, depth + 1)
+                    and other_schemas
+                    and self._are_disjoint(_member(first, name), other_schemas, ANYTHING, depth + 1)
                 ):
                     return True
         return False
@@ -215,9 +219,9 @@ class DisjointnessTest:
                 at = todo.pop()
                 if isinstance(at.value, bool):
                     continue
-                reading = self._read(at)
-                shape = shape.meet(reading.shape)
-                for group in reading.groups:
+                meaning = self._read(at)
+                shape = shape.meet(meaning.shape)
+                for group in meaning.groups:
                     if len(group) > 1:
                         groups.append(group)
                         shape = shape.meet(self._any_type(group, depth + 1))
@@ -230,7 +234,7 @@ class DisjointnessTest:
     def _any_type(self, group: tuple[Schema, ...], depth: int) -> Shape:
         """A shape with all types that some alternative allows."""
         types = set[str]()
-        for schema in group if depth <= _DEEP and len(group) <= _WIDE else ():
+        for schema in group if depth <= _MAX_DEPTH and len(group) <= _MAX_ALTERNATIVES else ():
             if schema.value is not False:
                 types.update(_types(self.outline(schema, depth)))
             if len(types) == len(ALL_TYPES):

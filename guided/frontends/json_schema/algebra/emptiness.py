@@ -29,12 +29,12 @@ def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
         return shape.values
     texts = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
     for pattern in shape.patterns:
-        texts = overlap.those_in(texts, pattern) if texts else texts
+        texts = overlap.possible_words(texts, pattern) if texts else texts
     possible_texts = set(texts)
-    return tuple([value for value in shape.values if _is_left(value, shape, possible_texts)])
+    return tuple([value for value in shape.values if _may_remain(value, shape, possible_texts)])
 
 
-def _is_left(value: Json, shape: Shape, texts: Collection[str]) -> bool:
+def _may_remain(value: Json, shape: Shape, texts: Collection[str]) -> bool:
     if isinstance(value, str):
         return value in texts
     return not isinstance(value, Decimal10) or value in shape.numbers
@@ -65,7 +65,7 @@ def _string_problem(shape: Shape, overlap: Overlap) -> str:
     contents = ((shape.json_text, shape.no_json_text), (shape.json_base64, shape.no_json_base64))
     if any(required is not None and unwanted is not None for required, unwanted in contents):
         return "a string must contain a JSON text, and must not contain one"
-    if len(shape.patterns) > 1 and not overlap.may_hold(shape.patterns):
+    if len(shape.patterns) > 1 and not overlap.may_have_word(shape.patterns):
         return "no string matches all of the patterns and formats"
     return _window_problem(shape.length, "length of a string")
 
@@ -95,7 +95,7 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
         return f"{len(shape.required)} members are required, but at most {shape.members.high} are allowed"
     if (
         shape.members.low > 1
-        and (max_members := _most_members(shape, expander)) is not None
+        and (max_members := _max_members(shape, expander)) is not None
         and max_members < shape.members.low
     ):
         return f"{shape.members.low} members are required, but only {max_members} are allowed"
@@ -105,12 +105,14 @@ def _object_problem(shape: Shape, expander: Expander) -> str:
     return _window_problem(shape.members, "number of members")
 
 
-def _most_members(shape: Shape, expander: Expander) -> int | None:
+def _max_members(shape: Shape, expander: Expander) -> int | None:
     """The largest possible number of members. None: any number."""
     others = expander.listed_values.count_additional_names(shape)
     if others is None:
         return None
-    goals = (expander.goal(expander.member(shape, name)) for name in shape.named() if expander.allows(shape, name))
+    goals = (
+        expander.goal(expander.member(shape, name)) for name in shape.member_names() if expander.allows(shape, name)
+    )
     return others + sum(expander.listed_values.values_of(goal) != () for goal in goals)
 
 

@@ -5,8 +5,8 @@ Comparisons of alternatives recognise schemas as equal only if they are the same
 representative. Two schemas are equal if they have the same keywords in the same order, annotations aside, and resolve
 references alike: the same document, base and dynamic scope. A schema with its own identifier equals no other schema.
 
-How: content is numbered from the inside out (hash consing), each value of a document once. Only schemas that look alike
-(same keywords, same names) are numbered, since most schemas look like no other. Cost: linear in the documents.
+How: content is numbered from the inside out (hash consing), each value of a document once. Only schemas with
+the same signature (keywords and names) are numbered, since most signatures occur once. Cost: linear in the documents.
 
 Schemas of scalars mean the same at every location, so their keywords identify them (`leaf_content`).
 """
@@ -18,7 +18,12 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from guided.frontends.json_schema.documents.dynamic_scope import Scope
-from guided.frontends.json_schema.documents.keywords import HOLDS, KEYWORDS, RESTRICTING, Holds
+from guided.frontends.json_schema.documents.keywords import (
+    CONSTRAINING_KEYWORDS,
+    KEYWORDS,
+    SUBSCHEMA_FORMS,
+    SubschemaForm,
+)
 from guided.frontends.json_schema.documents.schema import Document, Schema
 from guided.frontends.json_schema.documents.values import Json
 from guided.ir.serial import ByIdentity
@@ -33,12 +38,12 @@ _LEAVES = frozenset(
 """Keywords that mean the same at every location."""
 _MAX_VALUES = 64  # longer enumerations are rarely repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
-_COMPARED = RESTRICTING | {name for name in KEYWORDS if name.startswith("content")}
+_COMPARED = CONSTRAINING_KEYWORDS | {name for name in KEYWORDS if name.startswith("content")}
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
-_MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
-_LISTS = (Holds.LIST, Holds.SCHEMA_OR_LIST)
+_MAPS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
+_LISTS = (SubschemaForm.LIST, SubschemaForm.SCHEMA_OR_LIST)
 
-_Look: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
+_Signature: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
 """Properties that equal schemas share, and other schemas rarely do: the base of references, the keywords and names."""
 
 
@@ -48,8 +53,8 @@ class EqualSchemas:
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._container_numbers: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
-        self._unnumbered: dict[_Look, Schema | None] = {}
-        self._representatives: dict[tuple[_Look, int], Schema] = {}
+        self._unnumbered: dict[_Signature, Schema | None] = {}
+        self._representatives: dict[tuple[_Signature, int], Schema] = {}
         self._representative_of: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
@@ -65,7 +70,7 @@ class EqualSchemas:
             return schema
         properties, kind = value.get("properties"), value.get("type")
         names = tuple(properties) if isinstance(properties, dict) else ()
-        look = (
+        signature = (
             schema.document,
             schema.base,
             schema.scope,
@@ -73,14 +78,14 @@ class EqualSchemas:
             names,
             kind if isinstance(kind, str) else "",
         )
-        if look not in self._unnumbered:
-            self._unnumbered[look] = schema
+        if signature not in self._unnumbered:
+            self._unnumbered[signature] = schema
             return schema
-        before = self._unnumbered[look]
-        if before is not None:  # the first schema that looks like this has no number yet
-            self._unnumbered[look] = None
-            self._representatives[look, self._number(before)] = before
-        return self._representatives.setdefault((look, self._number(schema)), schema)
+        first = self._unnumbered[signature]
+        if first is not None:  # the first schema with this signature has no number yet
+            self._unnumbered[signature] = None
+            self._representatives[signature, self._number(first)] = first
+        return self._representatives.setdefault((signature, self._number(schema)), schema)
 
     def _number(self, schema: Schema) -> int:
         root, draft = schema.value, schema.document.draft
@@ -120,15 +125,15 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
             if kind != _SCHEMA:
                 yield name, item, _SCHEMA if kind == _SCHEMAS else _DATA
             elif name in _COMPARED:
-                holds = HOLDS[draft].get(name, Holds.NOTHING)
-                several = holds in _MAPS if isinstance(item, dict) else holds in _LISTS
-                yield name, item, _SCHEMAS if several else _DATA if holds is Holds.NOTHING else _SCHEMA
+                form = SUBSCHEMA_FORMS[draft].get(name, SubschemaForm.NOTHING)
+                several = form in _MAPS if isinstance(item, dict) else form in _LISTS
+                yield name, item, _SCHEMAS if several else _DATA if form is SubschemaForm.NOTHING else _SCHEMA
 
 
 def leaf_content(schema: Schema) -> tuple[object, ...] | None:
     """The content of a schema for scalars of one type, if all of its keywords are leaves. None for other schemas."""
     value, keywords = schema.value, schema.constraints
-    if not isinstance(value, dict) or schema.document.lacks or not _LEAVES.issuperset(keywords):
+    if not isinstance(value, dict) or schema.document.missing_keywords or not _LEAVES.issuperset(keywords):
         return None
     name = value.get("type")
     if not isinstance(name, str) or name not in _SCALARS:

@@ -41,23 +41,23 @@ class Evaluator:
     contained: Schema | None = None
 
     @property
-    def evaluates(self) -> bool:
+    def evaluates_anything(self) -> bool:
         """Whether it evaluates anything."""
         members = self.names or self.sources or self.all_members
         return bool(members or self.items or self.all_items or self.contained)
 
 
-def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tuple[Evaluator, ...]:
-    """The evaluators of a schema that holds. Without `with_rest`, its own `unevaluated*` keywords do not count."""
+def evaluators(reader: Reader, schema: Schema, *, with_unevaluated: bool = True) -> tuple[Evaluator, ...]:
+    """The evaluators of a schema that holds. `with_unevaluated`: its own `unevaluated*` keywords count, too."""
     if not isinstance(schema.value, dict):
         return ()
-    key = schema, with_rest
+    key = schema, with_unevaluated
     cached = reader.evaluators.get(key)
     if cached is None:
         reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
-        own = _own_evaluator(reader, schema, with_rest)
-        out = dict.fromkeys((own,) if own.evaluates else ())
-        for holds, inner in _applied(reader, schema):
+        own = _own_evaluator(reader, schema, with_unevaluated)
+        out = dict.fromkeys((own,) if own.evaluates_anything else ())
+        for holds, inner in _applied_schemas(reader, schema):
             for evaluator in evaluators(reader, inner):
                 spend(STEP)
                 out[replace(evaluator, holds=tuple(dict.fromkeys(holds + evaluator.holds)))] = None
@@ -65,7 +65,7 @@ def evaluators(reader: Reader, schema: Schema, *, with_rest: bool = True) -> tup
     return cached
 
 
-def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator:
+def _own_evaluator(reader: Reader, schema: Schema, with_unevaluated: bool) -> Evaluator:
     part = reader.own_members(schema)
     own_items = reader.own_items(schema)
     contains = schema.document.draft == "2020-12" and schema.has_keyword("contains")
@@ -73,14 +73,14 @@ def _own_evaluator(reader: Reader, schema: Schema, with_rest: bool) -> Evaluator
         (),
         tuple(part.properties),
         tuple(source for source, _ in part.patterns),
-        part.additional is not None or (with_rest and schema.has_keyword("unevaluatedProperties")),
+        part.additional is not None or (with_unevaluated and schema.has_keyword("unevaluatedProperties")),
         len(own_items.prefix),
-        own_items.rest is not None or (with_rest and schema.has_keyword("unevaluatedItems")),
+        own_items.rest is not None or (with_unevaluated and schema.has_keyword("unevaluatedItems")),
         reader.negation.representative(reader.library.child(schema, "contains")) if contains else None,
     )
 
 
-def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...], Schema]]:
+def _applied_schemas(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...], Schema]]:
     """The schemas that apply to the same value, each preceded by the schemas that must hold for it to apply."""
     child, value = reader.library.child, schema.value
     assert isinstance(value, dict)
@@ -100,5 +100,5 @@ def _applied(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...
             schemas_by_name = value[keyword]
             for name, then in schemas_by_name.items() if isinstance(schemas_by_name, dict) else ():
                 if isinstance(then, dict | bool):
-                    present = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
-                    yield (present,), child(schema, keyword, name)
+                    has_name = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
+                    yield (has_name,), child(schema, keyword, name)

@@ -53,13 +53,13 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
     some, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     longest = shape.prefix_length
     # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
-    start = max(later.start for later in shape.some_items)
+    start = max(each.start for each in shape.some_items)
     if start > longest:
         yield from item_cases(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
         return
     for at in range(some.start, longest):
-        here = ArrayPart((*(None,) * at, some.schema), None)
-        yield from item_cases(rest._replace(items=rest.items.meet(Window(at + 1)), arrays=(*rest.arrays, here)))
+        constraint = ArrayPart((*(None,) * at, some.schema), None)
+        yield from item_cases(rest._replace(items=rest.items.meet(Window(at + 1)), arrays=(*rest.arrays, constraint)))
     for blocks in _with_block(rest.rest_blocks, some.schema):
         yield from item_cases(rest._replace(rest_blocks=blocks))
 
@@ -67,27 +67,28 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
 def member_cases(
     shape: Shape,
     is_closed: Callable[[Shape], bool],
-    has: Callable[[KeySet, str], bool],
-    few: Callable[[Shape, SomeMember], tuple[str, ...] | None],
+    contains: Callable[[KeySet, str], bool],
+    names_if_few: Callable[[Shape, SomeMember], tuple[str, ...] | None],
 ) -> Iterator[Shape]:
     """Shapes of objects without `some_members`, whose union is `shape`.
 
-    `has` says whether a name is in a set of names. `few` returns the names of additional members, if they are few.
+    `contains` says whether a name is in a set of names. `names_if_few` returns the names of additional members, or
+    None if they are many.
     """
     if not shape.some_members:
         yield shape
         return
     some, rest = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
-    names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if has(some.keys, name)]
-    extra_names = () if is_closed(shape) else few(rest, some)
+    names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if contains(some.keys, name)]
+    extra_names = () if is_closed(shape) else names_if_few(rest, some)
     # If names are few, other members may use all names that could meet the obligation. So each name is a separate case.
     for name in (*names, *(extra_names or ())):
         required = tuple(dict.fromkeys((*rest.required, name)))
         objects = rest.objects if some.schema is None else (*rest.objects, ObjectPart({name: some.schema}, None))
-        yield from member_cases(rest._replace(required=required, objects=objects), is_closed, has, few)
+        yield from member_cases(rest._replace(required=required, objects=objects), is_closed, contains, names_if_few)
     if extra_names is None:
         for blocks in _with_block(rest.extra_blocks, some):
-            yield from member_cases(rest._replace(extra_blocks=blocks), is_closed, has, few)
+            yield from member_cases(rest._replace(extra_blocks=blocks), is_closed, contains, names_if_few)
 
 
 def _with_block(

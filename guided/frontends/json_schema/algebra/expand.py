@@ -20,7 +20,7 @@ from guided.errors import LimitExceeded
 from guided.frontends.json_schema.algebra.acyclic import Acyclic, endless_error, is_alias
 from guided.frontends.json_schema.algebra.by_type import ShapesByType
 from guided.frontends.json_schema.algebra.choices import Choices, Groups, push
-from guided.frontends.json_schema.algebra.content import content_fits, content_schema, refusal
+from guided.frontends.json_schema.algebra.content import content_error, content_fits, content_schema
 from guided.frontends.json_schema.algebra.count_graph import count_graph
 from guided.frontends.json_schema.algebra.emptiness import values_left, why_empty
 from guided.frontends.json_schema.algebra.equal_schemas import leaf_content
@@ -46,13 +46,13 @@ from guided.meter import STEP, spend
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
-_OWN = frozenset(("pattern", "x-guided-quote"))  # keywords that each compilation reads anew
+_UNCACHED_KEYWORDS = frozenset(("pattern", "x-guided-quote"))  # each compilation reads them again
 _STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
-_MANY = 3  # with more obligations on items, they become a condition on the array
-_SMALL = 16  # with at most this many goals, and if nothing is compared, looking for copies of schemas does not pay
-_ORDERED = 2  # up to this many schemas of one value keep their order, if members come in declared order
-_FEW = 60 * _STEP  # the size in nodes that every normal form may have
-_GROWTH = 2  # a larger one may have this many times the alternatives in the schema; otherwise, a formula replaces it
+_MAX_ITEM_OBLIGATIONS = 3  # with more obligations on items, they become a condition on the array
+_MAX_UNCOMPARED = 16  # with at most this many goals, looking for copies of schemas does not pay
+_MAX_ORDERED = 2  # up to this many schemas of one value keep their order, if members come in declared order
+_MIN_NODES = 60 * _STEP  # the size in nodes that every normal form may have
+_MAX_GROWTH = 2  # a larger form may have this many times the alternatives of the schema; else a formula replaces it
 
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value: none is `true`, none occurs twice. The empty goal allows any value."""
@@ -119,9 +119,9 @@ class Expander:
                 (known_schema,) = out
                 self._leaves[leaf], self._leaf_contents[known_schema] = known_schema, leaf
             return (known_schema,)
-        compared = len(schemas) > 1 or len(self._expansions) > _SMALL or self.negation.is_used
+        compared = len(schemas) > 1 or len(self._expansions) > _MAX_UNCOMPARED or self.negation.is_used
         goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if compared else out)
-        if len(goal) > (1 if self._options.property_order == "any" else _ORDERED):
+        if len(goal) > (1 if self._options.property_order == "any" else _MAX_ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
         return goal
 
@@ -152,7 +152,7 @@ class Expander:
 
     def _expand(self, goal: Goal) -> Expansion:
         leaf = self._leaf_contents.get(goal[0]) if len(goal) == 1 else None
-        if leaf is None or not _OWN.isdisjoint(goal[0].constraints):
+        if leaf is None or not _UNCACHED_KEYWORDS.isdisjoint(goal[0].constraints):
             return self._compute(goal)
         key = (self._options.format, self._options.unknown_format, leaf)
         expansion = leaf_expansions.get(key)
@@ -165,9 +165,9 @@ class Expander:
         return expansion
 
     def _compute(self, goal: Goal) -> Expansion:
-        if len(goal) == 1 and not (reading := self.reader.read(goal[0])).groups and goal[0].value is not False:
-            alone, why = self.resolve_obligations(reading.shape)  # the usual case: nothing to combine
-            return Expansion(alone, () if alone else ((goal[0].where, why),))
+        if len(goal) == 1 and not (meaning := self.reader.read(goal[0])).groups and goal[0].value is not False:
+            shapes, why = self.resolve_obligations(meaning.shape)  # the usual case: nothing to combine
+            return Expansion(shapes, () if shapes else ((goal[0].where, why),))
         for schema in goal:
             self._acyclic.check(schema)
         for max_nodes in self._bounds(goal):
@@ -184,17 +184,17 @@ class Expander:
 
         The size is the number of schemas that apply to the same value, without those inside complements.
         """
-        yield _FEW
+        yield _MIN_NODES
         seen = set(goal)
         work = list(goal)
         while work:
             schema = work.pop()
-            if self.negation.complement_of(schema) is None:
+            if self.negation.original_of(schema) is None:
                 inner_schemas = {inner for group in self.reader.read(schema).groups for inner in group} - seen
                 seen |= inner_schemas
                 work += inner_schemas
-        if int(_GROWTH * _STEP * len(seen)) > _FEW:
-            yield int(_GROWTH * _STEP * len(seen))
+        if int(_MAX_GROWTH * _STEP * len(seen)) > _MIN_NODES:
+            yield int(_MAX_GROWTH * _STEP * len(seen))
 
     def _multiply_out(self, goal: Goal, max_nodes: int) -> Expansion:
         """The disjunctive normal form. Raises LimitExceeded beyond `max_nodes` nodes."""
@@ -216,10 +216,10 @@ class Expander:
                 continue  # the same schemas in a different order
             if groups is None:
                 finished_choices.add(chosen)
-                finished, why = self.resolve_obligations(shape, max_nodes - steps * _STEP)
-                steps += len(finished)
-                shapes += finished
-                if not finished:
+                resolved, why = self.resolve_obligations(shape, max_nodes - steps * _STEP)
+                steps += len(resolved)
+                shapes += resolved
+                if not resolved:
                     reasons.append((goal[0].where if goal else "", why))
                 continue
             group, groups = groups
@@ -236,11 +236,11 @@ class Expander:
                 elif len(group) > 1 and self._choices.has_cases(schema):
                     work.append((shape, groups, chosen, (*deferred, schema)))
                 else:
-                    reading = self.reader.read(schema)
+                    meaning = self.reader.read(schema)
                     rest = groups
-                    for inner in reversed(reading.groups):
+                    for inner in reversed(meaning.groups):
                         rest = (inner, rest)
-                    both = shape.meet(reading.shape)
+                    both = shape.meet(meaning.shape)
                     if both is not shape and rest is not None:  # do not multiply an empty shape
                         narrowed, why = self._narrow(both)
                         if not narrowed.types:
@@ -309,8 +309,8 @@ class Expander:
                 problems[name] = problem
         if shape.types and not problems and shape.values is None:
             return shape, ""
-        present = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
-        types = tuple(name for name in shape.types if name in present and name not in problems)
+        present_types = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
+        types = tuple(name for name in shape.types if name in present_types and name not in problems)
         why = "no type is allowed by all parts of the schema"
         if not types:
             if problems:
@@ -340,9 +340,9 @@ class Expander:
         for part in shape.objects:
             if not part.patterns and part.additional is not None and part.additional.value is False:
                 return True
-        return self._closed_by_option(shape) and not any(part.patterns for part in shape.objects)
+        return self._is_closed_by_option(shape) and not any(part.patterns for part in shape.objects)
 
-    def _closed_by_option(self, shape: Shape) -> bool:
+    def _is_closed_by_option(self, shape: Shape) -> bool:
         if self._options.additional_properties is not False or not shape.constrains_objects or shape.values is not None:
             return False
         return all(part.additional is None for part in shape.objects)
@@ -367,8 +367,8 @@ class Expander:
         """The classes of names of additional members, and the schemas for these members."""
         sources: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
         sources += [some.keys for block in shape.extra_blocks for some in block]
-        for names, ids in self.keys.classes(shape.names, sources, shape.named(), _pattern_of(shape)):
-            if self._closed_by_option(shape):
+        for names, ids in self.keys.classes(shape.names, sources, shape.member_names(), _pattern_of(shape)):
+            if self._is_closed_by_option(shape):
                 matching = (source for part in shape.objects for source, _ in part.patterns)
                 if not any(serial(source) in ids for source in matching):
                     continue
@@ -378,7 +378,7 @@ class Expander:
                 else None
                 for block in shape.extra_blocks
             ]
-            schemas = [schema for part in shape.objects for schema in part.undeclared(ids)]
+            schemas = [schema for part in shape.objects for schema in part.additional_schemas(ids)]
             yield KeyClass(names, tuple(schemas), tuple(blocks))
 
     def strings(self, schema: Schema, restrict: Callable[[Node], Node]) -> Node:
@@ -392,7 +392,7 @@ class Expander:
                 texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
                 content.append(Alt(tuple(map(Text, texts))))
             elif (text_content := content_schema(shape)) is not None:
-                raise refusal(
+                raise content_error(
                     text_content, "JSON texts as names of members are not enforced", "drop it from propertyNames"
                 )
             every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
@@ -402,9 +402,9 @@ class Expander:
 
 def _has_many_obligations(shape: Shape) -> bool:
     """Whether the ways to share items among obligations would multiply, and nothing else distinguishes the items."""
-    plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
-    later = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
-    return plain and len(shape.some_items) > _MANY and not later
+    is_plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
+    has_positions = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
+    return is_plain and len(shape.some_items) > _MAX_ITEM_OBLIGATIONS and not has_positions
 
 
 def _pattern_of(shape: Shape) -> str:

@@ -5,7 +5,7 @@ Why: arrays of distinct items and objects with a minimum number of members must 
 few, they are counted (`count_graph.py`). If they are many, nothing needs to be done.
 
 How: from the inside out. A schema inside itself is first assumed to have no values. If it turns out to have some, the
-assumption was wrong, and the schema counts as having many. So does a schema that nests deeper than `_DEEPEST`.
+assumption was wrong, and the schema counts as having many. So does a schema that nests deeper than `_MAX_DEPTH`.
 
 Cost: proportional to the values. If one part has many values, the others are skipped. An object whose additional
 members may have many names has many values.
@@ -29,8 +29,8 @@ __all__ = ["MAX_VALUES", "ListedValues"]
 
 MAX_VALUES = 1000
 _MAX_TRIED_VALUES = 4 * MAX_VALUES
-_DEEPEST = 12
-_LONGEST = 60  # of a number that is considered: its digits plus the magnitude of its exponent
+_MAX_DEPTH = 12
+_MAX_NUMBER_LENGTH = 60  # of a number that is considered: its digits plus the magnitude of its exponent
 
 
 class ListedValues:
@@ -50,7 +50,7 @@ class ListedValues:
         """
         if goal not in self._values:
             outer = self._expander.open_goals
-            if goal in outer or len(self._open_goals) + len(outer) > _DEEPEST:
+            if goal in outer or len(self._open_goals) + len(outer) > _MAX_DEPTH:
                 return None
             if goal in self._open_goals:
                 self._assumed_empty.add(goal)
@@ -58,7 +58,7 @@ class ListedValues:
             before = len(self._values)
             self._open_goals.add(goal)
             try:
-                values = self._union(map(self._of_shape, self._expander.expand(goal).shapes))
+                values = self._union(map(self._values_of_shape, self._expander.expand(goal).shapes))
             finally:
                 self._open_goals.discard(goal)
             if goal in self._assumed_empty and values != ():
@@ -95,7 +95,7 @@ class ListedValues:
         """
         if self._expander.is_closed(shape):
             return
-        declared = shape.named()
+        declared = shape.member_names()
         restricted_shape = shape if some is None else shape._replace(extra_blocks=((some,),))
         for key_class in self._expander.key_classes(restricted_shape):
             if some is not None and key_class.blocks[0] is None:
@@ -118,12 +118,12 @@ class ListedValues:
                 return None
         return tuple(out.values())
 
-    def _of_shape(self, shape: Shape) -> Iterable[Json] | None:
+    def _values_of_shape(self, shape: Shape) -> Iterable[Json] | None:
         if shape.values is not None:
             return [value for value in shape.values if self._expander.membership.fits(shape, value)]
-        return self._union(self._of_type(shape, name) for name in shape.types)
+        return self._union(self._values_of_type(shape, name) for name in shape.types)
 
-    def _of_type(self, shape: Shape, name: str) -> Iterable[Json] | None:
+    def _values_of_type(self, shape: Shape, name: str) -> Iterable[Json] | None:
         if name == "null":
             return (None,)
         if name == "boolean":
@@ -180,7 +180,7 @@ class ListedValues:
             return [{}]
         candidates = [
             (name, self._expander.goal(self._expander.member(shape, name)), name in shape.required)
-            for name in shape.named()
+            for name in shape.member_names()
             if self._expander.allows(shape, name)
         ]
         if any(required and self.values_of(goal) == () for _, goal, required in candidates):
@@ -205,7 +205,7 @@ class ListedValues:
 
 
 def _numbers(shape: Shape) -> list[Json] | None:
-    numbers = shape.numbers.closed()
+    numbers = shape.numbers.with_integer_bounds()
     if numbers.low is None or numbers.high is None:
         return None
     if numbers.low.value == numbers.high.value:
@@ -213,8 +213,8 @@ def _numbers(shape: Shape) -> list[Json] | None:
     steps = [*numbers.divisors, *([Decimal10.parse("1")] if numbers.integral else [])]
     if not steps or any(_is_long(value) for value in (numbers.low.value, numbers.high.value, *steps)):
         return None
-    low, high, *exact = [Fraction(value.plain()) for value in (numbers.low.value, numbers.high.value, *steps)]
-    step = max(exact)
+    low, high, *fractions = [Fraction(value.plain()) for value in (numbers.low.value, numbers.high.value, *steps)]
+    step = max(fractions)
     first, last = -(-low // step), high // step
     if last - first >= MAX_VALUES:
         return None
@@ -225,4 +225,4 @@ def _numbers(shape: Shape) -> list[Json] | None:
 
 
 def _is_long(value: Decimal10) -> bool:
-    return len(value.digits) + abs(value.exponent) > _LONGEST
+    return len(value.digits) + abs(value.exponent) > _MAX_NUMBER_LENGTH

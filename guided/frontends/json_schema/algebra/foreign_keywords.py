@@ -18,8 +18,8 @@ def check_foreign(schema: Schema, keyword: str) -> None:
     if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
         return  # without a list of items, it has no effect in any draft
     was_removed = DRAFTS.index(definition.until) < DRAFTS.index(draft)
-    if was_removed or not schema.document.declared:
-        assumed = "" if schema.document.declared else ", which is assumed without $schema"
+    if was_removed or not schema.document.is_declared:
+        assumed = "" if schema.document.is_declared else ", which is assumed without $schema"
         hint = f"add $schema, or pass draft={definition.until!r}" if assumed else f"use its replacement in {draft}"
         raise UnsupportedError(
             f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint

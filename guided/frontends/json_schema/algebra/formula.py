@@ -20,7 +20,7 @@ from typing import TypeAlias, TypeVar
 
 from guided.errors import LimitExceeded
 from guided.frontends.json_schema.algebra.negation import Negation
-from guided.frontends.json_schema.algebra.shape import Shape, allows_every, of_type
+from guided.frontends.json_schema.algebra.shape import Shape, allows_every, constraints_of_type
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
 
@@ -137,7 +137,7 @@ def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, t
     stack = list(goal)
     while stack:
         schema = stack[-1]
-        original = negation.complement_of(schema)
+        original = negation.original_of(schema)
         groups: tuple[tuple[Schema, ...], ...] = ()
         if original is not None:
             groups = ((original,),)
@@ -184,20 +184,20 @@ def _leaf_for(leaf: Leaf, name: str) -> Formula:
             return False
     if allows_every(shape, name):
         return True
-    return Leaf(Shape(types=(name,), values=values, **of_type(shape, name)), leaf.at)
+    return Leaf(Shape(types=(name,), values=values, **constraints_of_type(shape, name)), leaf.at)
 
 
 def normal_form(
     formula: Formula,
-    without: Callable[[Leaf], Iterable[Formula]],
+    complement_of_leaf: Callable[[Leaf], Iterable[Formula]],
     narrow: Callable[[Shape], Shape | None],
     start: Shape,
     max_nodes: int,
 ) -> list[Shape]:
     """The shapes whose union is the formula within `start`.
 
-    `without` returns the complement of a leaf, as alternatives. `narrow` removes the parts of a shape that nothing
-    satisfies; None means that nothing is left. Raises LimitExceeded beyond `max_nodes` nodes.
+    `complement_of_leaf` returns alternatives. `narrow` removes the parts of a shape that nothing satisfies; None means
+    that nothing is left. Raises LimitExceeded beyond `max_nodes` nodes.
     """
     # (shape so far, parts that must or must not hold, decided parts)
     work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]
@@ -238,7 +238,7 @@ def normal_form(
             if both is not None:
                 work.append((both, rest, decided))
         else:
-            work.extend((shape, ((other, True), *rest), decided) for other in without(at))
+            work.extend((shape, ((other, True), *rest), decided) for other in complement_of_leaf(at))
     return out
 
 

@@ -59,26 +59,26 @@ class Keys:
 
     def language(self, source: Source) -> Node:
         """The language of a source, over decoded names."""
-        return self._language(source, narrow=False)
+        return self._language(source, restrict=False)
 
     def writable_language(self, source: Source) -> Node:
         """The part of a source's language that the output may contain."""
-        return self._language(source, narrow=True)
+        return self._language(source, restrict=True)
 
-    def _language(self, source: Source, *, narrow: bool) -> Node:
+    def _language(self, source: Source, *, restrict: bool) -> Node:
         if isinstance(source, Schema):
-            key = serial(source), narrow
+            key = serial(source), restrict
             if key not in self._languages:
-                self._languages[key] = self._strings(source, self._restrict_to_output if narrow else _identity)
+                self._languages[key] = self._strings(source, self._restrict_to_output if restrict else _identity)
             return self._languages[key]
         if isinstance(source, KeySet):
-            inside = [self._language(part, narrow=narrow) for part in source.within]
+            inside = [self._language(part, restrict=restrict) for part in source.within]
             outside: list[Node] = [Not(self.language(part)) for part in source.without]
             if source.names:
                 outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.names)))))
             parts = (*inside, *outside)
             return And(parts) if parts else any_text()
-        return self._restrict_to_output(source) if narrow else source
+        return self._restrict_to_output(source) if restrict else source
 
     def has(self, source: Source, name: str) -> bool:
         """Whether the name is in the source."""
@@ -106,7 +106,9 @@ class Keys:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
-        classes = name_classes([self._ignoring_declared(source, declared) for source in sources], self._overlap)
+        classes = name_classes(
+            [self._language_ignoring_declared(source, declared) for source in sources], self._overlap
+        )
         if classes is None:
             raise UnsupportedError(
                 f"the patterns of names of one object overlap in more than {MAX_CLASSES} ways",
@@ -130,7 +132,7 @@ class Keys:
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
 
-    def _ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
+    def _language_ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
         """The language of a source. It may be wrong about declared names."""
         if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
             source = KeySet(source.within, source.without)

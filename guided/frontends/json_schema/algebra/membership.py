@@ -58,24 +58,24 @@ class Membership:
         if isinstance(value, Decimal10):
             return value in shape.numbers
         if isinstance(value, list):
-            return len(value) in shape.items and self._items(shape, value)
-        return not isinstance(value, dict) or (len(value) in shape.members and self._members(shape, value))
+            return len(value) in shape.items and self._items_fit(shape, value)
+        return not isinstance(value, dict) or (len(value) in shape.members and self._members_fit(shape, value))
 
-    def _items(self, shape: Shape, items: list[Json]) -> bool:
+    def _items_fit(self, shape: Shape, items: list[Json]) -> bool:
         if shape.unique is not None or shape.repeated is not None:
-            differ = len({canonical(item) for item in items}) == len(items)
-            if (shape.unique is not None and not differ) or (shape.repeated is not None and differ):
+            are_distinct = len({canonical(item) for item in items}) == len(items)
+            if (shape.unique is not None and not are_distinct) or (shape.repeated is not None and are_distinct):
                 return False
         if not all(self.has(item_goal(shape, at), item) for at, item in enumerate(items)):
             return False
-        after = items[shape.prefix_length :]
+        later_items = items[shape.prefix_length :]
         return (
             all(any(self.has((some.schema,), item) for item in items[some.start :]) for some in shape.some_items)
             and all(sum(self.has((c.schema,), item) for item in items) in c.count for c in shape.item_counts)
-            and all(any(self.has(block, item) for item in after) for block in shape.rest_blocks)
+            and all(any(self.has(block, item) for item in later_items) for block in shape.rest_blocks)
         )
 
-    def _members(self, shape: Shape, members: dict[str, Json]) -> bool:
+    def _members_fit(self, shape: Shape, members: dict[str, Json]) -> bool:
         if not members.keys() >= set(shape.required):
             return False
         if not all(self._keys.has(names, name) for names in shape.names for name in members):
@@ -83,7 +83,7 @@ class Membership:
         for part in shape.objects:
             if not all(self.has(part.member(name, self._keys.has), value) for name, value in members.items()):
                 return False
-        declared = shape.named()
+        declared = shape.member_names()
         others = {name: value for name, value in members.items() if name not in declared}
         return all(self._has_member((some,), members) for some in shape.some_members) and all(
             self._has_member(block, others) for block in shape.extra_blocks

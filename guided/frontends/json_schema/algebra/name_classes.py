@@ -21,7 +21,7 @@ from guided.meter import spend
 __all__ = ["MAX_CLASSES", "NameClass", "name_classes"]
 
 MAX_CLASSES = 256
-_FEW = 2  # with at most this many languages, every combination is kept: the core drops empty ones as quickly
+_MAX_UNCHECKED = 2  # with at most this many languages, every combination is kept: the core drops empty ones as quickly
 
 
 class NameClass(NamedTuple):
@@ -35,25 +35,25 @@ class NameClass(NamedTuple):
 
 def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass] | None:
     """The classes, starting with those in the most languages. None for more than MAX_CLASSES."""
-    decides = len(languages) > _FEW
+    checks_overlap = len(languages) > _MAX_UNCHECKED
 
-    def meet(new: int, old: int) -> bool:
-        return not decides or overlap.may_hold((languages[old], languages[new]))
+    def may_meet(new: int, old: int) -> bool:
+        return not checks_overlap or overlap.may_have_word((languages[old], languages[new]))
 
-    def may_hold(names: NameClass) -> bool:
+    def may_have_name(names: NameClass) -> bool:
         inside, outside = ((languages[at] for at in numbers) for numbers in names)
-        return not decides or overlap.may_hold(inside, outside)
+        return not checks_overlap or overlap.may_have_word(inside, outside)
 
     classes = [NameClass((), ())]
     for new in range(len(languages)):
         new_classes: list[NameClass] = []
         for inside, outside in classes:
             spend()
-            if not all(meet(new, old) for old in inside):
+            if not all(may_meet(new, old) for old in inside):
                 new_classes.append(NameClass(inside, outside))
                 continue
-            within = NameClass((*inside, new), tuple(old for old in outside if meet(new, old)))
-            new_classes += filter(may_hold, (within, NameClass(inside, (*outside, new))))
+            within = NameClass((*inside, new), tuple(old for old in outside if may_meet(new, old)))
+            new_classes += filter(may_have_name, (within, NameClass(inside, (*outside, new))))
         if len(new_classes) > MAX_CLASSES:
             return None
         classes = new_classes

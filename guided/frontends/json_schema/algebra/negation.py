@@ -50,7 +50,7 @@ __all__ = ["DerivedSchema", "Negation"]
 
 @dataclass(slots=True, eq=False)
 class DerivedSchema(Schema):
-    """A schema that is derived from others and occurs in no document. `make` returns its reading."""
+    """A schema that is derived from others and occurs in no document. `make` returns its meaning."""
 
     make: Callable[[], SchemaMeaning]
 
@@ -59,10 +59,10 @@ _DERIVED_CONSTRAINTS = ("not",)
 
 
 class Negation:
-    """Complements for one reader. `read` reads a schema, `reading` creates a `SchemaMeaning`."""
+    """Complements for one reader. `read` reads a schema, `make_meaning` creates a `SchemaMeaning`."""
 
-    def __init__(self, read: Callable[[Schema], SchemaMeaning], reading: Callable[..., SchemaMeaning]) -> None:
-        self._read, self._reading = read, reading
+    def __init__(self, read: Callable[[Schema], SchemaMeaning], make_meaning: Callable[..., SchemaMeaning]) -> None:
+        self._read, self._make_meaning = read, make_meaning
         self._equal = EqualSchemas()
         self._complements: dict[Schema, Schema] = {}
         self._originals: dict[Schema, Schema] = {}
@@ -71,7 +71,12 @@ class Negation:
     def derive(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
         """A schema that requires a shape, and one schema of each group. Messages point to `at`."""
         return DerivedSchema(
-            at.document, at.pointer, {}, at.base, lambda: self._reading(shape, groups), constraints=_DERIVED_CONSTRAINTS
+            at.document,
+            at.pointer,
+            {},
+            at.base,
+            lambda: self._make_meaning(shape, groups),
+            constraints=_DERIVED_CONSTRAINTS,
         )
 
     def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
@@ -120,18 +125,18 @@ class Negation:
             self._originals[complement] = schema
         return complement
 
-    def complement_of(self, schema: Schema) -> Schema | None:
+    def original_of(self, schema: Schema) -> Schema | None:
         """The schema whose complement this one is. None if it is not a complement."""
         return self._originals.get(schema)
 
     def _complement(self, schema: Schema) -> SchemaMeaning:
-        reading = self._read(schema)
-        cases = [self.derive(schema, shape) for shape in self.shapes_without(reading.shape, schema)]
-        if reading.shape.values is not None:
-            cases += self._other_values(reading.shape.values, schema)
-        for group in reading.groups:
+        meaning = self._read(schema)
+        cases = [self.derive(schema, shape) for shape in self.shapes_without(meaning.shape, schema)]
+        if meaning.shape.values is not None:
+            cases += self._other_values(meaning.shape.values, schema)
+        for group in meaning.groups:
             cases.append(self.derive(schema, ANYTHING, *((self.of(branch),) for branch in group)))
-        return self._reading(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
+        return self._make_meaning(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
 
     def shapes_without(self, shape: Shape, at: Schema) -> Iterator[Shape]:
         """Shapes whose union is the complement of a shape. The shape's enumeration is ignored."""
@@ -163,12 +168,12 @@ class Negation:
         for counted in shape.item_counts:
             for window in counted.count.complement():
                 yield self.with_count(counted.schema, window)._replace(types=("array",))
-        both = self._required_members(shape)
+        member_schemas = self._required_members(shape)
         for name in shape.required:  # absent, or present with another value: one case for both
-            other = self.of(both[name]) if name in both else self.nothing(at)
+            other = self.of(member_schemas[name]) if name in member_schemas else self.nothing(at)
             yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
         for part_ in shape.objects:
-            yield from self._object(part_, both)
+            yield from self._object(part_, member_schemas)
         for names in shape.names:
             yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(self.of(names),)), None),))
         for some_ in shape.some_members:
@@ -202,9 +207,9 @@ class Negation:
                     declared.setdefault(name, []).append(member)
         return {name: declared[name][0] for name in shape.required if len(declared.get(name, ())) == 1}
 
-    def _object(self, part: ObjectPart, done_names: Collection[str]) -> Iterator[Shape]:
+    def _object(self, part: ObjectPart, handled_names: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
-            if name not in done_names and member is not None and (other := self.of(member)).value is not False:
+            if name not in handled_names and member is not None and (other := self.of(member)).value is not False:
                 yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
         for source, member in part.patterns:
             if (other := self.of(member)).value is not False:
@@ -216,20 +221,20 @@ class Negation:
 
     def _other_values(self, values: tuple[Json, ...], at: Schema) -> Iterator[Schema]:
         """Schemas for all other values, type by type. Containers differ from a listed one in some part."""
-        of_type: dict[str, list[Json]] = {name: [] for name in ALL_TYPES}
+        values_by_type: dict[str, list[Json]] = {name: [] for name in ALL_TYPES}
         for value in values:
-            of_type[json_type(value)].append(value)
-        if not of_type["null"]:
+            values_by_type[json_type(value)].append(value)
+        if not values_by_type["null"]:
             yield self.derive(at, Shape(types=("null",)))
-        if booleans := tuple(value for value in (True, False) if value not in of_type["boolean"]):
+        if booleans := tuple(value for value in (True, False) if value not in values_by_type["boolean"]):
             yield self.derive(at, Shape(values=booleans))
-        numbers = tuple(value for value in of_type["number"] if isinstance(value, Decimal10))
+        numbers = tuple(value for value in values_by_type["number"] if isinstance(value, Decimal10))
         yield self.derive(at, Shape(types=("number",), numbers=NumberSet(excluded=numbers)))
-        texts = tuple(Text(value) for value in of_type["string"] if isinstance(value, str))
+        texts = tuple(Text(value) for value in values_by_type["string"] if isinstance(value, str))
         yield self.derive(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
         for name in ("array", "object"):
-            differs = ((self.of(self.constant(value, at)),) for value in of_type[name])
-            yield self.derive(at, Shape(types=(name,)), *differs)
+            different_values = ((self.of(self.constant(value, at)),) for value in values_by_type[name])
+            yield self.derive(at, Shape(types=(name,)), *different_values)
 
     def constant(self, value: Json, at: Schema) -> Schema:
         """A schema for one value, composed of schemas for its parts."""

@@ -92,7 +92,7 @@ class NumberSet:
             return False
         return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
 
-    def closed(self) -> NumberSet:
+    def with_integer_bounds(self) -> NumberSet:
         """For integers: the same set, with inclusive integers as its bounds."""
         if not self.integral or (self.low is None and self.high is None):
             return self
@@ -104,9 +104,9 @@ class NumberSet:
         """For integers: the same set with integers as divisors."""
         divisors = dict.fromkeys(map(_integral, self.divisors))
         divisors.pop(_ONE, None)
-        without = tuple(dict.fromkeys(map(_integral, self.no_divisors)))
+        no_divisors = tuple(dict.fromkeys(map(_integral, self.no_divisors)))
         return replace(
-            self, divisors=tuple(divisors), no_divisors=without, fractional=self.fractional or _ONE in without
+            self, divisors=tuple(divisors), no_divisors=no_divisors, fractional=self.fractional or _ONE in no_divisors
         )
 
     def list_if_few(self, max_numbers: int) -> tuple[Decimal10, ...] | None:
@@ -132,7 +132,7 @@ class NumberSet:
             return True
         if self.divisors and set(self.divisors) & set(self.no_divisors):
             return True
-        exact = self.closed() if self.low is not None and self.high is not None else self
+        exact = self.with_integer_bounds() if self.low is not None and self.high is not None else self
         if exact.low is None or exact.high is None:
             return False
         if exact.low.value == exact.high.value:
@@ -169,21 +169,21 @@ def _union(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal1
     return tuple(dict.fromkeys(a + b)) if a and b else a or b
 
 
-def _tighter(a: Bound | None, b: Bound | None, low: bool) -> Bound | None:
+def _tighter(a: Bound | None, b: Bound | None, is_low: bool) -> Bound | None:
     if a is None or b is None:
         return a or b
     if a.value == b.value:
         return Bound(a.value, a.strict or b.strict)
-    return a if (b.value < a.value) == low else b
+    return a if (b.value < a.value) == is_low else b
 
 
-def _to_integer(bound: Bound, towards: int) -> Decimal10:
+def _to_integer(bound: Bound, direction: int) -> Decimal10:
     """The first integer within the bound, upwards (1) or downwards (-1)."""
     value = bound.value
     if value.is_integer:
-        return _add(value, towards) if bound.strict else value
+        return _add(value, direction) if bound.strict else value
     whole = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
-    return whole if value.negative == (towards > 0) else _add(whole, towards)
+    return whole if value.negative == (direction > 0) else _add(whole, direction)
 
 
 def _add(value: Decimal10, step: int) -> Decimal10:

@@ -22,7 +22,7 @@ from guided.errors import SpecError, brief
 from guided.frontends.common.quoted_texts import WHITESPACE, check_documents, quotation_node, with_min_words
 from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, count_of
+from guided.frontends.json_schema.documents.values import Json, read_count
 from guided.ir.nodes import And, Substrings
 
 __all__ = ["Quotations"]
@@ -66,7 +66,7 @@ class Quotations:
             raise _malformed_field(schema, "whitespace", " or ".join(WHITESPACE), whitespace, hint)
         if not isinstance(words, bool):
             raise _malformed_field(schema, "words", "true or false", words, "leave it out for false")
-        min_words = count_of(value["minWords"]) if "minWords" in value else 0
+        min_words = read_count(value["minWords"]) if "minWords" in value else 0
         if min_words is None:
             raise _malformed_field(schema, "minWords", "a number of words", value["minWords"], "such as 3")
         node = quotation_node(texts, str(whitespace), words)

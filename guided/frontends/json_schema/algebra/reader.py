@@ -21,11 +21,11 @@ from guided.frontends.json_schema.algebra.number_set import Bound, NumberSet
 from guided.frontends.json_schema.algebra.quotations import Quotations
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.unevaluated import UnevaluatedReader
-from guided.frontends.json_schema.documents.keywords import CONTENT, KNOWN
+from guided.frontends.json_schema.documents.keywords import CONTENT_KEYWORDS, KNOWN_KEYWORDS
 from guided.frontends.json_schema.documents.malformed import describe, malformed
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts, count_of
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts, read_count
 from guided.frontends.json_schema.formats import format_shape, why_not_enforced
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import Classes, parse_regex
@@ -51,7 +51,7 @@ class Reader:
 
     def __init__(self, library: Library, options: JsonSchemaOptions, limits: Limits) -> None:
         self.library, self.options, self._limits = library, options, limits
-        self._readings: dict[Schema, SchemaMeaning] = {}
+        self._meanings: dict[Schema, SchemaMeaning] = {}
         self._plain_patterns: dict[int, Node] = {}
         self._quotations = Quotations(library.documents)
         self.siblings: dict[Schema, Shape] = {}
@@ -64,24 +64,24 @@ class Reader:
         self.unevaluated = UnevaluatedReader(self)
 
     def read(self, schema: Schema, problems: list[Problem] | None = None) -> SchemaMeaning:
-        """The reading of a schema. Raises the first problem, or appends all of them to `problems`."""
-        reading = self._readings.get(schema)
-        if reading is None:
+        """The meaning of a schema. Raises the first problem, or appends all of them to `problems`."""
+        meaning = self._meanings.get(schema)
+        if meaning is None:
             if isinstance(schema, DerivedSchema):
-                reading = schema.make()
+                meaning = schema.make()
             else:
-                reading = SchemaMeaning(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+                meaning = SchemaMeaning(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
             if problems is None:
-                self._readings[schema] = reading
-        return reading
+                self._meanings[schema] = meaning
+        return meaning
 
     def _schema(self, schema: Schema, problems: list[Problem] | None) -> SchemaMeaning:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
-        known_keywords = KNOWN[schema.document.draft]
+        known_keywords = KNOWN_KEYWORDS[schema.document.draft]
         keywords = schema.constraints
-        if schema.document.lacks or "$ref" in keywords:
-            keywords = tuple(keyword for keyword in keywords if not schema.hides(keyword))
+        if schema.document.missing_keywords or "$ref" in keywords:
+            keywords = tuple(keyword for keyword in keywords if not schema.ignores(keyword))
         for keyword in sorted(
             keywords, key=APPLICATORS.__contains__ if _UNEVALUATED.keys().isdisjoint(keywords) else _reading_order
         ):
@@ -110,11 +110,11 @@ class Reader:
     # --- shapes
 
     def _type(self, schema: Schema, keyword: str) -> Shape:
-        value, as_written = schema.get(keyword), schema.document.draft == "draft4"
-        if isinstance(value, str) and value in _ONE_TYPE and not (as_written and value == "integer"):
-            return _ONE_TYPE[value]
+        value, by_spelling = schema.get(keyword), schema.document.draft == "draft4"
+        if isinstance(value, str) and value in _SHAPES_OF_TYPES and not (by_spelling and value == "integer"):
+            return _SHAPES_OF_TYPES[value]
         names: list[Any] = value if isinstance(value, list) else [value]
-        type_names = tuple(_ONE_TYPE)
+        type_names = tuple(_SHAPES_OF_TYPES)
         for at, name in enumerate(names):
             if name not in type_names:
                 pointer = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
@@ -123,7 +123,7 @@ class Reader:
                 )
         if not names:
             raise malformed(schema, keyword, "the name of a type or a list of names", value)
-        return _types(tuple(names), as_written)
+        return _types(tuple(names), by_spelling)
 
     def _enum(self, schema: Schema, keyword: str) -> Shape:
         values = schema.get(keyword)
@@ -141,7 +141,7 @@ class Reader:
         return Shape(values=(value,))
 
     def _window(self, schema: Schema, keyword: str) -> Shape:
-        count = count_of(schema.get(keyword))
+        count = read_count(schema.get(keyword))
         if count is None:
             raise malformed(schema, keyword, "a non-negative integer", schema.get(keyword))
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)
@@ -183,7 +183,7 @@ class Reader:
     def _parse_pattern(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
         """The strings that contain a match of a pattern. Errors show the pattern and its location in the schema."""
         try:
-            parse = _short_pattern if len(pattern) <= _SHORT else _any_pattern
+            parse = _parse_cached if len(pattern) <= _MAX_CACHED_LENGTH else _parse_uncached
             node = parse(pattern, self._limits, "full")
             if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
                 self._plain_patterns[serial(node)] = parse(pattern, self._limits, "plain")
@@ -216,14 +216,14 @@ class Reader:
         value = schema.get(keyword)
         if not isinstance(value, str):
             raise malformed(schema, keyword, "a string", value)
-        if not self.asserts(schema, keyword):
+        if not self.enforces(schema, keyword):
             return ANYTHING
-        both = schema.has_keyword("contentMediaType") and self.asserts(schema, "contentMediaType")
+        has_media_type = schema.has_keyword("contentMediaType") and self.enforces(schema, "contentMediaType")
         if keyword == "contentEncoding":
-            return ANYTHING if both else format_shape("byte") or ANYTHING
+            return ANYTHING if has_media_type else format_shape("byte") or ANYTHING
         return Shape(json_base64=schema) if schema.has_keyword("contentEncoding") else Shape(json_text=schema)
 
-    def asserts(self, schema: Schema, keyword: str) -> bool:
+    def enforces(self, schema: Schema, keyword: str) -> bool:
         """Whether `format`, `contentEncoding` or `contentMediaType` is enforced, by its value and the options."""
         name = schema.get(keyword)
         if self.options.format == "annotate" or not isinstance(name, str):
@@ -245,21 +245,25 @@ class Reader:
         """The schemas of the keywords about items."""
         value = schema.value
         assert isinstance(value, dict)
-        first = "prefixItems" if schema.has_keyword("prefixItems") else "items"
-        others = "items" if first == "prefixItems" or not isinstance(value.get("items"), list) else "additionalItems"
+        prefix_keyword = "prefixItems" if schema.has_keyword("prefixItems") else "items"
+        rest_keyword = (
+            "items"
+            if prefix_keyword == "prefixItems" or not isinstance(value.get("items"), list)
+            else "additionalItems"
+        )
         prefix: tuple[Schema, ...] = ()
-        if first != others and schema.has_keyword(first):
-            item_schemas = value[first]
-            if first == "items" and schema.document.draft == "2020-12":
+        if prefix_keyword != rest_keyword and schema.has_keyword(prefix_keyword):
+            item_schemas = value[prefix_keyword]
+            if prefix_keyword == "items" and schema.document.draft == "2020-12":
                 hint = "in 2020-12, the list is prefixItems; for an older draft, add $schema or pass draft="
                 raise SpecError("items must be a schema", pointer=schema.at("items"), hint=hint)
             if not isinstance(item_schemas, list):
-                raise malformed(schema, first, "an array of schemas", item_schemas)
-            prefix = tuple(self.library.child(schema, first, at) for at in range(len(item_schemas)))
+                raise malformed(schema, prefix_keyword, "an array of schemas", item_schemas)
+            prefix = tuple(self.library.child(schema, prefix_keyword, at) for at in range(len(item_schemas)))
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
             hint = "in 2020-12, the list is prefixItems: use only one of the two lists"
             raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
-        rest = self.library.child(schema, others) if schema.has_keyword(others) else None
+        rest = self.library.child(schema, rest_keyword) if schema.has_keyword(rest_keyword) else None
         return ArrayPart(prefix, rest)
 
     def _contains(self, schema: Schema, keyword: str) -> Shape:
@@ -284,18 +288,18 @@ class Reader:
         """The schemas of the keywords about members."""
         value = schema.value
         assert isinstance(value, dict)
-        if schema.hides("properties"):
+        if schema.ignores("properties"):
             return ObjectPart({}, None)
         declared = value.get("properties", {})
         if not isinstance(declared, dict):
             raise malformed(schema, "properties", "an object of schemas", declared)
         check_texts("".join(declared), schema, "properties")
         properties = {name: self.library.child(schema, "properties", name) for name in declared}
-        matched = value.get("patternProperties", {})
-        if not isinstance(matched, dict):
-            raise malformed(schema, "patternProperties", "an object of schemas", matched)
+        pattern_schemas = value.get("patternProperties", {})
+        if not isinstance(pattern_schemas, dict):
+            raise malformed(schema, "patternProperties", "an object of schemas", pattern_schemas)
         patterns = []
-        for pattern in matched:
+        for pattern in pattern_schemas:
             source = self._parse_pattern(pattern, schema, "patternProperties", pattern)
             patterns.append((source, self.library.child(schema, "patternProperties", pattern)))
         additional = None
@@ -333,7 +337,7 @@ class Reader:
 
 
 def _reading_order(keyword: str) -> int:
-    """When a keyword is read.
+    """The position of a keyword in the order of reading.
 
     Applicators come last, because they may look at the shape of the keywords next to them. `unevaluatedItems` comes
     before the other applicators: its cases choose a branch, so others need not choose again. `unevaluatedProperties`
@@ -343,27 +347,27 @@ def _reading_order(keyword: str) -> int:
 
 
 @lru_cache(maxsize=256)
-def _types(names: tuple[str, ...], as_written: bool) -> Shape:
-    """`as_written`: whether a number is an integer depends on its spelling, as in draft 4."""
+def _types(names: tuple[str, ...], by_spelling: bool) -> Shape:
+    """`by_spelling`: whether a number is an integer depends on its spelling, as in draft 4."""
     types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
     integral = "integer" in names and "number" not in names
-    numbers = NumberSet(integral=integral, bare=integral and as_written)
+    numbers = NumberSet(integral=integral, bare=integral and by_spelling)
     return Shape(types=types, numbers=numbers, constrains_objects="object" in names)
 
 
 @lru_cache(maxsize=256)
-def _short_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
-    return _any_pattern(pattern, limits, classes)
+def _parse_cached(pattern: str, limits: Limits, classes: Classes) -> Node:
+    return _parse_uncached(pattern, limits, classes)
 
 
-def _any_pattern(pattern: str, limits: Limits, classes: Classes) -> Node:
+def _parse_uncached(pattern: str, limits: Limits, classes: Classes) -> Node:
     return parse_regex(pattern, dialect="ecma", search=True, classes=classes, limits=limits)
 
 
-_SHORT = 200
+_MAX_CACHED_LENGTH = 200
 _UNEVALUATED = {"unevaluatedItems": 1, "unevaluatedProperties": 3}
 _JSON = "application/json"
-_ONE_TYPE = {name: _types((name,), False) for name in (*ALL_TYPES, "integer")}
+_SHAPES_OF_TYPES = {name: _types((name,), False) for name in (*ALL_TYPES, "integer")}
 _ITEMS = ("items", "prefixItems", "additionalItems")
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 
@@ -374,7 +378,7 @@ _SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "pattern": Reader._pattern,
     "x-guided-quote": Reader._quote,
     "format": Reader._format,
-    **dict.fromkeys(CONTENT, Reader._content),
+    **dict.fromkeys(CONTENT_KEYWORDS, Reader._content),
     "contains": Reader._contains,
     "uniqueItems": Reader._unique_items,
     "multipleOf": Reader._multiple_of,

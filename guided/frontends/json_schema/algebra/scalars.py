@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from guided.frontends.json_schema.algebra.content import content_schema, refusal
+from guided.frontends.json_schema.algebra.content import content_error, content_schema
 from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, normal_form
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape
@@ -27,16 +27,16 @@ def scalar_shapes(
     formula: Formula, name: str, narrow: Callable[[Shape], Shape | None], overlap: Overlap, max_nodes: int
 ) -> tuple[Shape, ...]:
     """The shapes of a formula for null, boolean, number or string."""
-    every = Shape(types=(name,))
+    all_values = Shape(types=(name,))
     if isinstance(formula, bool):
-        return (every,) if formula else ()
+        return (all_values,) if formula else ()
     if name == "number":
-        return tuple(normal_form(formula, _other_numbers, narrow, every, max_nodes))
+        return tuple(normal_form(formula, _other_numbers, narrow, all_values, max_nodes))
     if name == "string":
         strings = fold(formula, _strings)[0]
-        return (Shape(types=(name,), patterns=(strings,)),) if overlap.may_hold((strings,)) else ()
-    of_type: tuple[Json, ...] = (True, False) if name == "boolean" else (None,)
-    values = tuple(value for value in of_type if fold(formula, partial(_is_true_for, value)))
+        return (Shape(types=(name,), patterns=(strings,)),) if overlap.may_have_word((strings,)) else ()
+    candidates: tuple[Json, ...] = (True, False) if name == "boolean" else (None,)
+    values = tuple(value for value in candidates if fold(formula, partial(_is_true_for, value)))
     return (Shape(types=(name,), values=values),) if values else ()
 
 
@@ -61,7 +61,7 @@ def _other_numbers(leaf: Leaf) -> Iterable[Formula]:
 def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
     """The decoded strings that satisfy a formula, and all other strings."""
     if isinstance(at, Leaf):
-        return _leaf(at)
+        return _leaf_strings(at)
     if isinstance(at, Junction):
         inside, outside = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
         return (And(inside), Alt(outside)) if at.every else (Alt(inside), And(outside))
@@ -70,11 +70,13 @@ def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
     return (any_text(), EMPTY) if at else (EMPTY, any_text())
 
 
-def _leaf(leaf: Leaf) -> tuple[Node, Node]:
+def _leaf_strings(leaf: Leaf) -> tuple[Node, Node]:
     shape = leaf.shape
     content = content_schema(shape)
     if content is not None:
-        raise refusal(content, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword")
+        raise content_error(
+            content, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword"
+        )
     within: list[Node] = [*shape.patterns]
     outside: list[Node] = [Not(superset_if_negated(pattern)) for pattern in shape.patterns]
     if shape.values is not None:

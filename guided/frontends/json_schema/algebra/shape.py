@@ -39,10 +39,10 @@ __all__ = [
     "SomeMember",
     "Window",
     "allows_every",
+    "constraints_of_type",
     "has_false",
     "item_goal",
     "listed_scalars",
-    "of_type",
 ]
 
 ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
@@ -130,7 +130,7 @@ class ObjectPart:
             schemas += [schema for source, schema in self.patterns if has(source, name)]
         return [schema for schema in schemas or (self.additional,) if schema is not None]
 
-    def undeclared(self, sources: frozenset[int]) -> list[Schema]:
+    def additional_schemas(self, sources: frozenset[int]) -> list[Schema]:
         """The schemas for additional members whose names are in exactly these sources, given by serial number."""
         schemas: list[Schema | None] = []
         if self.patterns:
@@ -183,9 +183,9 @@ class Shape(NamedTuple):
         """The values in both. Members keep the order in which they were first named."""
         if self is ANYTHING or other is ANYTHING:
             return other if self is ANYTHING else self
-        parts = zip(self, other, ANYTHING, _BOTH, strict=True)
-        return Shape._make([two if one is every else one if two is every else both(one, two)
-                            for one, two, every, both in parts])  # fmt: skip
+        parts = zip(self, other, ANYTHING, _FIELD_MEETS, strict=True)
+        return Shape._make([b if a is default else a if b is default else meet(a, b)
+                            for a, b, default, meet in parts])  # fmt: skip
 
     @property
     def prefix_length(self) -> int:
@@ -199,7 +199,7 @@ class Shape(NamedTuple):
             names |= dict.fromkeys(part.properties)
         return names
 
-    def named(self) -> dict[str, None]:
+    def member_names(self) -> dict[str, None]:
         """The names that any part declares or requires."""
         return self.properties() | dict.fromkeys(self.required)
 
@@ -229,7 +229,7 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     ),
     **dict.fromkeys(("count_graph", "formula"), lambda a, b: a or b),
 }
-_BOTH = tuple(_MEETS[name] for name in Shape._fields)
+_FIELD_MEETS = tuple(_MEETS[name] for name in Shape._fields)
 """For each field the conjunction of two values. Not called if one of the shapes does not constrain the field."""
 
 
@@ -244,14 +244,18 @@ _FIELDS = {
 _DEFAULTS = Shape._field_defaults
 
 
-def of_type(shape: Shape, name: str) -> dict[str, Any]:
+def constraints_of_type(shape: Shape, name: str) -> dict[str, Any]:
     """The fields of a shape that constrain values of one type, without its types and its enumeration."""
     return {field: value for field in _FIELDS[name] if (value := getattr(shape, field)) != _DEFAULTS[field]}
 
 
 def allows_every(shape: Shape, name: str) -> bool:
     """Whether a shape contains all values of a type."""
-    return name in shape.types and shape.values is None and not of_type(shape, name).keys() - {"constrains_objects"}
+    return (
+        name in shape.types
+        and shape.values is None
+        and not constraints_of_type(shape, name).keys() - {"constrains_objects"}
+    )
 
 
 def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
@@ -265,7 +269,7 @@ def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
 
 
 def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
-    """The schemas for the item number `at`."""
+    """The schemas for item number `at`."""
     out = []
     for part in shape.arrays:
         schema = part.prefix[at] if at < len(part.prefix) else part.rest

@@ -52,11 +52,11 @@ class UnevaluatedReader:
         self._keys = Keys(lambda *_: EMPTY, reader.restrict_to_output, reader.overlap)  # patterns only
         self._conjunctions: dict[tuple[Schema, ...], Schema] = {}
 
-    def _group(self, schema: Schema, limit: Shape, counting: Iterable[Evaluator]) -> _Group:
+    def _group(self, schema: Schema, shape: Shape, counting: Iterable[Evaluator]) -> _Group:
         """The group: the shape holds, or one of the evaluators counts."""
         spend(STEP)
         holds = dict.fromkeys(self._all_hold(schema, evaluator.holds) for evaluator in counting)
-        return (self._negation.derive(schema, limit), *holds)
+        return (self._negation.derive(schema, shape), *holds)
 
     def _all_hold(self, schema: Schema, holds: tuple[Schema, ...]) -> Schema:
         if len(holds) == 1:
@@ -67,7 +67,7 @@ class UnevaluatedReader:
 
     def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedProperties`: members that are not evaluated satisfy the schema `members`."""
-        all_evaluators = evaluators(self._reader, schema, with_rest=False)
+        all_evaluators = evaluators(self._reader, schema, with_unevaluated=False)
         if any(evaluator.all_members and not evaluator.holds for evaluator in all_evaluators):
             return
         names = tuple(dict.fromkeys(name for evaluator in all_evaluators for name in evaluator.names))
@@ -87,8 +87,8 @@ class UnevaluatedReader:
             if all(evaluator.holds for evaluator in evaluating):
                 part = self._rest_of_members(schema, members, names, sources, ids)
                 yield self._group(schema, Shape(objects=(part,)), evaluating)
-        for counting, together in classes.items():
-            part = ObjectPart(dict.fromkeys(together, members), None)
+        for counting, class_names in classes.items():
+            part = ObjectPart(dict.fromkeys(class_names, members), None)
             yield self._group(schema, Shape(objects=(part,)), counting)
 
     def _rest_of_members(
@@ -104,11 +104,11 @@ class UnevaluatedReader:
 
     def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedItems`: items that are not evaluated satisfy the schema `items`."""
-        all_evaluators = evaluators(self._reader, schema, with_rest=False)
+        all_evaluators = evaluators(self._reader, schema, with_unevaluated=False)
         if any(evaluator.all_items and not evaluator.holds for evaluator in all_evaluators):
             return
         start = max((evaluator.items for evaluator in all_evaluators if not evaluator.holds), default=0)
-        always = dict.fromkeys(
+        always_contained = dict.fromkeys(
             evaluator.contained
             for evaluator in all_evaluators
             if evaluator.contained is not None and not evaluator.holds
@@ -116,8 +116,8 @@ class UnevaluatedReader:
         counting = [evaluator for evaluator in all_evaluators if evaluator.holds]
         contained = dict.fromkeys(evaluator.contained for evaluator in counting if evaluator.contained is not None)
         cells: list[tuple[Schema, list[Evaluator]]] = []
-        for inside, outside in self._cells([candidate for candidate in contained if candidate not in always]):
-            allowed = (items, *always, *outside, *map(self._negation.of, inside))
+        for inside, outside in self._cells([candidate for candidate in contained if candidate not in always_contained]):
+            allowed = (items, *always_contained, *outside, *map(self._negation.of, inside))
             item = self._negation.derive(schema, ANYTHING, allowed) if len(allowed) > 1 else items
             cells.append(
                 (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_CELLS", "Cell", "ValuePartition", "listed_values"]
 
 MAX_CELLS = 48
-_MANY = 3  # with at least this many goals that list values, these are compared value by value
+_MIN_LISTING_GOALS = 3  # with at least this many goals that list values, these are compared value by value
 
 
 class Cell(NamedTuple):
@@ -47,7 +47,7 @@ class ValuePartition:
         self._what = ""
         self._conjunctions: dict[Goal, Schema] = {}
 
-    def of(self, base: Goal, goals: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
+    def cells(self, base: Goal, goals: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
         """The cells into which the goals divide the values of `base`, without cells that are known to be empty.
 
         `what` says in messages whose values they are.
@@ -83,28 +83,28 @@ class ValuePartition:
     def _partition_by_value(self, base: Goal, all_goals: list[Goal]) -> tuple[list[Cell], list[Goal]]:
         """The cells of the goals that list scalars, value by value, and the other goals."""
         expander, negation = self._expander, self._expander.reader.negation
-        listing = {goal: values for goal in all_goals if (values := listed_values(goal, expander)) is not None}
-        if len(listing) < _MANY:
+        listed_goals = {goal: values for goal in all_goals if (values := listed_values(goal, expander)) is not None}
+        if len(listed_goals) < _MIN_LISTING_GOALS:
             return ([Cell(base, frozenset())] if expander.may_have_values(base) else []), all_goals
         values_by_key: dict[tuple[object, ...], Json] = {}
-        within: dict[tuple[object, ...], set[Goal]] = {}
-        for goal, values in listing.items():
+        goals_by_key: dict[tuple[object, ...], set[Goal]] = {}
+        for goal, values in listed_goals.items():
             for value in values:
                 key = canonical(value)
                 values_by_key.setdefault(key, value)
-                within.setdefault(key, set()).add(goal)
-        alike: dict[frozenset[Goal], list[Json]] = {}
-        for key, satisfied in within.items():
-            alike.setdefault(frozenset(satisfied), []).append(values_by_key[key])
-        at = next(iter(listing))[0]
-        parts = [(negation.one_of(at, tuple(values)), goals) for goals, values in alike.items()]
+                goals_by_key.setdefault(key, set()).add(goal)
+        values_by_goals: dict[frozenset[Goal], list[Json]] = {}
+        for key, satisfied in goals_by_key.items():
+            values_by_goals.setdefault(frozenset(satisfied), []).append(values_by_key[key])
+        at = next(iter(listed_goals))[0]
+        parts = [(negation.one_of(at, tuple(values)), goals) for goals, values in values_by_goals.items()]
         parts.append((negation.of(negation.one_of(at, tuple(values_by_key.values()))), frozenset()))
         cells: list[Cell] = []
         for schema, goals in parts:
             goal = expander.goal((*base, schema))
             cells += [Cell(goal, goals)] if expander.may_have_values(goal) else []
         self._check_count(len(cells))
-        return cells, [goal for goal in all_goals if goal not in listing]
+        return cells, [goal for goal in all_goals if goal not in listed_goals]
 
     def _complement(self, goal: Goal) -> Schema:
         if len(goal) == 1:

@@ -28,10 +28,10 @@ _METASCHEMAS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A draft without the keywords in `lacks`."""
+    """A draft without the keywords in `missing_keywords`."""
 
     draft: str
-    lacks: frozenset[str] = frozenset()
+    missing_keywords: frozenset[str] = frozenset()
 
 
 def metaschema(uri: str) -> tuple[str, str] | None:
@@ -43,14 +43,14 @@ def metaschema(uri: str) -> tuple[str, str] | None:
     return ("https://" if name.startswith("draft/") else "http://") + _HOST + name, text
 
 
-def read_dialect(dialect_uri: Json, registered: Callable[[str], Json], pointer: str) -> Dialect:
-    """The dialect that `$schema` names. `registered` returns the metaschema of a URI, or None."""
+def read_dialect(dialect_uri: Json, find_registered: Callable[[str], Json], pointer: str) -> Dialect:
+    """The dialect that `$schema` names. `find_registered` returns the metaschema of a URI, or None."""
     if not isinstance(dialect_uri, str):
         hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
         raise SpecError("$schema must be a string", pointer=pointer, hint=hint)
     uri, seen = dialect_uri, set[str]()
     while _without_fragment(uri) not in DRAFT_URIS:
-        document = None if uri in seen else registered(uri)
+        document = None if uri in seen else find_registered(uri)
         seen.add(uri)
         vocabularies = document.get("$vocabulary") if isinstance(document, dict) else None
         if isinstance(vocabularies, dict):
@@ -73,9 +73,11 @@ def _by_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer: s
         if required is True and uri not in keywords_by_uri:
             raise UnsupportedError(f"the dialect {dialect_uri!r} requires the vocabulary {uri!r}, which is not known",
                                    pointer=pointer, hint="one of " + ", ".join(keywords_by_uri))  # fmt: skip
-    has = {keyword for uri, keywords in keywords_by_uri.items() if uri in vocabularies for keyword in keywords}
-    every = {keyword for keywords in keywords_by_uri.values() for keyword in keywords}
-    return Dialect(draft, frozenset(every - has))
+    listed_keywords = {
+        keyword for uri, keywords in keywords_by_uri.items() if uri in vocabularies for keyword in keywords
+    }
+    all_keywords = {keyword for keywords in keywords_by_uri.values() for keyword in keywords}
+    return Dialect(draft, frozenset(all_keywords - listed_keywords))
 
 
 def _vocabulary(draft: str, name: str) -> str:

@@ -12,21 +12,21 @@ from enum import Enum, auto
 from guided.frontends.json_schema.options import DRAFTS
 
 __all__ = [
-    "CONTENT",
-    "DESCRIBING",
+    "CONSTRAINING_KEYWORDS",
+    "CONTENT_KEYWORDS",
+    "DESCRIPTIVE_NAMES",
     "DRAFT_URIS",
-    "ENFORCED",
-    "HOLDS",
+    "ENFORCED_KEYWORDS",
     "KEYWORDS",
-    "KNOWN",
-    "NEEDS",
-    "QUIET",
+    "KNOWN_KEYWORDS",
+    "NEEDED_KEYWORDS",
     "REFERENCES",
-    "RESTRICTING",
+    "SUBSCHEMA_FORMS",
+    "UNREPORTED_NAMES",
     "VOCABULARIES",
-    "Holds",
     "Keyword",
     "Status",
+    "SubschemaForm",
 ]
 
 DRAFT_URIS = {
@@ -45,7 +45,7 @@ class Status(Enum):
     ANNOTATION = auto()
 
 
-class Holds(Enum):
+class SubschemaForm(Enum):
     """Where a keyword's value contains schemas."""
 
     NOTHING = auto()
@@ -61,13 +61,13 @@ class Keyword:
     """A keyword of the drafts `since` to `until`."""
 
     status: Status
-    holds: Holds = Holds.NOTHING
+    form: SubschemaForm = SubschemaForm.NOTHING
     since: str = "draft4"
     until: str = "2020-12"
 
 
 def _defined_in(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
-    return {name: Keyword(status, Holds.NOTHING, since, until) for name in names}
+    return {name: Keyword(status, SubschemaForm.NOTHING, since, until) for name in names}
 
 
 _E, _A = Status.ENFORCED, Status.ANNOTATION
@@ -80,33 +80,33 @@ KEYWORDS: dict[str, Keyword] = {
     **_defined_in(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     **_defined_in(_E, "const", since="draft6"),
     **_defined_in(_E, "x-guided-quote"),
-    "properties": Keyword(_E, Holds.MAP),
-    "additionalProperties": Keyword(_E, Holds.SCHEMA),
-    "items": Keyword(_E, Holds.SCHEMA_OR_LIST),
-    "additionalItems": Keyword(_E, Holds.SCHEMA, until="2019-09"),
-    "prefixItems": Keyword(_E, Holds.LIST, since="2020-12"),
-    "anyOf": Keyword(_E, Holds.LIST),
-    "allOf": Keyword(_E, Holds.LIST),
-    "oneOf": Keyword(_E, Holds.LIST),
-    "not": Keyword(_E, Holds.SCHEMA),
-    "if": Keyword(_E, Holds.SCHEMA, since="draft7"),
-    "then": Keyword(_A, Holds.SCHEMA, since="draft7"),
-    "else": Keyword(_A, Holds.SCHEMA, since="draft7"),
-    "contains": Keyword(_E, Holds.SCHEMA, since="draft6"),
+    "properties": Keyword(_E, SubschemaForm.MAP),
+    "additionalProperties": Keyword(_E, SubschemaForm.SCHEMA),
+    "items": Keyword(_E, SubschemaForm.SCHEMA_OR_LIST),
+    "additionalItems": Keyword(_E, SubschemaForm.SCHEMA, until="2019-09"),
+    "prefixItems": Keyword(_E, SubschemaForm.LIST, since="2020-12"),
+    "anyOf": Keyword(_E, SubschemaForm.LIST),
+    "allOf": Keyword(_E, SubschemaForm.LIST),
+    "oneOf": Keyword(_E, SubschemaForm.LIST),
+    "not": Keyword(_E, SubschemaForm.SCHEMA),
+    "if": Keyword(_E, SubschemaForm.SCHEMA, since="draft7"),
+    "then": Keyword(_A, SubschemaForm.SCHEMA, since="draft7"),
+    "else": Keyword(_A, SubschemaForm.SCHEMA, since="draft7"),
+    "contains": Keyword(_E, SubschemaForm.SCHEMA, since="draft6"),
     "minContains": Keyword(_A, since="2019-09"),
     "maxContains": Keyword(_A, since="2019-09"),
-    "propertyNames": Keyword(_E, Holds.SCHEMA, since="draft6"),
-    "patternProperties": Keyword(_E, Holds.MAP),
-    "dependencies": Keyword(_E, Holds.MAP_OF_SCHEMAS_OR_NAMES),  # kept after draft7 for compatibility
+    "propertyNames": Keyword(_E, SubschemaForm.SCHEMA, since="draft6"),
+    "patternProperties": Keyword(_E, SubschemaForm.MAP),
+    "dependencies": Keyword(_E, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES),  # kept after draft7 for compatibility
     "dependentRequired": Keyword(_E, since="2019-09"),
-    "dependentSchemas": Keyword(_E, Holds.MAP, since="2019-09"),
-    "unevaluatedItems": Keyword(_E, Holds.SCHEMA, since="2019-09"),
-    "unevaluatedProperties": Keyword(_E, Holds.SCHEMA, since="2019-09"),
+    "dependentSchemas": Keyword(_E, SubschemaForm.MAP, since="2019-09"),
+    "unevaluatedItems": Keyword(_E, SubschemaForm.SCHEMA, since="2019-09"),
+    "unevaluatedProperties": Keyword(_E, SubschemaForm.SCHEMA, since="2019-09"),
     **_defined_in(_E, "$ref"),
     **_defined_in(_E, "$dynamicRef", since="2020-12"),
     **_defined_in(_E, "$recursiveRef", since="2019-09", until="2019-09"),
-    "$defs": Keyword(_A, Holds.MAP),
-    "definitions": Keyword(_A, Holds.MAP),
+    "$defs": Keyword(_A, SubschemaForm.MAP),
+    "definitions": Keyword(_A, SubschemaForm.MAP),
     **_defined_in(_A, "id", until="draft4"),
     **_defined_in(_A, "$id", since="draft6"),
     **_defined_in(_A, "$anchor", since="2019-09"),
@@ -114,15 +114,15 @@ KEYWORDS: dict[str, Keyword] = {
     **_defined_in(_A, "$recursiveAnchor", since="2019-09", until="2019-09"),
     **_defined_in(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
     **_defined_in(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
-    "contentSchema": Keyword(_A, Holds.SCHEMA, since="2019-09"),
+    "contentSchema": Keyword(_A, SubschemaForm.SCHEMA, since="2019-09"),
 }
 
-CONTENT = ("contentEncoding", "contentMediaType")
+CONTENT_KEYWORDS = ("contentEncoding", "contentMediaType")
 """Annotations that only draft 7 can enforce. There, like `format`, they are enforced unless the options disable it."""
 
-ENFORCED = {
+ENFORCED_KEYWORDS = {
     draft: frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
-    | frozenset(CONTENT if draft == "draft7" else ())
+    | frozenset(CONTENT_KEYWORDS if draft == "draft7" else ())
     for draft in DRAFTS
 }
 """Draft -> the keywords that constrain values, of all drafts. All other names are annotations, or unknown."""
@@ -157,42 +157,52 @@ VOCABULARIES: dict[str, dict[str, tuple[str, ...]]] = {
 """Draft -> vocabulary -> its keywords that constrain values. The core vocabulary cannot be left out."""
 
 
-def _spans(keyword: Keyword, draft: str) -> bool:
+def _is_known(keyword: Keyword, draft: str) -> bool:
     return DRAFTS.index(keyword.since) <= DRAFTS.index(draft) <= DRAFTS.index(keyword.until)
 
 
-KNOWN = {draft: frozenset(name for name, keyword in KEYWORDS.items() if _spans(keyword, draft)) for draft in DRAFTS}
+KNOWN_KEYWORDS = {
+    draft: frozenset(name for name, keyword in KEYWORDS.items() if _is_known(keyword, draft)) for draft in DRAFTS
+}
 """Draft -> its keywords. `$defs` and most annotations are known in every draft."""
 
-HOLDS = {
-    draft: {name: KEYWORDS[name].holds for name in known if KEYWORDS[name].holds is not Holds.NOTHING}
-    for draft, known in KNOWN.items()
+SUBSCHEMA_FORMS = {
+    draft: {name: KEYWORDS[name].form for name in known if KEYWORDS[name].form is not SubschemaForm.NOTHING}
+    for draft, known in KNOWN_KEYWORDS.items()
 }
 """Draft -> its keywords that contain schemas -> where in the value they are."""
 
 _EXTENDS = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
-RESTRICTING = frozenset(_EXTENDS).union(*(names - frozenset(CONTENT) for names in ENFORCED.values()))
+CONSTRAINING_KEYWORDS = frozenset(_EXTENDS).union(
+    *(names - frozenset(CONTENT_KEYWORDS) for names in ENFORCED_KEYWORDS.values())
+)
 """The keywords that constrain values, by themselves or together with the keyword that they extend."""
 
-NEEDS: dict[str, dict[str, str]] = {
+NEEDED_KEYWORDS: dict[str, dict[str, str]] = {
     draft: {**_EXTENDS, "additionalItems": "items"}
     | ({"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} if draft == "draft4" else {})
     for draft in DRAFTS
 }
 """Draft -> keyword -> the keyword that it needs to have an effect."""
 
-_DESCRIBING = """discriminator xml externalDocs example links media base
+_DESCRIPTIVE_NAMES = """discriminator xml externalDocs example links media base
     markdownDescription enumDescriptions markdownEnumDescriptions deprecationMessage defaultSnippets doNotSuggest
     suggestSortText errorMessage patternErrorMessage enumNames propertyOrder allowComments allowTrailingCommas
     tsType tsEnumNames javaType"""
-DESCRIBING = frozenset(_DESCRIBING.split())
+DESCRIPTIVE_NAMES = frozenset(_DESCRIPTIVE_NAMES.split())
 """Names of OpenAPI, hyper-schemas and editors that are annotations only."""
 
 
 def _unreported_names(draft: str) -> frozenset[str]:
-    reportable = {"format", *NEEDS[draft], *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ())}
-    return (RESTRICTING & KNOWN[draft] | frozenset(KEYWORDS) - RESTRICTING | DESCRIBING) - reportable
+    reportable = {
+        "format",
+        *NEEDED_KEYWORDS[draft],
+        *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ()),
+    }
+    return (
+        CONSTRAINING_KEYWORDS & KNOWN_KEYWORDS[draft] | frozenset(KEYWORDS) - CONSTRAINING_KEYWORDS | DESCRIPTIVE_NAMES
+    ) - reportable
 
 
-QUIET = {draft: _unreported_names(draft) for draft in DRAFTS}
+UNREPORTED_NAMES = {draft: _unreported_names(draft) for draft in DRAFTS}
 """Draft -> the names that never need to be reported, regardless of other keywords."""

@@ -22,7 +22,12 @@ from urllib.parse import unquote, urldefrag
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.documents.dialects import Dialect, metaschema, read_dialect
 from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, enter, outermost_resource
-from guided.frontends.json_schema.documents.keywords import ENFORCED, HOLDS, KNOWN, Holds
+from guided.frontends.json_schema.documents.keywords import (
+    ENFORCED_KEYWORDS,
+    KNOWN_KEYWORDS,
+    SUBSCHEMA_FORMS,
+    SubschemaForm,
+)
 from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
 from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
 from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference
@@ -37,26 +42,26 @@ _SCHEMA = (dict, bool)
 _LOCATION_COST = 20  # the cost of a location in a dynamic scope, in nodes
 
 
-_ONE, _LISTS = (Holds.SCHEMA, Holds.SCHEMA_OR_LIST), (Holds.LIST, Holds.SCHEMA_OR_LIST)
-_MAPS = (Holds.MAP, Holds.MAP_OF_SCHEMAS_OR_NAMES)
+_ONE, _LISTS = (SubschemaForm.SCHEMA, SubschemaForm.SCHEMA_OR_LIST), (SubschemaForm.LIST, SubschemaForm.SCHEMA_OR_LIST)
+_MAPS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
 
 
 def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, *tuple[str | int, ...]], Json]]:
     """The (tokens, value) of each direct subschema in the keywords of this schema."""
-    kinds = HOLDS[draft]
+    forms = SUBSCHEMA_FORMS[draft]
     for name, inner in value.items():
-        holds = kinds.get(name)
-        if holds is None:
+        form = forms.get(name)
+        if form is None:
             continue
-        if isinstance(inner, dict) and holds in _MAPS:
-            names = holds is not _MAPS[0]
+        if isinstance(inner, dict) and form in _MAPS:
+            may_list_names = form is not _MAPS[0]
             for key, item in inner.items():
-                if not names or isinstance(item, dict | bool):
+                if not may_list_names or isinstance(item, dict | bool):
                     yield (name, key), item
-        elif isinstance(inner, list) and holds in _LISTS:
+        elif isinstance(inner, list) and form in _LISTS:
             for at, item in enumerate(inner):
                 yield (name, at), item
-        elif holds in _ONE and isinstance(inner, dict | bool):
+        elif form in _ONE and isinstance(inner, dict | bool):
             yield (name,), inner
 
 
@@ -65,7 +70,7 @@ _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
 
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 """The keywords that the index of a document collects."""
-_INDEXED = {draft: _IDENTIFIERS.union(kinds) for draft, kinds in HOLDS.items()}
+_INDEXED_KEYWORDS = {draft: _IDENTIFIERS.union(forms) for draft, forms in SUBSCHEMA_FORMS.items()}
 """Draft -> these keywords, and those that contain schemas."""
 
 
@@ -106,10 +111,10 @@ class Library:
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
         # base of an embedded document that only its own dialect recognises -> the base around it
         self._outer_bases: dict[str, str] = {}
-        self._dynamic: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
-        self.noteworthy: list[Schema] = []
+        self._dynamic_anchors: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
+        self.noteworthy_schemas: list[Schema] = []
         """The locations in use with keywords that may have to be reported (`unenforced.py`)."""
-        self.traversed: set[tuple[Document, str]] = set()
+        self.traversed_locations: set[tuple[Document, str]] = set()
         """The locations on the paths of references. Unknown keywords there contain schemas."""
         self.main = self._load(schema, "")
         self.root = self._schema_at(self.main, "", self.main.root, self.main.bases[""], None)
@@ -152,14 +157,14 @@ class Library:
             try:
                 return self._walk(document, pointer, fragment, link)
             except SpecError:
-                around = None if uri else self._outer_bases.get(schema.base)
-                if around is None:
+                outer_base = None if uri else self._outer_bases.get(schema.base)
+                if outer_base is None:
                     raise
-                return self._walk(*self._resources[around], fragment, link)
+                return self._walk(*self._resources[outer_base], fragment, link)
         uri = document.bases[pointer]
-        dynamic = keyword == ("$recursiveRef" if fragment == RECURSIVE else "$dynamicRef")
-        if dynamic and fragment in self._dynamic.get(uri, ()):
-            document, pointer = self._dynamic[outermost_resource(schema.scope, fragment) or uri][fragment]
+        is_dynamic = keyword == ("$recursiveRef" if fragment == RECURSIVE else "$dynamicRef")
+        if is_dynamic and fragment in self._dynamic_anchors.get(uri, ()):
+            document, pointer = self._dynamic_anchors[outermost_resource(schema.scope, fragment) or uri][fragment]
         elif fragment:
             if (uri, fragment) not in self._anchors:
                 hint = "refer to a schema by its JSON Pointer, as in #/$defs/name"
@@ -173,7 +178,7 @@ class Library:
         for raw in (pointer + rest).split("/")[1:]:
             token = raw.replace("~1", "/").replace("~0", "~")
             at += "/" + escape(token)
-            self.traversed.add((document, at))
+            self.traversed_locations.add((document, at))
             base = document.bases.get(at, base)
             if isinstance(value, dict) and token in value:
                 value = value[token]
@@ -191,7 +196,7 @@ class Library:
         """The schema at a location that is reached from `source`."""
         scope: Scope = () if source is None else source.scope
         if source is None or base != source.base:
-            scope = enter(scope, self._dynamic.get(base, ()), base)
+            scope = enter(scope, self._dynamic_anchors.get(base, ()), base)
         key = (document, pointer, scope)
         schema = self._schemas.get(key)
         if schema is None:
@@ -201,10 +206,12 @@ class Library:
                 raise SpecError(message, pointer=document.prefix + pointer, hint=NOT_A_SCHEMA)
             if scope and len(self._schemas) * _LOCATION_COST > self._limits.nodes:
                 raise LimitExceeded("nodes", len(self._schemas) * _LOCATION_COST, self._limits.nodes)
-            constraints = tuple(filter(ENFORCED[document.draft].__contains__, value)) if isinstance(value, dict) else ()
+            constraints = (
+                tuple(filter(ENFORCED_KEYWORDS[document.draft].__contains__, value)) if isinstance(value, dict) else ()
+            )
             schema = self._schemas[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
-            if isinstance(value, dict) and not document.quiet.issuperset(value):
-                self.noteworthy.append(schema)
+            if isinstance(value, dict) and not document.unreported_names.issuperset(value):
+                self.noteworthy_schemas.append(schema)
         return schema
 
     def _resource(self, uri: str, link: Link) -> tuple[Document, str]:
@@ -222,14 +229,15 @@ class Library:
                 "pass it in registry={uri: schema}; nothing is fetched",
             )
         document, pointer = self._resources[uri]
-        here = link.source.document
+        source_document = link.source.document
         if (
-            document.inherits
+            document.inherits_dialect
             and uri != link.source.base
-            and (document.draft, document.lacks) != (here.draft, here.lacks)
+            and (document.draft, document.missing_keywords) != (source_document.draft, source_document.missing_keywords)
         ):
             raise UnsupportedError(
-                f"{uri!r} has no $schema and is referred to from schemas of {document.draft} and of {here.draft}",
+                f"{uri!r} has no $schema and is referred to from schemas of {document.draft} and of "
+                f"{source_document.draft}",
                 pointer=link.source.at(link.keyword),
                 hint="add a $schema to it",
             )
@@ -237,16 +245,24 @@ class Library:
 
     # --- documents
 
-    def _load(self, schema: object, uri: str, above: Document | None = None) -> Document:
-        """Load a document. Without a `$schema`, it has the dialect of `above`, the document that refers to it."""
+    def _load(self, schema: object, uri: str, referrer: Document | None = None) -> Document:
+        """Load a document. Without a `$schema`, it has the dialect of `referrer`, the document that refers to it."""
         root = self._read_document(schema, uri)
         prefix = uri + "#" if uri else ""
         dialect = self._dialect(root, prefix)
-        inherits = dialect is None and above is not None
-        declared = dialect is not None or (self._options.draft is not None if above is None else above.declared)
+        inherits_dialect = dialect is None and referrer is not None
+        is_declared = dialect is not None or (
+            self._options.draft is not None if referrer is None else referrer.is_declared
+        )
         if dialect is None:
-            dialect = Dialect(above.draft, above.lacks) if above else Dialect(self._options.draft or "2020-12")
-        document = Document(root, dialect.draft, declared, prefix, dialect.lacks, inherits=inherits)
+            dialect = (
+                Dialect(referrer.draft, referrer.missing_keywords)
+                if referrer
+                else Dialect(self._options.draft or "2020-12")
+            )
+        document = Document(
+            root, dialect.draft, is_declared, prefix, dialect.missing_keywords, inherits_dialect=inherits_dialect
+        )
         self._index(document, uri, schema if isinstance(schema, str) else None)
         return document
 
@@ -279,7 +295,7 @@ class Library:
         work: list[tuple[Document, _Path, Json, str]] = [(main, None, main.root, uri)]
         while work:
             document, path, value, base = work.pop()
-            if not isinstance(value, dict) or _INDEXED[document.draft].isdisjoint(value):
+            if not isinstance(value, dict) or _INDEXED_KEYWORDS[document.draft].isdisjoint(value):
                 continue
             if not _IDENTIFIERS.isdisjoint(value):
                 pointer = _pointer(path)
@@ -297,16 +313,16 @@ class Library:
             document, pointer = self._own_document(document, pointer, value, base)
         path, fragment = _identifier(value, document.draft)
         if path:
-            around, base = base, join_or_keep(base, path)
+            outer_base, base = base, join_or_keep(base, path)
             document.bases[pointer] = base
             self._resources.setdefault(base, (document, pointer))
             if document is not outer and not _identifier(value, outer.draft)[0]:
-                self._outer_bases.setdefault(base, self._outer_bases.get(around, around))
+                self._outer_bases.setdefault(base, self._outer_bases.get(outer_base, outer_base))
         if fragment:
             self._anchors.setdefault((base, fragment), (document, pointer))
         self._index_anchors(document, pointer, value, base)
         if value.get("$recursiveAnchor") is True and (path or is_root) and document.draft == "2019-09":
-            self._dynamic.setdefault(base, {})[RECURSIVE] = (document, pointer)
+            self._dynamic_anchors.setdefault(base, {})[RECURSIVE] = (document, pointer)
         return document, base
 
     def _own_document(
@@ -315,25 +331,25 @@ class Library:
         """The document and pointer of a schema. A schema that names another dialect becomes an embedded document."""
         where = document.prefix + pointer
         dialect = None if is_only_reference(value, document.draft) else self._dialect(value, where)
-        if dialect is None or dialect == Dialect(document.draft, document.lacks):
+        if dialect is None or dialect == Dialect(document.draft, document.missing_keywords):
             return document, pointer
-        inner = Document(value, dialect.draft, True, where, dialect.lacks, {"": base})
+        inner = Document(value, dialect.draft, True, where, dialect.missing_keywords, {"": base})
         document.embedded[pointer] = inner
         return inner, ""
 
     def _index_anchors(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> None:
         for keyword in ("$anchor", "$dynamicAnchor"):
             name = value.get(keyword)
-            if isinstance(name, str) and name and keyword in KNOWN[document.draft]:
+            if isinstance(name, str) and name and keyword in KNOWN_KEYWORDS[document.draft]:
                 self._anchors.setdefault((base, name), (document, pointer))
                 if keyword == "$dynamicAnchor":
-                    self._dynamic.setdefault(base, {}).setdefault(name, (document, pointer))
+                    self._dynamic_anchors.setdefault(base, {}).setdefault(name, (document, pointer))
 
 
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
     """The URI that a schema gives itself and, before 2019-09, its anchor; each "" if missing."""
-    own = value.get("id" if draft == "draft4" else "$id")
-    if not isinstance(own, str) or is_only_reference(value, draft):
+    identifier = value.get("id" if draft == "draft4" else "$id")
+    if not isinstance(identifier, str) or is_only_reference(value, draft):
         return "", ""
-    path, fragment = urldefrag(own)
+    path, fragment = urldefrag(identifier)
     return path, fragment if draft in BEFORE_2019 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from guided.frontends.json_schema.documents.dynamic_scope import Scope
-from guided.frontends.json_schema.documents.keywords import KNOWN, QUIET
+from guided.frontends.json_schema.documents.keywords import KNOWN_KEYWORDS, UNREPORTED_NAMES
 from guided.frontends.json_schema.documents.source_spans import pointer_of
 from guided.frontends.json_schema.documents.values import Json
 from guided.frontends.json_schema.options import DRAFTS
@@ -18,26 +18,26 @@ __all__ = ["BEFORE_2019", "Document", "Schema", "is_only_reference"]
 class Document:
     """One schema document. `prefix` precedes its pointers in messages. It is empty for the main document.
 
-    `declared`: whether `$schema` or the option `draft` names the draft. Otherwise, it is assumed.
+    `is_declared`: whether `$schema` or the option `draft` names the draft. Otherwise, it is assumed.
     """
 
     root: Json
     draft: str
-    declared: bool
+    is_declared: bool
     prefix: str
-    lacks: frozenset[str] = frozenset()
+    missing_keywords: frozenset[str] = frozenset()
     """Keywords of the draft that are not in the vocabularies of the metaschema."""
     bases: dict[str, str] = field(default_factory=dict)
     """Pointer of each schema with its own identifier -> its URI; "" -> the document's URI."""
     embedded: dict[str, Document] = field(default_factory=dict)
     """Pointer of each schema in another dialect -> its embedded document."""
-    inherits: bool = False
+    inherits_dialect: bool = False
     """Whether it has the dialect of the first schema that refers to it."""
-    quiet: frozenset[str] = field(init=False)
+    unreported_names: frozenset[str] = field(init=False)
     """Keywords that never need to be reported, regardless of other keywords."""
 
     def __post_init__(self) -> None:
-        self.quiet = QUIET[self.draft] - self.lacks
+        self.unreported_names = UNREPORTED_NAMES[self.draft] - self.missing_keywords
 
 
 @dataclass(slots=True, eq=False)
@@ -68,14 +68,14 @@ class Schema(Numbered):
 
     def has_keyword(self, keyword: str) -> bool:
         """Whether the schema has this keyword, its draft knows it, and nothing disables it."""
-        here = isinstance(self.value, dict) and keyword in self.value
-        return here and keyword in KNOWN[self.document.draft] and not self.hides(keyword)
+        is_present = isinstance(self.value, dict) and keyword in self.value
+        return is_present and keyword in KNOWN_KEYWORDS[self.document.draft] and not self.ignores(keyword)
 
-    def hides(self, keyword: str) -> bool:
+    def ignores(self, keyword: str) -> bool:
         """Whether a keyword has no effect: the dialect lacks it, or (before 2019-09) it is next to a `$ref`."""
         value, document = self.value, self.document
         is_sibling_of_ref = keyword != "$ref" and isinstance(value, dict) and is_only_reference(value, document.draft)
-        return is_sibling_of_ref or keyword in document.lacks
+        return is_sibling_of_ref or keyword in document.missing_keywords
 
 
 BEFORE_2019 = frozenset(DRAFTS[: DRAFTS.index("2019-09")])

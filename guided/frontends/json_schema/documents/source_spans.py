@@ -165,7 +165,7 @@ class ScalarScanner:
         self._at = 0  # the end of the last complete token
         self._path: list[str | int] = []  # the key or index of each open value
         self._expects_key = False
-        self._opened = -1  # where an empty container began
+        self._empty_start = -1  # where an empty container began
 
     def read(self, text: str, *, is_complete: bool = False) -> list[tuple[str, int, int]]:
         """The new complete scalars, as `scalar_spans` returns them. `text`: all so far; `is_complete`: it has ended."""
@@ -187,18 +187,18 @@ class ScalarScanner:
         path = self._path
         if lexeme in ("{", "["):
             path.append("" if lexeme == "{" else 0)
-            self._expects_key, self._opened = lexeme == "{", start
+            self._expects_key, self._empty_start = lexeme == "{", start
         elif lexeme in ("}", "]"):
             path.pop()
-            if self._opened >= 0:
-                yield pointer_of(path), self._opened, end
-            self._expects_key, self._opened = False, -1
+            if self._empty_start >= 0:
+                yield pointer_of(path), self._empty_start, end
+            self._expects_key, self._empty_start = False, -1
         elif lexeme == ",":
             last = path[-1]
             self._expects_key = isinstance(last, str)
             path[-1] = last if isinstance(last, str) else last + 1
         elif self._expects_key:
-            path[-1], self._expects_key, self._opened = json.loads(lexeme), False, -1
+            path[-1], self._expects_key, self._empty_start = json.loads(lexeme), False, -1
         elif lexeme != ":":
             yield pointer_of(path), start, end
-            self._opened = -1
+            self._empty_start = -1

@@ -28,9 +28,9 @@ __all__ = [
     "Json",
     "canonical",
     "check_texts",
-    "count_of",
     "json_type",
     "normalise",
+    "read_count",
     "read_json",
 ]
 
@@ -118,7 +118,7 @@ class Decimal10:
 Json: TypeAlias = "bool | Decimal10 | str | list[Any] | dict[str, Any] | None"
 
 
-def count_of(value: Json) -> int | None:
+def read_count(value: Json) -> int | None:
     """The value of a non-negative integer, or `BEYOND_LIMITS` if it has more than 40 digits. None for other values."""
     if not isinstance(value, Decimal10) or value.negative or not value.is_integer:
         return None
@@ -130,7 +130,7 @@ class _InvalidJson(Exception):
     """Raised from the hooks of `json.loads`. A second scan then finds the location."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise _InvalidJson
@@ -143,7 +143,7 @@ def _refuse_constant(_: str) -> None:
 
 _BYTE_ORDER_MARK = "\ufeff"
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique,
+    object_pairs_hook=_without_duplicates,
     parse_constant=_refuse_constant,
     parse_int=Decimal10.parse,
     parse_float=Decimal10.parse,
@@ -155,8 +155,8 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        marked = text[:1] == _BYTE_ORDER_MARK  # json.loads has a message for it
-        value: Json = json.loads(text) if marked else _DECODER.decode(text)
+        has_byte_order_mark = text[:1] == _BYTE_ORDER_MARK  # json.loads has a message for it
+        value: Json = json.loads(text) if has_byte_order_mark else _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SpecError(
             f"{what} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",

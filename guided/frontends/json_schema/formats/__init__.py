@@ -24,7 +24,7 @@ of other types satisfy every format. The same names are valid in every draft. No
     float, double              OpenAPI format registry           any number
     binary, password           OpenAPI format registry           any string
 
-All other names are unknown. The options decide whether they are reported, refused or ignored. A format that leaves out
+All other names are unknown, and reported, refused or ignored, depending on the options. A format that leaves out
 some valid values must not be negated directly, since `not` would then allow these values. `superset_if_negated` returns
 the language to negate instead.
 """
@@ -68,7 +68,7 @@ _STRING_FORMATS: dict[str, Callable[[], Node]] = {
     "base64url": pointers_and_encodings.base64url,
     "regex": regex.regex,
 }
-_LONGEST = {"hostname": Window(high=253), "email": Window(high=254)}
+_MAX_LENGTHS = {"hostname": Window(high=253), "email": Window(high=254)}
 """Lengths, kept separate from the pattern, so that `minLength`, `maxLength` and `not` only handle one window."""
 _ANY_STRING = ("binary", "password")
 
@@ -110,7 +110,7 @@ def _shape(name: str) -> Shape:
     if name in _STRING_FORMATS:
         if name in _SUPERSETS:
             _INCOMPLETE[serial(_STRING_FORMATS[name]())] = name
-        return Shape(patterns=(_STRING_FORMATS[name](),), length=_LONGEST.get(name, Window()))
+        return Shape(patterns=(_STRING_FORMATS[name](),), length=_MAX_LENGTHS.get(name, Window()))
     return Shape(numbers=NUMBER_FORMATS[name]) if name in NUMBER_FORMATS else ANYTHING
 
 
@@ -131,11 +131,11 @@ def _hint(name: str) -> str:
     """A hint for an unknown name: a known name that may have been meant, and an alternative."""
     plain = name.lower().replace("_", "-")
     close = _OTHER_NAMES.get(plain) or close_name(plain, FORMATS, cutoff=0.7)
-    return f"did you mean {close!r}? if not, {_INSTEAD}" if close else _INSTEAD
+    return f"did you mean {close!r}? if not, {_PATTERN_HINT}" if close else _PATTERN_HINT
 
 
-_INSTEAD = "use pattern instead, or pass unknown_format='ignore'"
-_BEYOND_TEXT = {
+_PATTERN_HINT = "use pattern instead, or pass unknown_format='ignore'"
+_INEXPRESSIBLE = {
     **dict.fromkeys(("file-path", "directory-path", "new-path", "socket-path"), "whether a file exists"),
     **{
         f"{when}-{what}": "comparison with the current time"
@@ -150,6 +150,6 @@ _BEYOND_TEXT = {
 
 def why_not_enforced(name: str, *, search: bool = True) -> tuple[str, str]:
     """The reason and a hint for a name that is not enforced. `search`: look for a similar known name."""
-    if name in _BEYOND_TEXT:
-        return f"{_BEYOND_TEXT[name]} is not enforced ({name})", "the value is validated when it is read"
-    return f"the format {name[:40]!r} is not known", _hint(name[:40]) if search else _INSTEAD
+    if name in _INEXPRESSIBLE:
+        return f"{_INEXPRESSIBLE[name]} is not enforced ({name})", "the value is validated when it is read"
+    return f"the format {name[:40]!r} is not known", _hint(name[:40]) if search else _PATTERN_HINT

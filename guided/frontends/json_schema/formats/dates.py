@@ -18,7 +18,7 @@ from .abnf import DIGIT, alt, chars, letters, many, optional, seq
 
 __all__ = ["date", "date_time", "duration", "time"]
 
-_DAY = 24 * 60
+_MINUTES_PER_DAY = 24 * 60
 _LEAP_STEP = 15
 """Minutes between the offsets that are allowed next to a leap second; it divides 60."""
 
@@ -35,8 +35,8 @@ def _two_digits(low: int, high: int) -> Node:
 def date() -> Node:
     """`full-date`."""
     year, century = many(DIGIT, 4, 4), _two_digits(0, 99)
-    fourths = [f"{number:02}" for number in range(0, 100, 4)]
-    leap_year = alt(seq(century, alt(*fourths[1:])), seq(alt(*fourths), "00"))
+    multiples_of_four = [f"{number:02}" for number in range(0, 100, 4)]
+    leap_year = alt(seq(century, alt(*multiples_of_four[1:])), seq(alt(*multiples_of_four), "00"))
     month_day = alt(
         seq(alt("01", "03", "05", "07", "08", "10", "12"), "-", _two_digits(1, 31)),
         seq(alt("04", "06", "09", "11"), "-", _two_digits(1, 30)),
@@ -53,15 +53,19 @@ def time() -> Node:
     zulu = chars("Zz")
     offset = alt(zulu, seq(chars("+-"), _two_digits(0, 23), ":", minute))
     cases = [seq(_two_digits(0, 23), ":", minute, ":", minute, fraction, offset)]
-    for ahead in range(0, _DAY, _LEAP_STEP):
-        offsets = alt(f"+{_clock(ahead)}", f"-{_clock(_DAY - ahead)}", *(() if ahead else (zulu,)))
-        cases.append(seq(f"{_clock(ahead - 1)}:60", fraction, offsets))
+    for offset_minutes in range(0, _MINUTES_PER_DAY, _LEAP_STEP):
+        offsets = alt(
+            f"+{_clock(offset_minutes)}",
+            f"-{_clock(_MINUTES_PER_DAY - offset_minutes)}",
+            *(() if offset_minutes else (zulu,)),
+        )
+        cases.append(seq(f"{_clock(offset_minutes - 1)}:60", fraction, offsets))
     return alt(*cases)
 
 
 def _clock(minutes: int) -> str:
     """Hours and minutes of a day, `minutes` after its start."""
-    hour, minute = divmod(minutes % _DAY, 60)
+    hour, minute = divmod(minutes % _MINUTES_PER_DAY, 60)
     return f"{hour:02}:{minute:02}"
 
 
@@ -83,6 +87,6 @@ def duration() -> Node:
             out.append(seq(number, letters(unit), optional(out[-1])) if out else seq(number, letters(unit)))
         return tuple(out)
 
-    of_day = seq(letters("t"), alt(*chain("hms")))
-    of_date = seq(alt(*chain("ymd")), optional(of_day))
-    return seq(letters("p"), alt(of_date, of_day, seq(number, letters("w"))))
+    time_part = seq(letters("t"), alt(*chain("hms")))
+    date_part = seq(alt(*chain("ymd")), optional(time_part))
+    return seq(letters("p"), alt(date_part, time_part, seq(number, letters("w"))))

@@ -31,7 +31,8 @@ from .internet import address_literal, domain_label, local_part, plain_label
 
 __all__ = ["idn_email", "idn_hostname", "valid_code_points"]
 
-_LONGEST = 57  # n characters take at least n + 6 in Punycode: 4 for xn--, 3 for one of them, 1 for each of the others
+# n characters take at least n + 6 in Punycode: 4 for xn--, 3 for one of them, 1 for each of the others
+_MAX_LABEL_LENGTH = 57
 _SEPARATORS = ".\u3002\uff0e\uff61"
 _MIDDLE_DOT, _KERAIA, _KATAKANA_DOT, _NON_JOINER, _JOINER = "\u00b7\u0375\u30fb\u200c\u200d"
 _GERESHES = "\u05f3\u05f4"
@@ -118,7 +119,7 @@ def _left_to_right() -> Ranges:
 _REST = many(ANY_CHAR)
 
 
-def _ends(ranges: Ranges) -> Node:
+def _texts_ending_in(ranges: Ranges) -> Node:
     """The texts that end with one of these characters."""
     return seq(_REST, Chars(ranges))
 
@@ -127,7 +128,7 @@ def _texts_with_misplaced(char: str, before: Ranges | None, after: Ranges | None
     """The texts in which `char` does not have a neighbour that it requires."""
     out: list[Node] = []
     if before is not None:
-        out.append(seq(Not(_ends(before)), char, _REST))
+        out.append(seq(Not(_texts_ending_in(before)), char, _REST))
     if after is not None:
         out.append(seq(_REST, char, Not(seq(Chars(after), _REST))))
     return out
@@ -137,7 +138,7 @@ def _texts_with_misplaced(char: str, before: Ranges | None, after: Ranges | None
 def _joiners() -> tuple[Node, ...]:
     """The texts with a misplaced joiner."""
     virama, transparent = decode_ranges(_VIRAMA), many(Chars(_non_spacing()))
-    after_virama = _ends(virama)
+    after_virama = _texts_ending_in(virama)
     joined = seq(_REST, Chars(decode_ranges(_JOINS_NEXT)), transparent)
     joining = seq(transparent, Chars(decode_ranges(_JOINS_PREVIOUS)), _REST)
     return (
@@ -153,13 +154,17 @@ def _label(inside: Ranges, first: Ranges, last: Node, *excluded: Node) -> Node:
     shape = seq(Chars(subtract(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
     ascii_only, hyphens = many(chars("\x00-\x7f")), seq(ANY_CHAR, ANY_CHAR, "--", _REST)
     label = And(
-        (shape, seq(_REST, last), *map(Not, (ascii_only, hyphens, _ends(charset_of("-")), *_joiners(), *excluded)))
+        (
+            shape,
+            seq(_REST, last),
+            *map(Not, (ascii_only, hyphens, _texts_ending_in(charset_of("-")), *_joiners(), *excluded)),
+        )
     )
-    return Length(label, 1, _LONGEST)
+    return Length(label, 1, _MAX_LABEL_LENGTH)
 
 
 @cache
-def _neutral_label(bidi: bool) -> Node:
+def _left_to_right_label(bidi: bool) -> Node:
     """U-labels that are written from left to right. `bidi`: those that satisfy the Bidi rule."""
     inside = subtract(valid_code_points(), _right_to_left(), _ARABIC_NUMBERS)
     kana = _scripts("Hiragana", "Katakana", "Han")
@@ -180,12 +185,12 @@ def _ending(ranges: Ranges) -> Node:
 
 
 @cache
-def _right_label() -> Node:
+def _right_to_left_label() -> Node:
     """U-labels that are written from right to left."""
     right = _right_to_left()
     inside = subtract(valid_code_points(), _left_to_right())
     end = _ending((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
-    european, arabic = seq(_ends(_EUROPEAN_NUMBERS), _REST), seq(_ends(_ARABIC_NUMBERS), _REST)
+    european, arabic = seq(_texts_ending_in(_EUROPEAN_NUMBERS), _REST), seq(_texts_ending_in(_ARABIC_NUMBERS), _REST)
     hebrew = property_set("Script", "Hebrew")
     excluded = (
         *(label for char in _GERESHES for label in _texts_with_misplaced(char, hebrew, None)),
@@ -201,12 +206,13 @@ def _name(ascii_label: Node, separator: Node) -> Node:
     def names(before: Node, label: Node, after: Node) -> Node:
         return seq(many(seq(before, separator)), label, many(seq(separator, after)))
 
-    left, right = _neutral_label(True), _right_label()
-    lettered = but_not(ascii_label, seq(chars("0-9"), _REST))  # under the Bidi rule a label does not begin with a digit
-    plain = _neutral_label(False)
+    left, right = _left_to_right_label(True), _right_to_left_label()
+    # Under the Bidi rule, a label does not begin with a digit.
+    without_first_digit = but_not(ascii_label, seq(chars("0-9"), _REST))
+    plain = _left_to_right_label(False)
     return alt(
         names(ascii_label, plain, alt(ascii_label, plain)),
-        names(alt(lettered, left), right, alt(lettered, left, right)),
+        names(alt(without_first_digit, left), right, alt(without_first_digit, left, right)),
     )
 
 

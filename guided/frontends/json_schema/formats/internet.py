@@ -78,7 +78,7 @@ def _label() -> Node:
 
 @cache
 def hostname() -> Node:
-    """A host name. The package's `_LONGEST` table limits it to 253 characters."""
+    """A host name. The package's `_MAX_LENGTHS` table limits it to 253 characters."""
     label = plain_label()
     return seq(label, many(seq(".", label)))
 
@@ -103,6 +103,6 @@ def local_part(extra_characters: Node) -> Node:
 
 @cache
 def email() -> Node:
-    """A mailbox. The package's `_LONGEST` table limits it to 254 characters."""
+    """A mailbox. The package's `_MAX_LENGTHS` table limits it to 254 characters."""
     domain = seq(domain_label(), many(seq(".", domain_label())))
     return seq(local_part(alt()), "@", alt(domain, address_literal()))

@@ -32,8 +32,8 @@ from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, opti
 
 __all__ = ["regex"]
 
-_DEEPEST, _FULL_LEVELS = 8, 2
-_DEEPEST_WITH_LOOK, _DEEPEST_IN_LOOK = 1, 1
+_MAX_DEPTH, _FULL_LEVELS = 8, 2
+_MAX_DEPTH_WITH_LOOK, _MAX_DEPTH_IN_LOOK = 1, 1
 
 _SYNTAX = "^$\\.*+?()[]{}|/"
 _CATEGORIES = {"C": "cfnos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios", "S": "ckmo", "Z": "lps"}
@@ -90,8 +90,8 @@ def _escape(full: bool, extra: str) -> Node:
 def _range(low: int, step: int) -> Node:
     """A range that begins at `low` to `step`, and ends at `step` or later."""
 
-    def end(ranges: Ranges, bare: str) -> Node:
-        return alt(chars(subtract(ranges, charset_of(bare))), seq("\\", chars(intersect(ranges, escaped))))
+    def end(ranges: Ranges, escaped_only: str) -> Node:
+        return alt(chars(subtract(ranges, charset_of(escaped_only))), seq("\\", chars(intersect(ranges, escaped))))
 
     escaped = charset_of(_SYNTAX, "-")
     return seq(end(((low, step),), "\\]-"), "-", end(intersect(ALL_CHARS, ((step, 0x10FFFF),)), "\\]"))
@@ -129,15 +129,15 @@ def _class(full: bool) -> Node:
 @cache
 def _quantifier(full: bool) -> Node:
     """A quantifier, which may be lazy."""
-    ordered = [seq(many("0", 1), ",", many(DIGIT, 1))]
+    counts = [seq(many("0", 1), ",", many(DIGIT, 1))]
     for digits in range(1, 4):
-        ordered.append(seq(many(DIGIT, digits, digits), ",", chars("1-9"), many(DIGIT, digits)))
+        counts.append(seq(many(DIGIT, digits, digits), ",", chars("1-9"), many(DIGIT, digits)))
     for n in range(1, 10):
-        ordered.append(seq(f"{n},", chars(f"{n}-9")))
+        counts.append(seq(f"{n},", chars(f"{n}-9")))
         if full:
-            ordered.append(seq(f"{n}", DIGIT, ",", chars("123456789"[n:]), DIGIT))
-            ordered += (seq(f"{n}{m},{n}", chars(f"{m}-9")) for m in range(10))
-    times = seq("{", alt(seq(many(DIGIT, 1), optional(",")), *ordered), "}")
+            counts.append(seq(f"{n}", DIGIT, ",", chars("123456789"[n:]), DIGIT))
+            counts += (seq(f"{n}{m},{n}", chars(f"{m}-9")) for m in range(10))
+    times = seq("{", alt(seq(many(DIGIT, 1), optional(",")), *counts), "}")
     return _minimised_separately(seq(alt(chars("*+?"), times), optional("?")))
 
 
@@ -161,9 +161,9 @@ def _alternatives(full: bool, group: Node | None, look: Node | None) -> Node:
 def regex() -> Node:
     """A regular expression."""
     look: Node | None = None
-    for _ in range(_DEEPEST_IN_LOOK + 1):
+    for _ in range(_MAX_DEPTH_IN_LOOK + 1):
         look = _alternatives(False, look, None)
     out: Node | None = None
-    for depth in range(_DEEPEST, 0, -1):
-        out = _alternatives(depth < _FULL_LEVELS, out, look if depth <= _DEEPEST_WITH_LOOK else None)
+    for depth in range(_MAX_DEPTH, 0, -1):
+        out = _alternatives(depth < _FULL_LEVELS, out, look if depth <= _MAX_DEPTH_WITH_LOOK else None)
     return _alternatives(True, out, look)

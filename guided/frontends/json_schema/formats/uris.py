@@ -62,15 +62,17 @@ def _percent() -> Node:
 def _parts(extra: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
     """Parts of a URI: `//` with authority and path; the rest of a path; query and fragment."""
     plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, extra)
-    future = seq(letters("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
-    literal = seq("[", alt(ipv6(), future), "]")
+    ip_future = seq(letters("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
+    literal = seq("[", alt(ipv6(), ip_future), "]")
     name = many(alt(plain, _percent()))
     user = seq(many(alt(plain, ":", _percent())), "@")
     authority = seq(optional(user), alt(literal, name), optional(":", many(DIGIT)))
     char = _path_char(extra)
     segments = many(seq("/", many(char)))
-    after = seq(optional("?", many(alt(char, chars("/?", private)))), optional("#", many(alt(char, chars("/?")))))
-    return seq("//", authority, segments), segments, after
+    query_and_fragment = seq(
+        optional("?", many(alt(char, chars("/?", private)))), optional("#", many(alt(char, chars("/?"))))
+    )
+    return seq("//", authority, segments), segments, query_and_fragment
 
 
 @cache

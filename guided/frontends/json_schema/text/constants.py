@@ -20,7 +20,13 @@ from guided.frontends.json_schema.algebra.shape import Shape, Window, item_goal
 from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
-from guided.frontends.json_schema.text.containers import Members, RuleMaker, array_body, declared_order, permuted
+from guided.frontends.json_schema.text.containers import (
+    Members,
+    RuleMaker,
+    array_body,
+    declared_order,
+    permutation_body,
+)
 from guided.frontends.json_schema.text.numbers import number_constant
 from guided.frontends.json_schema.text.spelling import MINIMAL_STRING
 from guided.ir.nodes import EMPTY, Alt, And, Node, Text
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Constants"]
 
-_DEEP = 8  # the most levels of a value in one rule
+_MAX_LEVELS_PER_RULE = 8  # the most levels of a value in one rule
 _Position = TypeVar("_Position")
 _Block = TypeVar("_Block")
 
@@ -50,16 +56,16 @@ class Constants:
         if "string" in shape.types:
             texts = [v for v in shape.values or () if isinstance(v, str) and _satisfies_shape(v, shape)]
             if texts:
-                parts.insert(0, self._lowering.notation.framed("string", self._strings(texts, shape, level), level))
+                parts.insert(0, self._lowering.notation.add_frame("string", self._strings(texts, shape, level), level))
         if "number" in shape.types:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
-                parts.append(self._lowering.notation.framed("number", self._numbers(numbers, shape.numbers), level))
+                parts.append(self._lowering.notation.add_frame("number", self._numbers(numbers, shape.numbers), level))
         return union_of(parts)
 
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
         """The spellings of a value, or None if it does not satisfy the goal."""
-        if nested > _DEEP and isinstance(value, list | dict):
+        if nested > _MAX_LEVELS_PER_RULE and isinstance(value, list | dict):
             key = ("constant", canonical(value, in_order=True), goal, level)
             where = goal[0].where if goal else ""
             return self._lowering.rule(
@@ -77,7 +83,7 @@ class Constants:
         if (kind := json_type(value)) not in shape.types:
             return None
         node = self._spell(value, shape, level, nested)
-        return None if node is None else self._lowering.notation.framed(kind, node, level)
+        return None if node is None else self._lowering.notation.add_frame(kind, node, level)
 
     def _spell(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
         spend()
@@ -116,8 +122,8 @@ class Constants:
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:
             return None
-        equal = len({canonical(item) for item in value}) < len(value)
-        if (equal and shape.unique is not None) or (not equal and shape.repeated is not None):
+        has_equal_items = len({canonical(item) for item in value}) < len(value)
+        if (has_equal_items and shape.unique is not None) or (not has_equal_items and shape.repeated is not None):
             return None
         has, lowering = self._lowering.expander.membership.has, self._lowering
         if not all(
@@ -126,12 +132,12 @@ class Constants:
         ):
             return None
         cases: list[Node] = []
-        for assignment in self._choices(range(shape.prefix_length, len(value)), shape.rest_blocks):
+        for assignment in self._assignments(range(shape.prefix_length, len(value)), shape.rest_blocks):
             goals = [(*item_goal(shape, at), *assignment.get(at, ())) for at in range(len(value))]
             items = self._literals(enumerate(value), goals, level, nested)
             if items is not None:
                 items = [lowering.notation.item(item, level) for item in items]
-                body = array_body(items, None, lowering.notation.between(level), Window(len(items), len(items)))
+                body = array_body(items, None, lowering.notation.separator_at(level), Window(len(items), len(items)))
                 cases.append(lowering.notation.wrap("[]", body, not items, level))
         return union_of(cases) if cases else None
 
@@ -143,24 +149,24 @@ class Constants:
         """
         out, lowering = [], self._lowering
         for (step, value), schemas in zip(values, goals, strict=True):
-            inside = lowering.notation.inside(level, step)
+            inside = lowering.notation.inner_level(level, step)
             node = self._literal(value, lowering.expander.goal(schemas), inside, nested + 1)
             if node is None:
                 return None
             out.append(node)
         return out
 
-    def _choices(
+    def _assignments(
         self, positions: Iterable[_Position], blocks: tuple[tuple[_Block, ...], ...]
     ) -> Iterator[dict[_Position, tuple[_Block, ...]]]:
         """Each way to assign a position (item or member) to every block, as the schemas that each position must
         satisfy.
         """
-        every = list(positions)
-        for chosen in product(range(len(every)), repeat=len(blocks)):
+        all_positions = list(positions)
+        for chosen in product(range(len(all_positions)), repeat=len(blocks)):
             assigned_blocks: dict[_Position, tuple[_Block, ...]] = {}
             for at, number in enumerate(chosen):
-                assigned_blocks[every[number]] = (*assigned_blocks.get(every[number], ()), *blocks[at])
+                assigned_blocks[all_positions[number]] = (*assigned_blocks.get(all_positions[number], ()), *blocks[at])
             yield assigned_blocks
 
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
@@ -178,7 +184,7 @@ class Constants:
         if others and expander.is_closed(shape):
             return None
         cases: list[Node] = []
-        for assignment in self._choices(others, shape.extra_blocks):
+        for assignment in self._assignments(others, shape.extra_blocks):
             if not all(expander.keys.has(some.keys, name) for name, blocks in assignment.items() for some in blocks):
                 continue
             goals = [
@@ -193,9 +199,9 @@ class Constants:
     def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
         lowering = self._lowering
         fields = [lowering.notation.field(name, node, True, level) for name, node in zip(value, members, strict=True)]
-        comma, window = lowering.notation.between(level), Window()
+        comma, window = lowering.notation.separator_at(level), Window()
         if lowering.options.property_order == "any":
-            body = permuted(fields, None, comma, window)
+            body = permutation_body(fields, None, comma, window)
         else:
             body = declared_order(Members(fields, comma), RuleMaker(_no_rule, ""))
         return lowering.notation.wrap("{}", body, not fields, level)

@@ -32,41 +32,41 @@ __all__ = [
     "Members",
     "RuleMaker",
     "array_body",
-    "array_with",
-    "bound_members",
+    "array_body_with_some",
+    "conditional_members",
     "counted_items",
     "declared_order",
-    "declared_then",
+    "declared_then_extras",
     "graph_body",
     "many_optional",
-    "permuted",
+    "permutation_body",
 ]
 
-_LONG = 64  # with more optional members in a row, tries are smaller
-_MANY = 64  # with at least this many optional members, entries are faster than a set in a register
+_MAX_OPTIONAL_RUN = 64  # with more optional members in a row, tries are smaller
+_MIN_ENTRIES = 64  # with at least this many optional members, entries are faster than a set in a register
 
 
 class Members(NamedTuple):
     """Members in the order of `fields`, then any number of `extra`, the text of an additional member (None: not
     allowed).
 
-    `window` bounds the number of members, and `most_extra` the number of additional members.
+    `window` bounds the number of members, and `max_extras` the number of additional members.
     """
 
     fields: Sequence[Field]
     comma: Node
     extra: Node | None = None
     window: Window = Window()
-    most_extra: int | None = None
+    max_extras: int | None = None
 
     def extras(self) -> Node:
         """One additional member or more."""
         assert self.extra is not None
-        return comma_list(self.extra, self.comma, 1, self.most_extra)
+        return comma_list(self.extra, self.comma, 1, self.max_extras)
 
     def more_extras(self) -> Node:
         """Any number of additional members, after another member."""
-        return Repeat(Seq((self.comma, self.extra)), 0, self.most_extra) if self.extra is not None else EPSILON
+        return Repeat(Seq((self.comma, self.extra)), 0, self.max_extras) if self.extra is not None else EPSILON
 
 
 class RuleMaker(NamedTuple):
@@ -103,11 +103,13 @@ def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
     """The first n steps for any n, followed by the tail if all steps are included."""
     if len(steps) == 1:
         return optional(Seq((steps[0], tail)))
-    half = len(steps) // 2
-    return Alt((_prefixes(steps[:half], EPSILON), Seq((*steps[:half], _prefixes(steps[half:], tail)))))
+    middle = len(steps) // 2
+    return Alt((_prefixes(steps[:middle], EPSILON), Seq((*steps[:middle], _prefixes(steps[middle:], tail)))))
 
 
-def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: Node, window: Window) -> Node | None:
+def array_body_with_some(
+    prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: Node, window: Window
+) -> Node | None:
     """All of `prefix`, then items of `rest` and, among them in any order, one of each of `some`."""
     low, high = max(window.low - len(prefix), len(some)), None if window.high is None else window.high - len(prefix)
     if high is not None and high < low:
@@ -119,11 +121,11 @@ def array_with(prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: 
 
 def counted_items(counted: Node, other: Node, comma: Node, count: Window) -> Node:
     """At least one item, each of `counted` or `other`, in any order. The number of `counted` items is in `count`."""
-    more_yes, more_no = Seq((comma, counted)), Repeat(Seq((comma, other)), 0, None)
+    more_counted, more_others = Seq((comma, counted)), Repeat(Seq((comma, other)), 0, None)
     high = count.high
 
     def rest(low: int, high: int | None) -> Node:  # after an item
-        return Seq((more_no, Repeat(Seq((more_yes, more_no)), max(low, 0), high)))
+        return Seq((more_others, Repeat(Seq((more_counted, more_others)), max(low, 0), high)))
 
     cases = [Seq((other, rest(count.low, high)))]
     if high is None or high > 0:
@@ -137,18 +139,18 @@ def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rul
     An item whose value must be new may have no value left. Since it has its own rule, the other kinds of items remain
     possible.
     """
-    ways: dict[tuple[Goal, int], Node] = {}
-    for goal, after in dict.fromkeys(way for state in graph.edges for way in state):
-        way = ways[goal, after] = Ref(f"{rules.name}.{len(ways)} to {after}")
-        rules.add(way.name, Seq((item(goal), Ref(f"{rules.name}.{after}"))))
+    item_rules: dict[tuple[Goal, int], Node] = {}
+    for goal, after in dict.fromkeys(edge for state in graph.edges for edge in state):
+        ref = item_rules[goal, after] = Ref(f"{rules.name}.{len(item_rules)} to {after}")
+        rules.add(ref.name, Seq((item(goal), Ref(f"{rules.name}.{after}"))))
     for state, out in enumerate(graph.edges):
-        rest: list[Node] = [Seq((comma, Alt(tuple(ways[way] for way in out))))]
+        rest: list[Node] = [Seq((comma, Alt(tuple(item_rules[edge] for edge in out))))]
         rest += [EPSILON] if state in graph.ends else []
         if state in graph.tails:
             goal, window = graph.tails[state]
             rest.append(Repeat(Seq((comma, item(goal))), window.low, window.high))
         rules.add(f"{rules.name}.{state}", Alt(tuple(rest)))
-    first = [ways[way] for way in graph.edges[0]]
+    first = [item_rules[edge] for edge in graph.edges[0]]
     if 0 in graph.tails:
         goal, window = graph.tails[0]
         first.append(comma_list(item(goal), comma, 1, window.high))
@@ -162,14 +164,14 @@ def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
     if the members are few, if names need escapes, or if the window may require more members than can have values.
     """
     others = [field for field in fields if not field.required]
-    if len(others) < _MANY or window.low > max(1, len(fields) - len(others)):
+    if len(others) < _MIN_ENTRIES or window.low > max(1, len(fields) - len(others)):
         return None
     if any(c in '"\\' or c < " " for field in others for c in field.name):
         return None
     return union_of([Seq((Entry(field.key), field.value)) for field in others])
 
 
-def permuted(
+def permutation_body(
     fields: Sequence[Field],
     extra: Node | None,
     comma: Node,
@@ -190,7 +192,7 @@ def permuted(
     return Permutation(tuple(members), comma, max(window.low, 1), window.high, ordered=ordered)
 
 
-def bound_members(
+def conditional_members(
     slots: Sequence[Sequence[Node]], extras: Sequence[Node], comma: Node, window: Window, condition: Condition,
     ordered: bool,
 ) -> Node | None:  # fmt: skip
@@ -207,7 +209,7 @@ def bound_members(
     return Permutation(whole, comma, max(window.low, 1), window.high, numbers, ordered, condition)
 
 
-def declared_then(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
+def declared_then_extras(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
     """Members in the order of `fields`, then `extras`, which never matches the empty text."""
     declared = declared_order(Members(fields, comma), rules)
     if declared is None:
@@ -219,7 +221,7 @@ def declared_then(fields: Sequence[Field], extras: Node, comma: Node, rules: Rul
 def declared_order(members: Members, rules: RuleMaker) -> Node | None:
     """At least one member, in declared order. None if no member is possible."""
     fields, window = members.fields, members.window
-    if members.most_extra == 0:
+    if members.max_extras == 0:
         members = members._replace(extra=None)
     if not fields and members.extra is None:
         return None
@@ -227,11 +229,11 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
     if members.extra is None and window.high is not None and window.high >= len(fields):
         window = Window(window.low, None)
     if not fields and members.extra is not None:
-        window = window.meet(Window(0, members.most_extra))
+        window = window.meet(Window(0, members.max_extras))
         empty = window.high is not None and window.high < max(window.low, 1)
         return None if empty else comma_list(members.extra, members.comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
-        if len(fields) <= _LONG or _optional_run(fields) <= _LONG:
+        if len(fields) <= _MAX_OPTIONAL_RUN or _optional_run(fields) <= _MAX_OPTIONAL_RUN:
             return _without_counts(members)
         extras = None if members.extra is None else members.extras()
         return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
@@ -241,12 +243,12 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
 def _without_counts(members: Members) -> Node:
     """Members in declared order, without a bound on their number."""
     fields, comma = members.fields, members.comma
-    pivot = next((at for at, field in enumerate(fields) if field.required), None)
-    if pivot is None:
+    first_required = next((at for at, field in enumerate(fields) if field.required), None)
+    if first_required is None:
         return _at_least_one(members)
-    items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:pivot]]
-    items += (fields[pivot].key, fields[pivot].value)
-    for field in fields[pivot + 1 :]:
+    items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:first_required]]
+    items += (fields[first_required].key, fields[first_required].value)
+    for field in fields[first_required + 1 :]:
         member = (comma, field.key, field.value)
         items += member if field.required else (optional(Seq(member)),)
     if members.extra is not None:
@@ -281,7 +283,7 @@ def _with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
     matters.
     """
     comma, extra, fields = members.comma, members.extra, members.fields
-    enough = max(window.low, 1) if window.high is None else window.high
+    max_count = max(window.low, 1) if window.high is None else window.high
 
     def rule(at: int, count: int) -> Ref:
         return Ref(f"{rules.name}.{at}.{count}")
@@ -289,8 +291,8 @@ def _with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
     def end(count: int) -> Node:
         low = max(window.low - count, 0)
         high = None if window.high is None else window.high - count
-        if members.most_extra is not None:
-            high = members.most_extra if high is None else min(high, members.most_extra)
+        if members.max_extras is not None:
+            high = members.max_extras if high is None else min(high, members.max_extras)
         if extra is None:
             return EPSILON if low == 0 and count else EMPTY
         if high is not None and high < low:
@@ -299,20 +301,20 @@ def _with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
             return Repeat(Seq((comma, extra)), low, high)
         return EMPTY if high == 0 else comma_list(extra, comma, low, high)
 
-    reached = {0}
+    counts = {0}
     for at, field in enumerate(fields):
         node, following = field.node, set[int]()
-        for count in reached:
+        for count in counts:
             cases: list[Node] = []
             if window.high is None or count < window.high:
-                after = min(count + 1, enough)
+                after = min(count + 1, max_count)
                 following.add(after)
                 cases.append(Seq((*((comma,) if count else ()), node, rule(at + 1, after))))
             if not field.required:
                 following.add(count)
                 cases.append(rule(at + 1, count))
             rules.add(rule(at, count).name, Alt(tuple(cases)))
-        reached = following
-    for count in reached:
+        counts = following
+    for count in counts:
         rules.add(rule(len(fields), count).name, end(count))
     return rule(0, 0)

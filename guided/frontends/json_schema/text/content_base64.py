@@ -47,9 +47,9 @@ def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
     def rest(container: str, before: str, phase: int, end: int) -> Node:
         """The text after the bracket `before` up to the end of its container, from one phase to another."""
         label = f"base64 of json, {container or 'text'} after {before or 'nothing'}, {phase} to {end}"
-        return rule(label, label, "", lambda: Alt(tuple(ways(container, before, phase, end))))
+        return rule(label, label, "", lambda: Alt(tuple(alternatives(container, before, phase, end))))
 
-    def ways(container: str, before: str, phase: int, end: int) -> Iterator[Node]:
+    def alternatives(container: str, before: str, phase: int, end: int) -> Iterator[Node]:
         yield segment(container, before, phase, _CLOSING.get(container, ""), end)
         if container == _TOP and before != _TOP:
             return
@@ -106,19 +106,19 @@ _NUMBER = Seq((
 _SCALAR = Alt((_STRING, _NUMBER, *map(Text, ("true", "false", "null"))))
 
 
-def _language(container: str, fresh: bool) -> Node:
-    """The segments of a container after its opening bracket (`fresh`), or after the closing bracket of a value in it.
+def _language(container: str, at_start: bool) -> Node:
+    """The segments of a container after its opening bracket (`at_start`), or after the end of a value in it.
 
     A bracket at the end of a segment is followed by its mark.
     """
     opening = Alt(tuple(Seq((Text(c), Text(chr(_MARK + ord(c))))) for c in _CLOSING))
     if container == _TOP:
-        return Alt((Seq((_GAP, _SCALAR, _GAP)), Seq((_GAP, opening)))) if fresh else _GAP
+        return Alt((Seq((_GAP, _SCALAR, _GAP)), Seq((_GAP, opening)))) if at_start else _GAP
     key = Seq((_STRING, _GAP, Text(":"), _GAP)) if container == "{" else Seq(())
     item, next_item = Seq((key, _SCALAR, _GAP)), Seq((_COMMA, key, _SCALAR, _GAP))
     closing = _CLOSING[container]
     close = Seq((Text(closing), Text(chr(_MARK + ord(closing)))))
-    if fresh:
+    if at_start:
         items = _optional(item, _any(next_item))
         return Alt((Seq((_GAP, items, close)), Seq((_GAP, _any(Seq((item, _COMMA))), key, opening))))
     return Seq((_GAP, _any(next_item), Alt((close, Seq((_COMMA, key, opening))))))
@@ -137,7 +137,7 @@ class _Graph:
     states: tuple[_State, ...]
     edges: tuple[tuple[tuple[int, int, int], ...], ...]
     starts: dict[tuple[str, int], int]
-    marked: dict[str, int]
+    mark_terms: dict[str, int]
     """Bracket -> the term after it, which accepts only its mark."""
     text_ends: frozenset[int]
     """The states in which the text may end: no bits are left, or the padding has been written."""
@@ -146,7 +146,7 @@ class _Graph:
         """The states in which a segment ends after this bracket, in this phase."""
         if end == _END:
             return self.text_ends
-        mark, last, size = self.marked[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
+        mark, last, size = self.mark_terms[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
         return frozenset(at for at, state in enumerate(self.states) if len(state) == size and state[last] == mark)
 
 
@@ -178,7 +178,7 @@ def _reachable(
 @cache
 def _graph(container: str) -> _Graph:
     terms = Terms()
-    fresh, after = (terms.read(_language(container, kind)) for kind in (True, False))
+    at_start, after = (terms.read(_language(container, kind)) for kind in (True, False))
     rows: dict[int, tuple[int, ...]] = {EMPTY_LANGUAGE: (EMPTY_LANGUAGE,) * 256}
 
     def row(term: int) -> tuple[int, ...]:
@@ -204,7 +204,7 @@ def _graph(container: str) -> _Graph:
     for before in (container, *_CLOSING.values()):
         for phase, (width, mask) in enumerate(((1, 0), (4, 3), (16, 15))):
             phase_bits = ord(before or "\0") & mask
-            first = fresh if before == container else after
+            first = at_start if before == container else after
             starts[before, phase] = state((*(first if at == phase_bits else EMPTY_LANGUAGE for at in range(width)), 0))
     padded, last = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
     edges: list[tuple[tuple[int, int, int], ...]] = []
@@ -220,11 +220,11 @@ def _graph(container: str) -> _Graph:
         if state_key[-1]:
             to[padded if len(state_key) == 17 else last] = [(ord("="), ord("="))]
         edges[at] = tuple(sorted((low, high, target) for target, bits in to.items() for low, high in charset(bits)))
-    marked = {}
+    mark_terms = {}
     for bracket in (*_CLOSING, *_CLOSING.values()):
-        marked[bracket] = terms.chars(((_MARK + ord(bracket),) * 2,))
+        mark_terms[bracket] = terms.chars(((_MARK + ord(bracket),) * 2,))
     ends = [at for at, state_key in enumerate(order) if len(state_key) == 2 and terms.nullable[state_key[0]]]
-    return _Graph(tuple(order), tuple(edges), starts, marked, frozenset([last, *ends]))
+    return _Graph(tuple(order), tuple(edges), starts, mark_terms, frozenset([last, *ends]))
 
 
 def _after(state: _State, value: int, row: Callable[[int], tuple[int, ...]], nullable: list[bool]) -> _State:

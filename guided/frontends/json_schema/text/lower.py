@@ -41,7 +41,7 @@ from guided.meter import STEP, spend
 
 __all__ = ["Lowering"]
 
-_SMALL = 8  # at most this many shapes, or values of an enumeration, are inlined
+_MAX_INLINED = 8  # at most this many shapes, or values of an enumeration, are inlined
 
 
 class Lowering:
@@ -64,19 +64,19 @@ class Lowering:
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
         self._refs: dict[object, Ref] = {}
-        self._numbers: dict[str, int] = {}  # label -> the last number that was assigned to a rule with this label
+        self._last_numbers: dict[str, int] = {}  # label -> the last number that was assigned to a rule with this label
         self._goal_rules: set[str] = set()  # the names of the rules of goals
         self._queue: deque[tuple[str, Callable[[], Node]]] = deque()
         self.reasons: list[tuple[str, str]] = []  # locations without a value, and the reasons
-        self._nested: set[Goal] = set()
+        self._nested_goals: set[Goal] = set()
 
-    def grammar(self, *, require_values: bool, of: tuple[Schema, ...] | None = None) -> Grammar:
-        """The whole grammar, or the grammar of the values that satisfy all schemas in `of`.
+    def grammar(self, *, require_values: bool, schemas: tuple[Schema, ...] | None = None) -> Grammar:
+        """The whole grammar, or the grammar of the values that satisfy all schemas in `schemas`.
 
         With `require_values`, raises SpecError if there is no such value.
         """
-        goal = self.expander.goal((self.root,) if of is None else of)
-        self.add("start", self.notation.top(goal), self.root.where)
+        goal = self.expander.goal((self.root,) if schemas is None else schemas)
+        self.add("start", self.notation.whole_output(goal), self.root.where)
         while self._queue:
             spend(STEP)
             name, make = self._queue.popleft()
@@ -89,7 +89,7 @@ class Lowering:
     # --- rules
 
     @property
-    def size(self) -> int:
+    def rule_count(self) -> int:
         """The number of rules so far."""
         return len(self._rules)
 
@@ -107,11 +107,11 @@ class Lowering:
         """
         ref = self._refs.get(key)
         if ref is None:
-            name, number = label, self._numbers.get(label, 1)
+            name, number = label, self._last_numbers.get(label, 1)
             while name in self._rules or name == "start":
                 number += 1
                 name = f"{label}~{number}"
-            self._numbers[label] = number
+            self._last_numbers[label] = number
             ref = self._refs[key] = Ref(name)
             self.add(name, EMPTY, origin)
             self._queue.append((name, make))
@@ -119,7 +119,7 @@ class Lowering:
 
     def value(self, goal: Goal, level: int) -> Node:
         """The text of the values that satisfy the goal, inside `level` containers; see `notation.py`."""
-        key = (goal, self.notation.same_text(level))
+        key = (goal, self.notation.text_level(level))
         node = self._values.get(key)
         if node is None:
             spend()
@@ -132,20 +132,21 @@ class Lowering:
             self.reasons.append((where, "false allows no value"))
             return EMPTY
         expansion = self.expander.expand(goal)
-        # a value in another notation has a rule, so that explanations show its location
-        if level >= 0 and len(expansion.shapes) <= _SMALL and all(map(_is_small, expansion.shapes)):
-            return self._in_place(goal, expansion, level)
-        level = self.notation.same_text(level)
+        # a value in another notation has its own rule, so that explanations show its location
+        if level >= 0 and len(expansion.shapes) <= _MAX_INLINED and all(map(_is_small, expansion.shapes)):
+            return self._inline_text(goal, expansion, level)
+        level = self.notation.text_level(level)
         if self.notation.layout.indent is not None and level >= 0:
-            self._nested.add(goal)
-            if level > len(self._nested) or (level and not goal):  # more levels than goals: a goal is inside itself
+            self._nested_goals.add(goal)
+            # With more levels than goals, a goal is inside itself.
+            if level > len(self._nested_goals) or (level and not goal):
                 self._refuse_indent(goal)
         if not goal:
             return self.rule((goal, level), "json value", "", lambda: self._anything(level))
         where = goal[0].where
         label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
         label += f" @{level}" if level else ""
-        ref = self.rule((goal, level), label, where, lambda: self._in_place(goal, expansion, level))
+        ref = self.rule((goal, level), label, where, lambda: self._inline_text(goal, expansion, level))
         self._goal_rules.add(ref.name)
         return ref
 
@@ -154,26 +155,28 @@ class Lowering:
         layout.
         """
         if level < 0:
-            return self._in_place((), self.expander.expand(()), level)
-        member = (self.notation.other_key((), ""), self.notation.after_key(self.value((), 0)))
+            return self._inline_text((), self.expander.expand(()), level)
+        member = (self.notation.additional_key((), ""), self.notation.after_key(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
         cache = self.notation.layout.any_value_cache
         if rules not in cache:
-            whole = self._in_place((), self.expander.expand(()), 0)
+            whole = self._inline_text((), self.expander.expand(()), 0)
             if cache:
                 return whole
             cache[rules] = whole
         return cache[rules]
 
-    def _in_place(self, goal: Goal, expansion: Expansion, level: int) -> Node:
+    def _inline_text(self, goal: Goal, expansion: Expansion, level: int) -> Node:
         """Like `value`, but inlined, without a rule."""
         self.reasons.extend(expansion.reasons)
         where = goal[0].where if goal else ""
         parts: list[Node] = []
-        shapes, together = strings_of_same_patterns(expansion.shapes)
+        shapes, string_groups = strings_of_same_patterns(expansion.shapes)
         for shape in shapes:
             parts += self.texts_of(shape, where, level)
-        parts += [self.notation.framed("string", self._strings(group, where, level), level) for group in together]
+        parts += [
+            self.notation.add_frame("string", self._strings(group, where, level), level) for group in string_groups
+        ]
         return parts[0] if len(parts) == 1 else union_of(list({serial(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
@@ -196,10 +199,10 @@ class Lowering:
             if node == EMPTY:
                 self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
             return [node]
-        makes = [(name, partial(_OF_TYPE[name], self, shape, where)) for name in shape.types]
+        makers = [(name, partial(_TEXT_OF_TYPE[name], self, shape, where)) for name in shape.types]
         if shape == ANYTHING and self.notation.names_integers(level):
-            makes.append(("integer", partial(Lowering._number, self, _ANY_INTEGER, where)))
-        return [self.notation.text_of(name, make, where, level) for name, make in makes]
+            makers.append(("integer", partial(Lowering._number, self, _ANY_INTEGER, where)))
+        return [self.notation.text_of(name, make, where, level) for name, make in makers]
 
     def _number(self, shape: Shape, where: str, level: int) -> Node:
         numbers = replace(shape.numbers, bare=True) if self._writes_bare(shape.numbers) else shape.numbers
@@ -216,7 +219,7 @@ class Lowering:
         return self._plain_integers and numbers.integral and not numbers.not_bare
 
     def _string(self, shape: Shape, where: str, level: int) -> Node:
-        length = self.capped(shape.length, self.options.max_string, "max_string", where)
+        length = self.cap_window(shape.length, self.options.max_string, "max_string", where)
         low, high = length.low, length.high
         if length.is_empty:
             return EMPTY
@@ -244,7 +247,7 @@ class Lowering:
 
     def _strings(self, shapes: Sequence[Shape], where: str, level: int) -> Node:
         """Strings of several alternatives that combine the same patterns, as one rule that one automaton matches."""
-        length = self.capped(Window(), self.options.max_string, "max_string", where)
+        length = self.cap_window(Window(), self.options.max_string, "max_string", where)
         for shape in shapes:
             refuse_content(shape, length)
         patterns_of_shapes = [self._writable_patterns(shape) for shape in shapes]
@@ -259,26 +262,26 @@ class Lowering:
             {serial(pattern): pattern for pattern in map(self.expander.restrict_to_output, shape.patterns)}.values()
         )
 
-    def capped(self, window: Window, cap: int | None, option: str, where: str) -> Window:
+    def cap_window(self, window: Window, maximum: int | None, option: str, where: str) -> Window:
         """A window within the maximum that an option sets."""
-        if cap is None:
+        if maximum is None:
             return window
-        capped = window.meet(Window(high=cap))
-        if capped.is_empty and not window.is_empty:
-            self.reasons.append((where, f"at least {window.low} are required, but the option {option} is {cap}"))
-        return capped
+        capped_window = window.meet(Window(high=maximum))
+        if capped_window.is_empty and not window.is_empty:
+            self.reasons.append((where, f"at least {window.low} are required, but the option {option} is {maximum}"))
+        return capped_window
 
     def rule_maker(self, parts: str, where: str, level: int = 0) -> RuleMaker:
         """The `RuleMaker` for the members or items (`parts`) at one location of the schema."""
-        label = f"{parts} {self.size} of #{where}"
-        return RuleMaker(lambda name, node: self.add(name, node, where), label, *self.notation.spelling(level))
+        label = f"{parts} {self.rule_count} of #{where}"
+        return RuleMaker(lambda name, node: self.add(name, node, where), label, *self.notation.name_spelling(level))
 
     def is_goal_rule(self, name: str) -> bool:
         """Whether this is the rule of a goal."""
         return name in self._goal_rules
 
 
-_OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
+_TEXT_OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
     "null": lambda lowering, *_: lowering.notation.constant(None),
     "boolean": lambda lowering, *_: Alt((lowering.notation.constant(True), lowering.notation.constant(False))),
     "number": Lowering._number,
@@ -313,14 +316,14 @@ def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list
     for shape, base in zip(shapes, bases, strict=True):
         if base:
             groups.setdefault(base, []).append(shape)
-    together = [group for group in groups.values() if len(group) > 1]
+    string_groups = [group for group in groups.values() if len(group) > 1]
     out: list[Shape] = []
     for shape, base in zip(shapes, bases, strict=True):
         if base and len(groups[base]) > 1:
             shape = shape._replace(types=tuple(name for name in shape.types if name != "string"))
         if shape.types:
             out.append(shape)
-    return out, together
+    return out, string_groups
 
 
 def _base_patterns(shape: Shape) -> frozenset[int] | None:
@@ -335,5 +338,5 @@ def _base_patterns(shape: Shape) -> frozenset[int] | None:
 def _is_small(shape: Shape) -> bool:
     """Whether the text is inlined, without a rule."""
     if shape.values is not None:
-        return len(shape.values) <= _SMALL and not any(isinstance(value, list | dict) for value in shape.values)
+        return len(shape.values) <= _MAX_INLINED and not any(isinstance(value, list | dict) for value in shape.values)
     return "array" not in shape.types and "object" not in shape.types

@@ -109,11 +109,13 @@ class MemberTries:
                 trie, key = _EMPTY_TRIE, ""
                 break
             edge = trie.branches[first]
-            label, same = edge.label, _common_prefix_length(edge.label, rest)
-            path.append((trie, first, label[:same]))
-            trie, key = edge.below, rest[same:]
-            if same < len(label):  # the edge is split
-                trie = self._branch(_EMPTY_TRIE, label[same], label[same + 1 :], edge.below, edge.target)
+            label, common_length = edge.label, _common_prefix_length(edge.label, rest)
+            path.append((trie, first, label[:common_length]))
+            trie, key = edge.below, rest[common_length:]
+            if common_length < len(label):  # the edge is split
+                trie = self._branch(
+                    _EMPTY_TRIE, label[common_length], label[common_length + 1 :], edge.below, edge.target
+                )
         trie = _Trie(trie.branches, leaf)
         for above, first, label in reversed(path):
             trie = self._branch(above, first, label, trie, self._node(trie))

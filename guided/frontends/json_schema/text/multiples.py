@@ -41,14 +41,14 @@ _State = tuple[bool, tuple[tuple[int, int, int], ...]]
 
 
 @lru_cache(maxsize=64)
-def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
-    """Spellings of the multiples, with a sign. `plain`: without exponent.
+def multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
+    """Spellings of the multiples, with a sign.
 
     Raises:
         UnsupportedError: the divisor has too many digits, not counting zeros at the end.
     """
     parts: list[Node] = [_unsigned(divisor)]
-    if not plain:
+    if not no_exponent:
         parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
         parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _mantissa_divisors(divisor, reach))
         if (large := _large_factor(divisor, reach)) is not None:
@@ -58,10 +58,10 @@ def multiples(divisor: Decimal10, plain: bool, reach: int) -> Node:
 
 
 @lru_cache(maxsize=64)
-def decided_spellings(divisor: Decimal10, plain: bool, reach: int) -> Node:
+def decided_spellings(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
     """The spellings of numbers, multiples or not, that `multiples` decides."""
     parts: list[Node] = [_NUMBER]
-    if not plain:
+    if not no_exponent:
         parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large_factor(divisor, reach)) is not None:
             short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
@@ -79,11 +79,11 @@ def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decima
     """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
     states_left, out = MAX_WITH_EXPONENT, []
     scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
-    for power, power_graph in sorted(scaled, key=lambda item: _size(item[1])):
-        states_left -= _size(power_graph)
+    for power, scaled_divisor in sorted(scaled, key=lambda item: _size(item[1])):
+        states_left -= _size(scaled_divisor)
         if states_left < 0:
             break
-        out.append((power, power_graph))
+        out.append((power, scaled_divisor))
     return out
 
 
@@ -96,11 +96,11 @@ def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
         while rest % prime == 0:
             rest //= prime
             counts[-1] += 1
-    enough = max(reach + max(counts) + shift, 0)
-    if rest * (reach + 2) > MAX_WITH_EXPONENT or enough > 99:
+    min_exponent = max(reach + max(counts) + shift, 0)
+    if rest * (reach + 2) > MAX_WITH_EXPONENT or min_exponent > 99:
         return None
-    three = Seq((Chars(((0x31, 0x39),)), DIGIT, DIGIT, Repeat(DIGIT, 0, None)))
-    numbers = Alt((*(Text(str(number)) for number in range(enough, 100)), three))
+    three_digits = Seq((Chars(((0x31, 0x39),)), DIGIT, DIGIT, Repeat(DIGIT, 0, None)))
+    numbers = Alt((*(Text(str(number)) for number in range(min_exponent, 100)), three_digits))
     return rest, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
 
 
@@ -140,7 +140,7 @@ def _multiples_up_to(modulus: int, max_digits: int) -> Automaton:
     return _by_remainder(modulus, max_digits, lambda remainder, _: remainder == 0, zeros_after=False)
 
 
-def _by_remainder(modulus: int, places: int, ends: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
+def _by_remainder(modulus: int, places: int, may_end: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
     """Numbers by the remainder of all their digits, up to `places` after the point. `zeros_after`: zeros may follow.
 
     `ends(remainder, left)`: whether the number may end with `left` unused places.
@@ -148,18 +148,18 @@ def _by_remainder(modulus: int, places: int, ends: Callable[[int, int], bool], z
     whole, fraction = 2, 2 + modulus  # the first states by remainder, and by place and remainder
     last = fraction + (places + 1) * modulus  # the state for zeros after all places
     states: list[_State] = [(False, ((0x30, 0x30, 1), *_digits(0, modulus, whole, 1)))]
-    states.append((ends(0, places), ((0x2E, 0x2E, fraction),)))
+    states.append((may_end(0, places), ((0x2E, 0x2E, fraction),)))
     for remainder in range(modulus):
         edges = [(0x2E, 0x2E, fraction + remainder), *_digits(remainder, modulus, whole)]
-        states.append((ends(remainder, places), tuple(edges)))
+        states.append((may_end(remainder, places), tuple(edges)))
     for digits_read in range(places + 1):
         for remainder in range(modulus):
             following = (
                 _digits(remainder, modulus, fraction + (digits_read + 1) * modulus) if digits_read < places else []
             )
-            if digits_read == places and zeros_after and ends(remainder, 0):
+            if digits_read == places and zeros_after and may_end(remainder, 0):
                 following = [(0x30, 0x30, last)]
-            states.append((digits_read > 0 and ends(remainder, places - digits_read), tuple(following)))
+            states.append((digits_read > 0 and may_end(remainder, places - digits_read), tuple(following)))
     states.append((True, ((0x30, 0x30, last),)))
     return _build_automaton(states)
 
@@ -183,9 +183,9 @@ def _ending_in_zeros(modulus: int, shift: int) -> Automaton:
         for remainder in range(modulus):
             # After `shift` zeros, another zero belongs to the digits before them.
             target = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
-            lifted = remainder * pow(10, zeros + 1, modulus)
+            shifted_remainder = remainder * pow(10, zeros + 1, modulus)
             edges = [(0x30, 0x30, target)]
-            edges += [(0x30 + d, 0x30 + d, 2 + (lifted + d) % modulus) for d in range(1, 10)]
+            edges += [(0x30 + d, 0x30 + d, 2 + (shifted_remainder + d) % modulus) for d in range(1, 10)]
             ends = zeros == shift and remainder == 0
             states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
     states.append((False, ((0x30, 0x30, point + 1),)))

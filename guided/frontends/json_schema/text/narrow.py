@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Narrowing", "constrains_others"]
 
-_DEEPEST = 8  # the most nested objects and arrays that are examined
+_MAX_DEPTH = 8  # the most nested objects and arrays that are examined
 _MAX_GOALS = 2_000  # the most goals that are examined for one answer
 _CONTAINERS = frozenset(("array", "object"))
 
@@ -42,34 +42,36 @@ class Narrowing:
     """Decides for one compilation. With other values of the option, nothing is left out."""
 
     def __init__(self, expander: Expander, option: object) -> None:
-        self._expander, self.is_on = expander, option == "minimal"
+        self._expander, self.is_enabled = expander, option == "minimal"
         self._open_schema: Schema | None = None
         self._goal_count = 0
 
     def closes(self, shape: Shape) -> bool:
         """Whether the objects of a shape without a formula have only named members."""
-        if not self.is_on or constrains_others(shape):
+        if not self.is_enabled or constrains_others(shape):
             return False
         goals, low = self._named_goals(shape), shape.members.low
-        return bool(goals) and (low <= len(shape.required) or sum(map(self._is_finite, goals.values())) >= low)
+        return bool(goals) and (low <= len(shape.required) or sum(map(self._may_be_finite, goals.values())) >= low)
 
-    def closed(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
+    def closed_condition(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
         """For a shape with a formula: the condition on the named members if there are no others, else None.
 
         `slots`: for each named member the schemas of its cells. The condition numbers these consecutively from 0.
         """
         parts = () if shape.formula is None else leaves(shape.formula)
-        if not self.is_on or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
+        if not self.is_enabled or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
-        alone = _restrict_to_first(condition, sum(map(len, slots)), {})
+        restricted = _restrict_to_first(condition, sum(map(len, slots)), {})
         low = shape.members.low
-        if evaluate(alone, {}, None) is False or (low and sum(any(map(self._is_finite, slot)) for slot in slots) < low):
+        if evaluate(restricted, {}, None) is False or (
+            low and sum(any(map(self._may_be_finite, slot)) for slot in slots) < low
+        ):
             return None
-        return alone
+        return restricted
 
     def item(self, goal: Goal) -> Goal:
         """The goal of an item that must differ from the others. It stays open if closing it would leave few values."""
-        if not self.is_on or not goal or self._decide(self._has_many, goal):
+        if not self.is_enabled or not goal or self._decide(self._has_many, goal):
             return goal
         return self._expander.goal((*goal, self._keep_open(goal[0])))
 
@@ -86,16 +88,16 @@ class Narrowing:
     def _named_goals(self, shape: Shape) -> dict[str, Goal]:
         """The goals of the named members that can occur."""
         expander = self._expander
-        names = [name for name in shape.named() if expander.allows(shape, name)]
+        names = [name for name in shape.member_names() if expander.allows(shape, name)]
         return {name: expander.goal(expander.member(shape, name)) for name in names}
 
     # --- the values of a goal if all objects in them are closed; True is certain, and False means "perhaps not"
 
     def _decide(self, question: Callable[[Goal, int], bool], goal: Goal) -> bool:
         self._goal_count = 0
-        return question(goal, _DEEPEST)
+        return question(goal, _MAX_DEPTH)
 
-    def _is_finite(self, goal: Goal) -> bool:
+    def _may_be_finite(self, goal: Goal) -> bool:
         return self._decide(self._has_finite, goal)
 
     def _shapes(self, goal: Goal, depth: int) -> Iterable[Shape]:
@@ -107,11 +109,11 @@ class Narrowing:
     def _has_finite(self, goal: Goal, depth: int) -> bool:
         """Whether there is a finite value. There is none if a schema requires itself without end."""
         shapes = tuple(self._shapes(goal, depth))
-        if shapes and (few := self._expander.listed_values.values_of(goal)) is not None:
-            return bool(few)  # closing objects does not change listed values
-        return any(self._is_finite_shape(shape, depth - 1) for shape in shapes)
+        if shapes and (listed := self._expander.listed_values.values_of(goal)) is not None:
+            return bool(listed)  # closing objects does not change listed values
+        return any(self._has_finite_in_shape(shape, depth - 1) for shape in shapes)
 
-    def _is_finite_shape(self, shape: Shape, depth: int) -> bool:
+    def _has_finite_in_shape(self, shape: Shape, depth: int) -> bool:
         if shape.values is not None or not _CONTAINERS.issuperset(shape.types):
             return True
         if "array" in shape.types and not (shape.some_items or shape.rest_blocks or shape.item_counts):
@@ -130,9 +132,9 @@ class Narrowing:
         shapes = tuple(self._shapes(goal, depth))
         if all(shape.values is not None or _CONTAINERS.isdisjoint(shape.types) for shape in shapes):
             return bool(shapes) and self._expander.listed_values.values_of(goal) is None
-        return any(self._has_many_of(shape, depth - 1) for shape in shapes)
+        return any(self._has_many_in_shape(shape, depth - 1) for shape in shapes)
 
-    def _has_many_of(self, shape: Shape, depth: int) -> bool:
+    def _has_many_in_shape(self, shape: Shape, depth: int) -> bool:
         if shape.values is not None or shape.formula is not None:
             return False
         if "string" in shape.types and not shape.patterns and shape.length.high != 0:
@@ -152,14 +154,14 @@ def constrains_others(shape: Shape) -> bool:
     return any(part.patterns or part.additional is not None for part in shape.objects)
 
 
-def _restrict_to_first(condition: Condition, count: int, done: dict[int, Condition]) -> Condition:
+def _restrict_to_first(condition: Condition, count: int, results: dict[int, Condition]) -> Condition:
     """The condition if only the first `count` members can be written."""
-    restricted = done.get(serial(condition))
+    restricted = results.get(serial(condition))
     if restricted is None:
         if isinstance(condition, Written):
             restricted = Written(tuple(at for at in condition.members if at < count))
         else:
-            items = tuple([_restrict_to_first(item, count, done) for item in condition.items])
+            items = tuple([_restrict_to_first(item, count, results) for item in condition.items])
             restricted = type(condition)(items)
-        done[serial(condition)] = restricted
+        results[serial(condition)] = restricted
     return restricted

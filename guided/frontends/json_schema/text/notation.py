@@ -3,7 +3,7 @@
 `lower.py`, `objects.py`, `arrays.py` and `constants.py` decide what a schema allows, and call a `Notation` to write
 members, items, strings and containers. Another notation is a subclass (`frontends/structural_tag/element_text.py`). It
 may write a value differently depending on its *level*: the number of containers around the value, or a negative number,
-whose meaning the subclass defines. `inside` returns the levels of the values in a container.
+whose meaning the subclass defines. `inner_level` returns the level of a value in a container.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class Notation:
         self.constant_encoding = encoding_of("minimal") if one_spelling else self.encoding  # and of names in the schema
         self.narrowing = Narrowing(lowering.expander, options.additional_properties)
         self._after_key: dict[int, Node] = {}  # by the serial number of the value's node
-        self._other_keys: dict[object, Node] = {}
+        self._additional_keys: dict[object, Node] = {}
 
-    def top(self, goal: Goal) -> Node:
-        """The text of a whole output."""
+    def whole_output(self, goal: Goal) -> Node:
+        """The text of the whole output."""
         text, around = self.lowering.value(goal, 0), self.layout.around_value
         return Seq((around, text, around)) if self.lowering.options.surrounding_whitespace else text
 
     # --- levels
 
-    def same_text(self, level: int) -> int:
+    def text_level(self, level: int) -> int:
         """A number that is the same for all levels at which a goal has the same text."""
         return 0 if self.layout.indent is None else level
 
-    def inside(self, level: int, step: str | int) -> int:
+    def inner_level(self, level: int, step: str | int) -> int:
         """The level of a value in a container.
 
         `step`: the name of a member; or the number n of an item, or ~n for item n and all later ones.
@@ -92,7 +92,7 @@ class Notation:
         """Whether an unconstrained value may also be an "integer", with a separate text."""
         return False
 
-    def framed(self, kind: str, text: Node, level: int) -> Node:
+    def add_frame(self, kind: str, text: Node, level: int) -> Node:
         """The text of values of one type, with the text that this notation writes around them."""
         return text
 
@@ -110,9 +110,9 @@ class Notation:
 
     # --- containers
 
-    def between(self, level: int) -> Node:
+    def separator_at(self, level: int) -> Node:
         """The text between members, or items."""
-        return self.layout.between(level)
+        return self.layout.separator_at(level)
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
         """A container. `body`: at least one member or item; None if there can be none."""
@@ -129,7 +129,7 @@ class Notation:
         """A declared member, with the text of its value."""
         return Field(name, self.after_key(value), required, quoted_text(name, self.constant_encoding))
 
-    def spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
+    def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """A function that writes a part of a name, and the texts before and after a name."""
         return lambda text: Encoded(Text(text), self.constant_encoding), (QUOTE, QUOTE)
 
@@ -137,33 +137,33 @@ class Notation:
         """See `containers.many_optional`."""
         return many_optional(fields, window)
 
-    def other(
+    def additional_member(
         self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
     ) -> Node:
         """An additional member. Its name is in all of these languages, and is not a known name."""
-        return Seq((self.other_key(names, where, in_place=in_place), self.after_key(value)))
+        return Seq((self.additional_key(names, where, in_place=in_place), self.after_key(value)))
 
-    def distinct(self, text: Node, declared: Collection[str], level: int, counted: str | None) -> Node:
+    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
         """Objects with additional members, whose names differ from one another and from the known names.
 
-        `counted`: the location of the object if it matters that the names differ (the schema counts members, or
+        `counted_at`: the location of the object if it matters that the names differ (the schema counts members, or
         requires some of them).
         """
         return Distinct(text, tuple(declared))
 
     # --- parts of members
 
-    def other_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
+    def additional_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
         """The key of an additional member, whose name is in all of these languages."""
         key = ("key", in_place, *map(serial, names))
-        node = self._other_keys.get(key)
+        node = self._additional_keys.get(key)
         if node is None:
             content = any_text(0, self.lowering.options.max_string)
             content = And((*names, content)) if names else content
             label = f"other key of #{where}" if names else "json key"
             make = partial(quoted, content, self.encoding)
             node = Entry(make() if in_place else self.lowering.rule(key, label, where, make))
-            self._other_keys[key] = node
+            self._additional_keys[key] = node
         return node
 
     def after_key(self, value: Node) -> Node:

@@ -67,8 +67,8 @@ REACH = 8
 SCIENTIFIC = 16
 
 _FEW_DIGITS = 8  # of integers; for more digits, the general intersection costs less
-_LONGEST_BOUND = 1_000
-_LARGEST_EXPONENT = 4_000
+_MAX_BOUND_DIGITS = 1_000
+_MAX_EXPONENT = 4_000
 
 
 def _alt(items: list[Node]) -> Node:
@@ -88,12 +88,12 @@ def _prefix_text(position: int, digits: str) -> Node:
     return literal(digits if len(digits) <= position else digits[:position] + "." + digits[position:])
 
 
-def _rest(position: int, read: int, free: int | None, fraction: bool) -> Node:
-    """The text after `read` significant digits. From digit number `free` on, only zeros (None: any digits)."""
-    digits_left = None if free is None else max(free - read, 0)
-    if position <= 0 or read > position:
+def _rest(position: int, digits_read: int, free_digits: int | None, fraction: bool) -> Node:
+    """The text after `digits_read` significant digits. Only the first `free_digits` may be nonzero (None: all)."""
+    digits_left = None if free_digits is None else max(free_digits - digits_read, 0)
+    if position <= 0 or digits_read > position:
         return _fraction_digits(digits_left)
-    return _whole_digits(position - read, digits_left, fraction)
+    return _whole_digits(position - digits_read, digits_left, fraction)
 
 
 @lru_cache(maxsize=1024)
@@ -114,29 +114,29 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
     return Seq((digit_run(whole, whole), Repeat(after, 0, 1)))
 
 
-def _next_digit(position: int, read: int, digits: Node) -> Node:
-    """One of `digits` as the significant digit number `read`, preceded by the point if it comes first."""
-    return Seq((POINT, digits)) if read == position > 0 else digits
+def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
+    """One of `digits` as the significant digit number `digits_read`, preceded by the point if it comes first."""
+    return Seq((POINT, digits)) if digits_read == position > 0 else digits
 
 
-def _compare(position: int, bound: Bound, above: bool, free: int | None, fraction: bool) -> Node:
+def _compare(position: int, bound: Bound, above: bool, free_digits: int | None, fraction: bool) -> Node:
     """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
     digits = bound.value.digits
     parts: list[Node] = []
     for at in range(len(digits)):
         first_digit = "1" if at == 0 else "0"
-        here = (
+        other = (
             _span(max(chr(ord(digits[at]) + 1), first_digit), "9")
             if above
             else _span(first_digit, chr(ord(digits[at]) - 1))
         )
-        if here is not EMPTY:
+        if other is not EMPTY:
             start = _prefix_text(position, digits[:at])
-            parts.append(Seq((start, _next_digit(position, at, here), _rest(position, at + 1, free, fraction))))
+            parts.append(Seq((start, _next_digit(position, at, other), _rest(position, at + 1, free_digits, fraction))))
         if not above and at >= max(position, 1):
             parts.append(_prefix_text(position, digits[:at]))  # ends here: missing digits count as zeros
     equal = _prefix_text(position, digits)
-    after, zeros = (_rest(position, len(digits), count, fraction) for count in (free, 0))
+    after, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
     if above:
         parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
     elif not bound.strict:
@@ -144,19 +144,21 @@ def _compare(position: int, bound: Bound, above: bool, free: int | None, fractio
     return _alt(parts)
 
 
-def _edges(position: int, low: Bound | None, high: Bound | None, free: int | None, fraction: bool) -> Node:
+def _between_bounds(
+    position: int, low: Bound | None, high: Bound | None, free_digits: int | None, fraction: bool
+) -> Node:
     """Spellings with the first digit at `position` whose digits are between the given bounds."""
     if low is not None and high is not None and low.value == high.value:
         zeros = _rest(position, len(low.value.digits), 0, fraction)
         return EMPTY if low.strict or high.strict else Seq((_prefix_text(position, low.value.digits), zeros))
     sides = []
     if low is not None:
-        sides.append(_compare(position, low, True, free, fraction))
+        sides.append(_compare(position, low, True, free_digits, fraction))
     if high is not None:
-        sides.append(_compare(position, high, False, free, fraction))
+        sides.append(_compare(position, high, False, free_digits, fraction))
     if not sides:
         start = Text("0." + "0" * -position) if position <= 0 else EPSILON
-        return Seq((start, NONZERO, _rest(position, 1, free, fraction)))
+        return Seq((start, NONZERO, _rest(position, 1, free_digits, fraction)))
     return sides[0] if len(sides) == 1 else And(tuple(sides))
 
 
@@ -180,12 +182,12 @@ def _without_exponent(low: Bound | None, high: Bound | None, fraction: bool) -> 
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts = [
         _positions(None if first is None else first + 1, None if last is None else last - 1, fraction),
-        *(_edges(position, a, b, None, fraction) for position, a, b in _edge_positions(low, high)),
+        *(_between_bounds(position, a, b, None, fraction) for position, a, b in _bound_positions(low, high)),
     ]
     return _alt(parts)
 
 
-def _edge_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, Bound | None, Bound | None]]:
+def _bound_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, Bound | None, Bound | None]]:
     """The position of each bound, with the bounds whose digits are compared there."""
     if low is not None and high is not None and low.value.exponent == high.value.exponent:
         return [(low.value.exponent, low, high)]
@@ -229,11 +231,11 @@ def _exponent(low: int | None, high: int | None) -> Node:
 
 def _exact_positions(*bounds: int | None) -> list[int]:
     """The mantissa positions for which the exponent is decided exactly: near a bound, and directly at the point."""
-    near = {0, 1}
+    positions = {0, 1}
     for bound in bounds:
         if bound is not None:
-            near.update(range(bound - REACH, bound + REACH + 1))
-    return sorted(near)
+            positions.update(range(bound - REACH, bound + REACH + 1))
+    return sorted(positions)
 
 
 def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
@@ -246,8 +248,8 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
         min_exponent, max_exponent = None if first is None else first + 1 - at, None if last is None else last - 1 - at
         if min_exponent is None or max_exponent is None or min_exponent <= max_exponent:
             parts.append(Seq((_positions(at, at, True), _exponent(min_exponent, max_exponent))))
-        for edge, a, b in _edge_positions(low, high):
-            parts.append(Seq((_edges(at, a, b, None, True), _exponent(edge - at, edge - at))))
+        for edge, a, b in _bound_positions(low, high):
+            parts.append(Seq((_between_bounds(at, a, b, None, True), _exponent(edge - at, edge - at))))
     # Farther from the bounds, an exponent of up to REACH cannot cross them.
     above, below = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
     if above is None or below is None or above <= below:
@@ -272,13 +274,13 @@ def _positive_integers() -> Node:
 
 def _bounded_integers(low: Bound | None, high: Bound) -> Node:
     """Every spelling of the positive integers between the bounds, by number of digits (subject to the limit above)."""
-    edges = {at: (a, b) for at, a, b in _edge_positions(low, high)}
+    edges = {at: (a, b) for at, a, b in _bound_positions(low, high)}
     parts: list[Node] = []
     for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
         a, b = edges.get(size, (None, None))
-        parts.append(_edges(size, a, b, size, True))
+        parts.append(_between_bounds(size, a, b, size, True))
         for at in _exact_positions(size):
-            parts.append(Seq((_edges(at, a, b, size, True), _exponent(size - at, size - at))))
+            parts.append(Seq((_between_bounds(at, a, b, size, True), _exponent(size - at, size - at))))
     return _alt(parts)
 
 
@@ -287,14 +289,14 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
 
 def _check_size(value: Decimal10) -> None:
     """Raise UnsupportedError for a large bound. n digits cost n * n nodes, and an exponent of n costs n characters."""
-    if len(value.digits) > _LONGEST_BOUND:
+    if len(value.digits) > _MAX_BOUND_DIGITS:
         raise UnsupportedError(
-            f"a number has {len(value.digits)} digits, but at most {_LONGEST_BOUND:,} are supported",
+            f"a number has {len(value.digits)} digits, but at most {_MAX_BOUND_DIGITS:,} are supported",
             hint="round it, or leave it out",
         )
-    if abs(value.exponent) > _LARGEST_EXPONENT:
+    if abs(value.exponent) > _MAX_EXPONENT:
         raise UnsupportedError(
-            f"a number has {abs(value.exponent)} digits on one side of the point, but at most {_LARGEST_EXPONENT:,} "
+            f"a number has {abs(value.exponent)} digits on one side of the point, but at most {_MAX_EXPONENT:,} "
             "are supported",
             hint="use a number closer to 1, or leave it out",
         )
@@ -319,8 +321,8 @@ def _intervals_of_signs(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound |
         inner, outer = _magnitude(low, negative), _magnitude(high, negative)
         # `inner` is the end nearer to zero. Beyond zero, it does not bound this side; an `outer` beyond zero empties
         # it.
-        empty = high is not None and outer is None
-        out.append(None if empty else (inner, outer))
+        is_empty = high is not None and outer is None
+        out.append(None if is_empty else (inner, outer))
     return tuple(out)
 
 
@@ -336,7 +338,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     for bound in (numbers.low, numbers.high):
         if bound is not None:
             _check_size(bound.value)
-    numbers = numbers.closed()
+    numbers = numbers.with_integer_bounds()
     if numbers.is_empty:
         return EMPTY
     if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
@@ -371,7 +373,7 @@ def _limit_digits(whole: Node, max_digits: int | None) -> Node:
 
 
 # Excluded values must be recognised in every spelling that remains: with a small exponent, or without one.
-_CERTAIN = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
+_DECIDED_SPELLINGS = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH), 0, 1)))
 
 
 def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
@@ -390,20 +392,20 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     ):
         exclusions = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
         return _limit_digits(_alt([number_constant(value, plain, exclusions) for value in values]), max_digits)
-    zeros = plain and numbers.integral and numbers.not_bare  # integers with a fraction
-    integral = numbers.integral and not zeros
+    needs_fraction = plain and numbers.integral and numbers.not_bare  # integers with a fraction
+    integral = numbers.integral and not needs_fraction
     base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
     excluded_nodes = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
     if numbers.fractional:
         excluded_nodes.append(number_node(NumberSet(integral=True), False))
-    certain: list[Node] = [_CERTAIN] if excluded_nodes else []
+    decided: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
     excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
-    short = plain or numbers.bare
-    excluded_nodes += [multiples(divisor, short, REACH) for divisor in numbers.no_divisors]
-    certain += [decided_spellings(divisor, short, REACH) for divisor in numbers.no_divisors]
-    nodes = [multiples(divisor, short, REACH) for divisor in numbers.divisors]
-    nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if zeros else []
-    return And((base, *nodes, *certain, *(Not(node) for node in excluded_nodes)))
+    has_no_exponent = plain or numbers.bare
+    excluded_nodes += [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
+    decided += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
+    nodes = [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.divisors]
+    nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if needs_fraction else []
+    return And((base, *nodes, *decided, *(Not(node) for node in excluded_nodes)))
 
 
 def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:

@@ -22,10 +22,10 @@ from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.text.containers import (
     Members,
-    bound_members,
+    conditional_members,
     declared_order,
-    declared_then,
-    permuted,
+    declared_then_extras,
+    permutation_body,
 )
 from guided.frontends.json_schema.text.member_tries import Field
 from guided.ir.nodes import EMPTY, Alt, Member, Node, Permutation, Ref
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["object_text"]
 
-_FEW_CLASSES = 4  # with at most this many classes of names, their rules are shared with other objects
+_MAX_SHARED_CLASSES = 4  # with at most this many classes of names, their rules are shared with other objects
 
 
 def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
@@ -44,27 +44,29 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     if shape.formula is not None:
         return _conditional_text(lowering, shape, where, level)
     notation, fields = lowering.notation, list[Field]()
-    comma = notation.between(level)
-    names = shape.named()
+    comma = notation.separator_at(level)
+    names = shape.member_names()
     required = set(shape.required)
-    closed = lowering.expander.is_closed(shape)
+    is_closed = lowering.expander.is_closed(shape)
     for name in names:
         spend()
         schemas = lowering.expander.member(shape, name)
         goal = lowering.expander.goal(schemas)
         if not has_false(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
-            value = lowering.value(goal, notation.inside(level, name))
+            value = lowering.value(goal, notation.inner_level(level, name))
             fields.append(notation.field(name, value, name in required, level, where))
-    closed = closed or notation.narrowing_at(level).closes(shape)
-    extra, some = (None, []) if closed else _additional_members(lowering, shape, where, level)
+    is_closed = is_closed or notation.narrowing_at(level).closes(shape)
+    extra, some = (None, []) if is_closed else _additional_members(lowering, shape, where, level)
     may_be_empty = not shape.required and shape.members.low == 0 and not some
     window, cap = shape.members, lowering.options.max_items
     if (
         extra is not None
         and window.low > 1
-        and (few := lowering.expander.listed_values.count_additional_names(shape)) is not None
+        and (name_count := lowering.expander.listed_values.count_additional_names(shape)) is not None
     ):
-        cap = few if cap is None else min(cap, few)  # otherwise no names would be left for the last members
+        cap = (
+            name_count if cap is None else min(cap, name_count)
+        )  # otherwise no names would be left for the last members
     if extra is None and window.low > len(fields):
         lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
     ordered = lowering.options.property_order == "declared"
@@ -72,19 +74,19 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
         count_window = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
         if extra is None and not ordered and (extra := notation.many_optional(fields, window, level)) is not None:
             fields, names = [field for field in fields if field.required], {}
-        body = permuted(fields, extra, comma, count_window, some, ordered)
+        body = permutation_body(fields, extra, comma, count_window, some, ordered)
     else:
         rules = lowering.rule_maker("members", where, level)
         if some and extra is not None:
             others = Permutation((*(Member(node, required=True) for node in some), Member(extra, False, True)), comma)
-            body = declared_then(fields, others, comma, rules)
+            body = declared_then_extras(fields, others, comma, rules)
         else:
             body = declared_order(Members(fields, comma, extra, window, cap), rules)
     text = notation.wrap("{}", body, may_be_empty, level)
     if extra is None or text == EMPTY:
         return text
-    counted = bool(some) or window.low > len(required) + 1
-    return notation.distinct(text, tuple(names), level, where if counted else None)
+    must_count = bool(some) or window.low > len(required) + 1
+    return notation.with_distinct_names(text, tuple(names), level, where if must_count else None)
 
 
 def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
@@ -96,20 +98,24 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
     members: list[Node] = []
     some: list[list[Node]] = [[] for _ in shape.extra_blocks]
     classes = list(lowering.expander.key_classes(shape))
-    together = len(classes) > _FEW_CLASSES
+    is_one_rule = len(classes) > _MAX_SHARED_CLASSES
     for key_class in classes:
-        levels = lowering.notation.additional_levels(level, lowering.expander.goal(key_class.schemas), shape.named())
+        levels = lowering.notation.additional_levels(
+            level, lowering.expander.goal(key_class.schemas), shape.member_names()
+        )
         for goal, out in (
             [(key_class.schemas, members), *_blocks_of(key_class, some)] if some else [(key_class.schemas, members)]
         ):
-            normal = lowering.expander.goal(goal)
-            for names, inside in () if has_false(normal) else levels:
-                value = lowering.value(normal, inside)
+            class_goal = lowering.expander.goal(goal)
+            for names, inside in () if has_false(class_goal) else levels:
+                value = lowering.value(class_goal, inside)
                 names = (*key_class.names, *names)
-                out.append(lowering.notation.other(names, shape.named(), value, level, where, together))
+                out.append(
+                    lowering.notation.additional_member(names, shape.member_names(), value, level, where, is_one_rule)
+                )
     member = union_of(members) if members else None
-    if member is not None and together:
-        name = f"other members {lowering.size} of #{where}"
+    if member is not None and is_one_rule:
+        name = f"other members {lowering.rule_count} of #{where}"
         lowering.add(name, member, where)
         member = Ref(name)
     return member, [Alt(tuple(nodes)) for nodes in some]
@@ -124,25 +130,27 @@ def _blocks_of(key_class: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tu
 def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
     """The text of the objects of a shape with a formula."""
     try:
-        bound = bind(shape, lowering.expander)
+        members = bind(shape, lowering.expander)
     except UnsupportedError:
         cases = _case_by_case(lowering.expander, shape)
         return union_of([node for case in cases for node in lowering.texts_of(case, where, level)])
-    notation, condition, extras = lowering.notation, bound.condition, bound.extras
-    goals = [[cell.goal for cell in cells] for cells in bound.slots.values()]
-    alone = notation.narrowing_at(level).closed(shape, goals, condition)
-    if alone is not None:
-        condition, extras = alone, []
+    notation, condition, extras = lowering.notation, members.condition, members.extras
+    goals = [[cell.goal for cell in cells] for cells in members.slots.values()]
+    closed_condition = notation.narrowing_at(level).closed_condition(shape, goals, condition)
+    if closed_condition is not None:
+        condition, extras = closed_condition, []
     slots = [
         [notation.field(name, lowering.value(cell.goal, inside), False, level, where).node for cell in cells]
-        for name, cells in bound.slots.items()
-        for inside in (notation.inside(level, name),)
+        for name, cells in members.slots.items()
+        for inside in (notation.inner_level(level, name),)
     ]
     others = [
         union_of(
             [
-                notation.other((*extra.names, *names), bound.names, lowering.value(cell.goal, at), level, where, False)
-                for names, at in notation.additional_levels(level, cell.goal, bound.names)
+                notation.additional_member(
+                    (*extra.names, *names), members.names, lowering.value(cell.goal, at), level, where, False
+                )
+                for names, at in notation.additional_levels(level, cell.goal, members.names)
             ]
         )
         for extra in extras
@@ -152,9 +160,9 @@ def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) 
     if others and cap is not None:
         window = window.meet(Window(0, len(slots) + cap))
     ordered = lowering.options.property_order == "declared"
-    body = bound_members(slots, others, notation.between(level), window, condition, ordered)
-    text = notation.wrap("{}", body, bound.may_be_empty, level)
-    return notation.distinct(text, bound.names, level, where) if others and text != EMPTY else text
+    body = conditional_members(slots, others, notation.separator_at(level), window, condition, ordered)
+    text = notation.wrap("{}", body, members.may_be_empty, level)
+    return notation.with_distinct_names(text, members.names, level, where) if others and text != EMPTY else text
 
 
 def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:

@@ -1,4 +1,4 @@
-"""Whether a rule generates anything. In: IR rules and a name. Out: False if its language is certainly empty.
+"""Checks whether a rule generates anything. In: IR rules and a name. Out: False if its language is certainly empty.
 
 A least fixpoint, computed top-down: a rule generates something once all of its parts do, and only rules on which this
 depends are visited. Regular operations (`And`, `Not`, `Length`) are assumed to be non-empty; the automaton core decides
@@ -52,7 +52,7 @@ def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | Non
 
 def _generates(node: Node, productive: set[str], missing: list[str]) -> bool:
     if isinstance(node, Seq):
-        works, parts = True, list(node.items)
+        is_productive, parts = True, list(node.items)
         while parts:  # visit every part, to collect all that is missing
             part = parts.pop()
             if type(part) in _NEVER_EMPTY:
@@ -60,8 +60,8 @@ def _generates(node: Node, productive: set[str], missing: list[str]) -> bool:
             if isinstance(part, Seq):
                 parts += part.items
             elif not (isinstance(part, Repeat) and part.min == 0):
-                works = _generates(part, productive, missing) and works
-        return works
+                is_productive = _generates(part, productive, missing) and is_productive
+        return is_productive
     if isinstance(node, Ref):
         if node.name not in productive:
             missing.append(node.name)
@@ -80,10 +80,10 @@ def _generates(node: Node, productive: set[str], missing: list[str]) -> bool:
 def _generates_permutation(node: Permutation, productive: set[str], missing: list[str]) -> bool:
     if node.max is not None and node.max < node.min:
         return False
-    usable = [(member, _generates(member.item, productive, missing)) for member in node.members]
+    members = [(member, _generates(member.item, productive, missing)) for member in node.members]
     if node.condition is not None or node.ordered or node.slots:
-        return any(works for _, works in usable)  # the core decides
-    if not all(works for member, works in usable if member.required):
+        return any(is_productive for _, is_productive in members)  # the core decides
+    if not all(is_productive for member, is_productive in members if member.required):
         return False
-    count = sum(works for _, works in usable)
-    return count >= node.min or any(works and member.repeatable for member, works in usable)
+    count = sum(is_productive for _, is_productive in members)
+    return count >= node.min or any(is_productive and member.repeatable for member, is_productive in members)

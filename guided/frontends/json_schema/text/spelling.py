@@ -35,8 +35,8 @@ __all__ = [
     "quoted_text",
 ]
 
-_SHORT = {'"': 0x22, "\\": 0x5C, "/": 0x2F, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9}
-_RAW = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C))))
+_SHORT_ESCAPES = {'"': 0x22, "\\": 0x5C, "/": 0x2F, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9}
+_RAW_CHARACTERS = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C))))
 
 
 def _byte(char: str, value: int = 0) -> tuple[Span, ...]:
@@ -61,11 +61,13 @@ def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
 
 
 def _raw_forms() -> tuple[Form, ...]:
-    return tuple(Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, _RAW)))
+    return tuple(
+        Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, _RAW_CHARACTERS))
+    )
 
 
 def _short_form(letters: str) -> Form:
-    escapes = {char: _SHORT[char] for char in letters}
+    escapes = {char: _SHORT_ESCAPES[char] for char in letters}
     return Form(
         charset((code, code) for code in escapes.values()),
         (_byte("\\"), tuple(Span(ord(char), ord(char), code, 1) for char, code in escapes.items())),
@@ -73,7 +75,7 @@ def _short_form(letters: str) -> Form:
 
 
 def _string_forms() -> tuple[Form, ...]:
-    return (*_raw_forms(), _short_form("".join(_SHORT)), *_hex_forms())
+    return (*_raw_forms(), _short_form("".join(_SHORT_ESCAPES)), *_hex_forms())
 
 
 def _hex_forms() -> tuple[Form, ...]:
@@ -140,12 +142,12 @@ def quoted_text(text: str, encoding: Encoding) -> Node:
         return Text(_MINIMAL.encode(text))
     return (
         _quoted_cached(text)
-        if len(text) <= _LONGEST_CACHED and encoding is JSON_STRING
+        if len(text) <= _MAX_CACHED_LENGTH and encoding is JSON_STRING
         else quoted(Text(text), encoding)
     )
 
 
-_LONGEST_CACHED = 64
+_MAX_CACHED_LENGTH = 64
 _MINIMAL = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -178,7 +180,7 @@ class Layout:
     any_value_cache: dict[tuple[Node, ...], Node] = field(default_factory=dict, compare=False, repr=False)
     """Cache: the rules for numbers, strings and names -> the node of any value that uses them."""
 
-    def between(self, level: int) -> Node:
+    def separator_at(self, level: int) -> Node:
         """The text between two items of a container inside `level` others."""
         return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
 
@@ -223,13 +225,13 @@ def _gap(pattern: str) -> Node:
     return And((_pattern(pattern, "whitespace"), GAP))
 
 
-def _separator(separator: str, mark: str, around: Node) -> Node:
-    """The separator that the option allows: `mark` with whitespace around it, between two gaps (`around`)."""
+def _separator(separator: str, mark: str, outer_gap: Node) -> Node:
+    """The separator that the option allows: `mark` with whitespace around it, between two gaps (`outer_gap`)."""
     if separator.strip(" \t\n\r") == mark:
         node: Node = Text(separator)
     else:
         node = And((_pattern(separator, "separators"), Seq((GAP, Text(mark), GAP))))
-    return node if around == EPSILON else Seq((around, node, around))
+    return node if outer_gap == EPSILON else Seq((outer_gap, node, outer_gap))
 
 
 def _pattern(pattern: str, option: str) -> Node:

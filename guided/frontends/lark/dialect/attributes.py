@@ -72,7 +72,7 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
             f"{rule.text} is a terminal, but only rules have attributes", text=source, span=rule.span, hint=hint
         )
     out: dict[str, Token | None] = {}
-    places: dict[str, Token] = {}
+    name_tokens: dict[str, Token] = {}
     groups: list[list[Token]] = [[]]
     for token in tokens:
         if token.kind == ",":
@@ -93,14 +93,14 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
             raise SpecError(f"the attribute {name} is given twice", text=source, span=group[0].span)
         _check(source, group[0], value)
         out[name] = value
-        places[name] = group[0]
-    _check_together(source, out, places)
+        name_tokens[name] = group[0]
+    _check_combinations(source, out, name_tokens)
     return out
 
 
-def _check_together(source: str, attributes: Mapping[str, Token | None], places: Mapping[str, Token]) -> None:
+def _check_combinations(source: str, attributes: Mapping[str, Token | None], name_tokens: Mapping[str, Token]) -> None:
     def refuse(name: str, message: str, hint: str) -> None:
-        raise SpecError(message, text=source, span=places[name].span, hint=hint)
+        raise SpecError(message, text=source, span=name_tokens[name].span, hint=hint)
 
     if "suffix" in attributes and "stop" in attributes:
         refuse("stop", "a rule can have a suffix or a stop, not both", "remove one of them")
@@ -115,10 +115,10 @@ def _check_together(source: str, attributes: Mapping[str, Token | None], places:
 
 def _check(source: str, name: Token, value: Token | None) -> None:
     def refuse(expected: str) -> None:
-        place = (value or name).span
+        span = (value or name).span
         message = f"the attribute {name.text} takes {expected}"
         raise SpecError(
-            message, text=source, span=place, hint=f"write, for example, [{_EXAMPLES.get(name.text, name.text)}]"
+            message, text=source, span=span, hint=f"write, for example, [{_EXAMPLES.get(name.text, name.text)}]"
         )
 
     match name.text:

@@ -23,14 +23,14 @@ _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A rule or a terminal. `before`: modifiers, or `%override` and `%extend`; `after`: parameters and priority."""
+    """A rule or a terminal. `modifiers`: ?, !, `%override` and `%extend`; `suffix`: parameters and priority."""
 
     name: Token
     body: tuple[Token, ...]
-    before: tuple[Token, ...] = ()
-    after: tuple[Token, ...] = ()
+    modifiers: tuple[Token, ...] = ()
+    suffix: tuple[Token, ...] = ()
     attributes: dict[str, Token | None] = field(default_factory=dict)
-    parametric: bool = False
+    is_parametric: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ def _definition(source: str, line: list[Token]) -> Definition:
             line[min(at, len(line) - 1)],
             'write, for example, start: "a"',
         )
-    before, name = tuple(line[:at]), line[at]
-    after: list[Token] = []
+    modifiers, name = tuple(line[:at]), line[at]
+    suffix: list[Token] = []
     attributes: dict[str, Token | None] = {}
-    parametric = False
+    is_parametric = False
     at += 1
     while at < len(line) and line[at].kind != ":":
         match line[at].kind:
@@ -95,21 +95,21 @@ def _definition(source: str, line: list[Token]) -> Definition:
                 attributes = attributes_of(source, name, line[at + 1 : end])
             case "{":
                 end = _closing(source, line, at)
-                after += line[at : end + 1]
+                suffix += line[at : end + 1]
             case "." | "number" as kind:
                 end = at + (kind == "." and at + 1 < len(line))
-                after += line[at : end + 1]
+                suffix += line[at : end + 1]
             case "::":
                 end = at + 1
                 if end >= len(line) or line[end].text != "_":
                     raise error("the parameter of a rule must be written _", line[at], f"write {name.text}::_ : ...")
-                parametric = True
+                is_parametric = True
             case _:
                 raise error(f"':' is expected after the name {name.text}", line[at])
         at = end + 1
     if at == len(line):
         raise error(f"':' is expected after the name {name.text}", line[-1], f'write, for example, {name.text}: "a"')
-    return Definition(name, tuple(line[at + 1 :]), before, tuple(after), attributes, parametric)
+    return Definition(name, tuple(line[at + 1 :]), modifiers, tuple(suffix), attributes, is_parametric)
 
 
 def _closing(source: str, line: Sequence[Token], at: int) -> int:

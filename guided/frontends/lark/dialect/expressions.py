@@ -24,7 +24,7 @@ from guided.limits import Limits
 from .substrings import substrings
 
 __all__ = [
-    "LARGEST_COUNT",
+    "MAX_COUNT",
     "Expression",
     "determinise",
     "range_ends",
@@ -34,8 +34,8 @@ __all__ = [
     "without_text",
 ]  # fmt: skip
 
-LARGEST_COUNT: Final = 10_000
-_STATES: Final = 200_000
+MAX_COUNT: Final = 10_000
+_MAX_STATES: Final = 200_000
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", '"': '"', "\\": "\\", "/": "/"}
 
@@ -123,7 +123,7 @@ class Expression:
                 return self._range(token)
             case "string":
                 value = string_value(self.source, token)
-                return _without_case(value) if token.text.endswith("i") else text(value)
+                return _ignoring_case(value) if token.text.endswith("i") else text(value)
             case "regex":
                 return self._regex(token)
             case "name" if is_terminal(token.text):
@@ -208,9 +208,9 @@ def _count(source: str, token: Token) -> int:
             span=token.span,
             hint="write, for example, {2}, {2,} or {2,4}",
         )
-    count = int(token.text) if len(token.text) < 20 else LARGEST_COUNT + 1
-    if count > LARGEST_COUNT:
-        raise SpecError(f"the count is larger than {LARGEST_COUNT}", text=source, span=token.span, hint="use * or +")
+    count = int(token.text) if len(token.text) < 20 else MAX_COUNT + 1
+    if count > MAX_COUNT:
+        raise SpecError(f"the count is larger than {MAX_COUNT}", text=source, span=token.span, hint="use * or +")
     return count
 
 
@@ -246,11 +246,11 @@ def string_value(source: str, token: Token) -> str:
         raise SpecError(message, text=source, span=token.span) from None
 
 
-def _without_case(value: str) -> Node:
+def _ignoring_case(value: str) -> Node:
     return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
 
 
-def determinise(node: Node, name: str, max_states: int = _STATES) -> Automaton:
+def determinise(node: Node, name: str, max_states: int = _MAX_STATES) -> Automaton:
     """The automaton of a regular node, computed with at most `max_states` terms.
 
     Raises:

@@ -20,17 +20,28 @@ from guided.close_names import close_name
 from guided.errors import SpecError
 from guided.frontends.lark.scan import Token
 
-__all__ = ["alternatives", "condition", "value_of"]
+__all__ = ["evaluate_condition", "evaluate_value", "split_alternatives"]
 
 _BITS: Final = 64
 _ALL: Final = (1 << _BITS) - 1
-_VALUES: Final = ("set_bit", "clear_bit", "bit_and", "bit_or", "incr", "decr")
+_VALUE_FUNCTIONS: Final = ("set_bit", "clear_bit", "bit_and", "bit_or", "incr", "decr")
 _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _COUNTS: Final = tuple(f"bit_count_{name}" for name in _COMPARISONS)
-_TESTS: Final = ("true", "bit_clear", "bit_set", "is_ones", "is_zeros", *_COMPARISONS, *_COUNTS, "and", "or", "not")
+_TEST_FUNCTIONS: Final = (
+    "true",
+    "bit_clear",
+    "bit_set",
+    "is_ones",
+    "is_zeros",
+    *_COMPARISONS,
+    *_COUNTS,
+    "and",
+    "or",
+    "not",
+)
 
 
-def alternatives(source: str, body: Sequence[Token]) -> list[tuple[list[Token], list[Token]]]:
+def split_alternatives(source: str, body: Sequence[Token]) -> list[tuple[list[Token], list[Token]]]:
     """The alternatives of a body, each with the tokens of its condition."""
     out: list[tuple[list[Token], list[Token]]] = [([], [])]
     depth = 0
@@ -49,7 +60,7 @@ def alternatives(source: str, body: Sequence[Token]) -> list[tuple[list[Token], 
     return out
 
 
-def condition(source: str, tokens: Sequence[Token], parameter: int) -> bool:
+def evaluate_condition(source: str, tokens: Sequence[Token], parameter: int) -> bool:
     """Whether a condition holds. An empty condition always holds.
 
     Raises:
@@ -63,7 +74,7 @@ def condition(source: str, tokens: Sequence[Token], parameter: int) -> bool:
     return holds
 
 
-def value_of(source: str, tokens: Sequence[Token], at: int, parameter: int | None) -> tuple[int, int]:
+def evaluate_value(source: str, tokens: Sequence[Token], at: int, parameter: int | None) -> tuple[int, int]:
     """The value of the expression at a token, and the position after it. `parameter`: None if the rule has none.
 
     Raises:
@@ -85,8 +96,8 @@ class _Reader:
         p = self.own_parameter(token)
         if token.text == "_":
             return p
-        if token.text not in _VALUES:
-            raise self.unknown(token, _VALUES)
+        if token.text not in _VALUE_FUNCTIONS:
+            raise self.unknown_function(token, _VALUE_FUNCTIONS)
         self.expect("(")
         match token.text:
             case "set_bit" | "clear_bit" as name:
@@ -96,7 +107,7 @@ class _Reader:
                 other = self.number(self.next())
                 p = p & other if name == "bit_and" else p | other
             case name:
-                low, high = self.bits()
+                low, high = self.bit_range()
                 part, all_ones = p >> low & (1 << (high - low)) - 1, (1 << (high - low)) - 1
                 if part != (all_ones if name == "incr" else 0):
                     p += (1 << low) if name == "incr" else -(1 << low)
@@ -105,8 +116,8 @@ class _Reader:
 
     def test(self) -> bool:
         token = self.next()
-        if token.text not in _TESTS:
-            raise self.unknown(token, _TESTS)
+        if token.text not in _TEST_FUNCTIONS:
+            raise self.unknown_function(token, _TEST_FUNCTIONS)
         name = token.text
         if name == "true":
             if self.at < len(self.tokens) and self.tokens[self.at].kind == "(":
@@ -126,7 +137,7 @@ class _Reader:
         elif name in ("bit_clear", "bit_set"):
             holds = (p >> self.number(self.next(), _BITS - 1) & 1) == (name == "bit_set")
         else:
-            low, high = self.bits()
+            low, high = self.bit_range()
             part = p >> low & (1 << (high - low)) - 1
             if name in ("is_ones", "is_zeros"):
                 holds = part == ((1 << (high - low)) - 1 if name == "is_ones" else 0)
@@ -138,7 +149,7 @@ class _Reader:
         self.expect(")")
         return holds
 
-    def bits(self) -> tuple[int, int]:
+    def bit_range(self) -> tuple[int, int]:
         token = self.next()
         if token.text == "_":
             return 0, _BITS
@@ -181,7 +192,7 @@ class _Reader:
         if self.at < len(self.tokens):
             raise _error(self.source, f"{self.tokens[self.at].text!r} is unexpected here", self.tokens[self.at])
 
-    def unknown(self, token: Token, known_names: Sequence[str]) -> SpecError:
+    def unknown_function(self, token: Token, known_names: Sequence[str]) -> SpecError:
         close = close_name(token.text, known_names)
         hint = f"did you mean {close}?" if close else f"the functions are {', '.join(known_names)}"
         return _error(self.source, f"there is no function {token.text!r}", token, hint)

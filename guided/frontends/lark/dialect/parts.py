@@ -70,7 +70,9 @@ def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> 
         SpecError, UnsupportedError, LimitExceeded: a part is invalid. The error has the location in the text.
     """
     terminals = _Terminals(plain, loaded.terminals, context.limits)
-    by_name = {name: replace(terminal, all_texts=plain.all_texts) for name, terminal in loaded.terminals.items()}
+    by_name = {
+        name: replace(terminal, uses_fullmatch=plain.uses_fullmatch) for name, terminal in loaded.terminals.items()
+    }
     for name, source in plain.terminals.items():
         text = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
@@ -78,15 +80,19 @@ def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> 
             name, "", False, 0, text, frozenset(), text, node, is_lazy, source.max_tokens, text
         )
     regions = {
-        name: _region(plain, plain.regions[made_for], terminals)
+        name: _region(plain, plain.regions[base_name], terminals)
         for name in loaded.rules
-        if (made_for := name.split("{")[0]) in plain.regions
+        if (base_name := name.split("{")[0]) in plain.regions
     }
-    sources = loaded.sources.with_original(plain.source, plain.place)
-    spans = {name: (it.tokens[0].start, it.tokens[-1].end) for name, it in plain.terminals.items() if it.tokens}
+    sources = loaded.sources.with_original(plain.source, plain.original_span)
+    spans = {
+        name: (terminal.tokens[0].start, terminal.tokens[-1].end)
+        for name, terminal in plain.terminals.items()
+        if terminal.tokens
+    }
     for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
-        sources.defined[name] = DefinedName(plain.source[slice(*span)], sources.texts[0], span)
-    parts = {name: _part(plain.source, token, context) for name, token in plain.parts.items()}
+        sources.definitions[name] = DefinedName(plain.source[slice(*span)], sources.texts[0], span)
+    parts = {name: _resolve_part(plain.source, token, context) for name, token in plain.parts.items()}
     texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
     return replace(
         loaded, text=plain.source, terminals=by_name, lines=plain.lines, parts=parts, original_parts=texts,
@@ -130,7 +136,7 @@ def _may_be_empty(terminal: LoadedTerminal) -> bool:
 class _Terminals:
     def __init__(self, plain: PlainLark, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
         self.plain, self.loaded, self.limits = plain, loaded, limits
-        self.done: dict[str, Node] = {}
+        self.nodes_by_name: dict[str, Node] = {}
         self.open_names: list[str] = []
 
     def node(self, source: TerminalSource, name: str) -> Node:
@@ -148,22 +154,22 @@ class _Terminals:
 
     def _resolve_name(self, token: Token) -> Node:
         name = token.text
-        if name not in self.done:
+        if name not in self.nodes_by_name:
             if name in self.open_names:
                 chain = " -> ".join([*self.open_names[self.open_names.index(name) :], name])
                 raise _error(self.plain.source, f"the terminal {name} contains itself: {chain}", token, "use rules")
             self.open_names.append(name)
             if name in self.plain.definitions:
-                self.done[name] = self.expression(self.plain.definitions[name])
+                self.nodes_by_name[name] = self.expression(self.plain.definitions[name])
             elif name in self.loaded:
-                self.done[name] = parse_regex(self.loaded[name].source, limits=self.limits)
+                self.nodes_by_name[name] = parse_regex(self.loaded[name].source, limits=self.limits)
             else:
                 raise _error(self.plain.source, f"the terminal {name} is not defined", token, f"define it: {name}: ...")
             self.open_names.pop()
-        return self.done[name]
+        return self.nodes_by_name[name]
 
 
-def _part(source: str, token: Token, context: Context) -> Node | Grammar:
+def _resolve_part(source: str, token: Token, context: Context) -> Node | Grammar:
     match token.kind, token.text:
         case "special", _:
             return _special(source, token, context)

@@ -30,7 +30,7 @@ from guided.limits import Limits
 from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, statements
 from .expressions import range_ends, read_counts, string_value
-from .parameters import alternatives, condition, value_of
+from .parameters import evaluate_condition, evaluate_value, split_alternatives
 
 __all__ = ["PlainLark", "rewrite_extensions"]
 
@@ -59,7 +59,7 @@ class PlainLark:
         regions: name of a rule in `text` -> its capture and sampling attributes.
         initial_skip, final_skip: whether ignored terminals may come first, and last.
         skip_once: whether a gap is at most one ignored terminal.
-        all_texts: whether patterns mean all texts that they match; see `LoadedTerminal`.
+        uses_fullmatch: whether `re.fullmatch` defines the texts of patterns; see `LoadedTerminal`.
         is_regular: whether the text has no parts, and no attribute that changes the texts of a rule.
     """
 
@@ -72,19 +72,19 @@ class PlainLark:
     initial_skip: bool = True
     final_skip: bool = True
     skip_once: bool = False
-    all_texts: bool = False
+    uses_fullmatch: bool = False
     is_regular: bool = True
     regions: dict[str, RegionSource] = field(default_factory=dict)
-    places: list[tuple[int, int, int]] = field(
+    original_spans: list[tuple[int, int, int]] = field(
         default_factory=list
     )  # (offset in `text`, start in `source`, end in `source`)
 
-    def place(self, span: tuple[int, int]) -> tuple[int, int]:
+    def original_span(self, span: tuple[int, int]) -> tuple[int, int]:
         """The location in the source that corresponds to a location in `text`."""
-        at = bisect_right(self.places, (span[0], len(self.source), 0)) - 1
+        at = bisect_right(self.original_spans, (span[0], len(self.source), 0)) - 1
         if at < 0:
             return 0, 0
-        _, start, end = self.places[at]
+        _, start, end = self.original_spans[at]
         return start, end
 
 
@@ -134,19 +134,19 @@ class _Writer:
     def write(self) -> PlainLark:
         plain = self.plain
         plain.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
-        own = self._terminals_unknown_to_lark()
+        unreadable = self._terminals_unknown_to_lark()
         seen: set[str] = set()
         for line in self.lines:
             if isinstance(line, Directive):
                 self._directive(line)
                 continue
             name = line.name.text
-            if name in seen and not line.before:
+            if name in seen and not line.modifiers:
                 raise self.error(f"{name} is defined twice", line.name, "join the alternatives with |")
             seen.add(name)
-            if name in own:
+            if name in unreadable:
                 self._declare_terminal(line)
-            elif not line.parametric:
+            elif not line.is_parametric:
                 self._definition(line, self.name(line.name), None)
         while self.pending:
             name, value = self.pending.pop()
@@ -162,7 +162,7 @@ class _Writer:
         at, out = 0, []
         for string, token in self.pieces:
             if token is not None:
-                self.plain.places.append((at, *token.span))
+                self.plain.original_spans.append((at, *token.span))
             out.append(string)
             at += len(string)
         self.plain.text = "".join(out)
@@ -172,7 +172,7 @@ class _Writer:
     def _terminals_unknown_to_lark(self) -> set[str]:
         """The terminals that Lark cannot read, directly or because of terminals in them."""
         names_by_definition = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
-        own = set()
+        unreadable = set()
         for name, body in self.plain.definitions.items():
             for token, following in zip_longest(body, body[1:]):
                 if token.kind in ("special", "reference") or token.text in _PARTS:
@@ -180,14 +180,16 @@ class _Writer:
                     raise self.error(f"{token.text} cannot be used in terminals", token, hint)
                 is_count = following is not None and following.kind == "number"
                 if token.kind == "&" or token.text == "%regex" or (token.kind == "~" and not is_count):
-                    own.add(name)
-        while new_names := {name for name, names in names_by_definition.items() if name not in own and names & own}:
-            own |= new_names
-        return own
+                    unreadable.add(name)
+        while new_names := {
+            name for name, names in names_by_definition.items() if name not in unreadable and names & unreadable
+        }:
+            unreadable |= new_names
+        return unreadable
 
     def _declare_terminal(self, line: Definition) -> None:
-        if line.before or line.after or line.attributes:
-            token = (*line.before, *line.after, line.name)[0]
+        if line.modifiers or line.suffix or line.attributes:
+            token = (*line.modifiers, *line.suffix, line.name)[0]
             reason = "a terminal with &, ~ or %regex cannot have a priority, modifiers or parameters"
             raise UnsupportedError(reason, text=self.source, span=token.span, hint="use it in another terminal")
         name = self.name(line.name)
@@ -227,18 +229,18 @@ class _Writer:
         self.options |= options
         self.plain.initial_skip = self.options.get("allow_initial_skip", False)
         self.plain.final_skip = self.options.get("allow_final_skip", True)
-        once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
-        self.plain.skip_once, self.plain.all_texts = once, True
+        skip_once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
+        self.plain.skip_once, self.plain.uses_fullmatch = skip_once, True
 
     def _definition(self, line: Definition, name: str, parameter: int | None) -> None:
-        before = "".join(token.text + " " * token.text.startswith("%") for token in line.before)
-        self.put(before + name, line.name)
-        self.put("".join(token.text for token in line.after) + ": ", line.name)
+        modifiers = "".join(token.text + " " * token.text.startswith("%") for token in line.modifiers)
+        self.put(modifiers + name, line.name)
+        self.put("".join(token.text for token in line.suffix) + ": ", line.name)
         self.plain.lines.setdefault(name, self._line(line.name))
         if line.attributes:
             self._with_attributes(line, name, parameter)
-        elif line.parametric:
-            bodies = [body for body, test in alternatives(self.source, line.body) if self._holds(test, parameter)]
+        elif line.is_parametric:
+            bodies = [body for body, test in split_alternatives(self.source, line.body) if self._holds(test, parameter)]
             for number, body in enumerate(bodies):
                 self.put(" | " if number else "", None)
                 self._body(body, parameter)
@@ -249,7 +251,7 @@ class _Writer:
         self.put("\n", None)
 
     def _holds(self, test: Sequence[Token], parameter: int | None) -> bool:
-        return condition(self.source, test, parameter or 0)
+        return evaluate_condition(self.source, test, parameter or 0)
 
     def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
         attributes = line.attributes
@@ -322,12 +324,12 @@ class _Writer:
     def _name(self, token: Token, body: Sequence[Token], at: int, parameter: int | None) -> int:
         rule = self.rules.get(token.text)
         is_called = at < len(body) and body[at].kind == "::"
-        if rule is not None and rule.parametric and not is_called:
+        if rule is not None and rule.is_parametric and not is_called:
             raise self.error(f"{token.text} needs a parameter", token, f"write {token.text}::_ or {token.text}::0x0")
         if is_called:
-            if rule is None or not rule.parametric:
+            if rule is None or not rule.is_parametric:
                 raise self.error(f"{token.text} has no parameter", token, f"define {token.text}::_ : ...")
-            value, at = value_of(self.source, body, at + 1, parameter)
+            value, at = evaluate_value(self.source, body, at + 1, parameter)
             self.put(self.instance(token.text, value) + " ", token)
         else:
             self.put(self.name(token) + ("" if at < len(body) and body[at].kind == "{" else " "), token)
@@ -376,9 +378,9 @@ class _Writer:
         return self.part_names[key]
 
     def new_name(self, name: str, token: Token) -> str:
-        free = self._unused_name(f"{name}_{len(self.plain.parts) + len(self.plain.terminals)}")
-        self.plain.lines[free] = self._line(token)
-        return free
+        unused_name = self._unused_name(f"{name}_{len(self.plain.parts) + len(self.plain.terminals)}")
+        self.plain.lines[unused_name] = self._line(token)
+        return unused_name
 
     def _unused_name(self, name: str) -> str:
         while name in self.used_names:
