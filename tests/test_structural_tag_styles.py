@@ -230,7 +230,7 @@ def test_required_calls_may_end_with_a_line(name: str, parallel: bool) -> None:
     tag = style.structural_tag(TOOLS, tool_choice="required", parallel_tool_calls=parallel, mixed=False)
     matcher = guided.GrammarMatcher(byte_compiler().compile_structural_tag(tag))
     one, two = (
-        "".join(piece.text for piece in written_calls(style, [("now", "{}")] * count)).strip() for count in (1, 2)
+        "".join(piece.text for piece in write_calls(style, [("now", "{}")] * count)).strip() for count in (1, 2)
     )
     assert matcher.accept_string(one) and matcher.is_accepting()
     if "section" in style.data:
