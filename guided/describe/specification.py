@@ -90,7 +90,8 @@ def _hint_at_several_calls(tag: Any) -> str:
     while nodes:
         match nodes.pop():
             case {"type": "triggered_tags" | "tags_with_separator", **options} if not options.get("stop_after_first"):
-                marker = re.match(r"<\|?\w*call\w*\|?>", _begin_of_call(options["tags"][0]))
+                tags: Any = options["tags"]
+                marker = re.match(r"<\|?\w*call\w*\|?>", _begin_of_call(tags[0]))
                 return f"{_SEVERAL_CALLS}." if marker is None else f"{_SEVERAL_CALLS}, in several {marker[0]} blocks."
             case {"type": "json_schema" | "grammar" | "regex"}:
                 continue
