@@ -338,7 +338,7 @@ def test_a_step_of_the_scheduler_waits_once(
                     # runs ahead also sends which tokens it reads
                     assert counter.sent <= (MAX_SENT + 7 if number == 0 else MAX_SENT + 2 * run_ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
-            assert scheduler.running == sequences
+            assert scheduler.running_count == sequences
         launched.append(counter.launches)
     assert launched[0] == launched[1]
 

@@ -184,7 +184,7 @@ def test_a_draft_model_does_not_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {**OPTIONS, "temperature": 1.0, "retries": 2}
     with_model = drafting.generate(PROMPT, SCHEMA, **options)
     assert with_model.tokens == ENGINE.generate(PROMPT, SCHEMA, **options).tokens
-    assert with_model.timings.drafted == 0
+    assert with_model.timings.drafted_tokens == 0
 
 
 def test_other_texts_are_one_value() -> None:

@@ -139,7 +139,7 @@ def test_a_request_waits_only_so_long_for_a_place(stream: bool):
         async with served(max_running=1, queue_timeout=0.1, request_timeout=0) as (server, http):
             engine_step = server.engine.scheduler.step
             long = post(http, LONG)
-            await until(lambda: server.engine.scheduler.running == 1)
+            await until(lambda: server.engine.scheduler.running_count == 1)
             blocked = asyncio.Event()
             loop = asyncio.get_running_loop()
 
@@ -196,7 +196,7 @@ def test_a_lower_number_runs_first():
                 order.append((priority, answer.status_code))
 
             before = post(http, LONG)  # it is admitted alone, while the others arrive
-            await until(lambda: server.engine.scheduler.running == 1)
+            await until(lambda: server.engine.scheduler.running_count == 1)
             with server.engine.driver.lock:
                 asked = [asyncio.create_task(ask(priority)) for priority in (5, 0, 3, -2)]
                 await until(lambda: server.admission.queued == 4)

@@ -98,7 +98,7 @@ def test_a_client_that_goes_away_frees_its_place_within_a_step(stream: bool):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
             head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             client.sendall(head.encode() + body)
-            assert gate.waits.wait(10) and server.engine.scheduler.running == 1
+            assert gate.waits.wait(10) and server.engine.scheduler.running_count == 1
         wait_until(lambda: not server.thread.requests)
         steps = gate.steps
         gate.let(1)  # the step that was waiting

@@ -84,7 +84,7 @@ class Stream:
     @property
     def is_waiting(self) -> bool:
         """Whether no sample has entered the batch yet."""
-        return not any(task.admitted for task in self.tasks)
+        return not any(task.admission_time for task in self.tasks)
 
     @property
     def ttft(self) -> float | None:

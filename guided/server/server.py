@@ -190,14 +190,14 @@ class Server:
     def health(self) -> dict[str, Any]:
         """The state of the engine."""
         scheduler = self.engine.scheduler
-        prefilling = scheduler.prefilling
+        prefilling = scheduler.prefilling_count
         return {
             "status": "dead" if not self.thread.alive else "draining" if self.thread.draining else "ok",
             "step": self.thread.steps,
-            "waiting": scheduler.waiting,
+            "waiting": scheduler.waiting_count,
             "prefilling": prefilling,
-            "active": scheduler.running - prefilling,
-            "compiling": scheduler.compiling,
+            "active": scheduler.running_count - prefilling,
+            "compiling": scheduler.compiling_count,
             "pending_submit": self.thread.pending,
         }
 

@@ -147,7 +147,7 @@ class Admission:
     @property
     def queued(self) -> int:
         """The number of outputs waiting to enter the batch."""
-        return sum(not task.admitted for stream in list(self._thread.open) for task in stream.tasks)
+        return sum(not task.admission_time for stream in list(self._thread.open) for task in stream.tasks)
 
     @property
     def queued_tokens(self) -> int:

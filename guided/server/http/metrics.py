@@ -135,7 +135,7 @@ class Metrics(Collector):
             counts["guided:budget_bound_mass"].inc(bound.mass)
 
     def _end_of_all(self, stream: Stream, now: float) -> None:
-        entry = min((task.admitted for task in stream.tasks if task.admitted), default=now)
+        entry = min((task.admission_time for task in stream.tasks if task.admission_time), default=now)
         first = max(entry, now if stream.first is None else stream.first)
         self._seconds["vllm:request_queue_time_seconds"].observe(entry - stream.submitted)
         self._seconds["vllm:request_prefill_time_seconds"].observe(first - entry)
@@ -160,10 +160,13 @@ class Metrics(Collector):
         """Gauges, and counters kept elsewhere; see `Collector`."""
         scheduler, cache = self._thread.engine.scheduler, self._thread.engine.scheduler.runner.cache
         gauges = {
-            "vllm:num_requests_running": ("outputs in the batch", scheduler.running),
+            "vllm:num_requests_running": ("outputs in the batch", scheduler.running_count),
             "vllm:num_requests_waiting": ("outputs that wait for a slot in the batch", self._admission.queued),
             "vllm:kv_cache_usage_perc": ("used share of the cache, 0 to 1", 1 - cache.available / cache.capacity),
-            "sglang:num_grammar_queue_reqs": ("outputs whose specification is being compiled", scheduler.compiling),
+            "sglang:num_grammar_queue_reqs": (
+                "outputs whose specification is being compiled",
+                scheduler.compiling_count,
+            ),
         }
         for name, (about, value) in gauges.items():
             gauge = GaugeMetricFamily(name, about, labels=_LABELS)

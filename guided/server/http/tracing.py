@@ -99,11 +99,11 @@ class RequestTracer:
 def _phases(stream: Stream, end: float) -> Iterator[tuple[str, float, float]]:
     """The phases that a request has reached, with begin and end, by `perf_counter`. The last one ends at `end` unless
     the answer is complete."""
-    admitted = min((task.admitted for task in stream.tasks if task.admitted), default=stream.first)
+    admission_time = min((task.admission_time for task in stream.tasks if task.admission_time), default=stream.first)
     is_complete = len(stream.results) == len(stream.tasks)
     last = max(stream.last.values()) if is_complete and stream.last else None
     begin = stream.submitted
-    phases = (("compile", stream.prepared), ("queue", admitted), ("prefill", stream.first), ("decode", last))
+    phases = (("compile", stream.prepared), ("queue", admission_time), ("prefill", stream.first), ("decode", last))
     for name, mark in phases:
         finish = end if mark is None else max(begin, min(mark, end))  # other threads take these times
         yield name, begin, finish

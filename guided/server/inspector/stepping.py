@@ -91,7 +91,7 @@ class Step:
         grammar = grammar_of(engine.compiler, specification, seconds)
         if request.messages is not None:
             messages: Prompt = [each.plain() for each in request.messages]
-            ids = engine.encode_prompt(engine.described(messages, grammar))
+            ids = engine.encode_prompt(engine.describe_prompt(messages, grammar))
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
         room = engine.model.config.context - len(ids)

@@ -161,7 +161,7 @@ class SampleReader:
         if self._splitter.decoder is None:
             self.tokens += tokens
             return deltas + self._deltas(parts)
-        for token, (texts, is_hidden) in zip_longest(tokens, self._splitter.decoded):
+        for token, (texts, is_hidden) in zip_longest(tokens, self._splitter.decoded_tokens):
             self._places.write(token, texts, is_hidden=is_hidden)
         deltas += self._deltas(parts)
         self.tokens += self._places.take_decided(self._splitter.first_undecided)
@@ -201,12 +201,12 @@ class SampleReader:
         deltas = list[Delta]()
         for part in parts:
             match part:
-                case AnswerText(text, reasoning=True, at=at):
+                case AnswerText(text, reasoning=True, positions=at):
                     if self.options.shows_reasoning:
                         self._reasoning.append(text)
                         self._places.mark(at, is_text=False)
                         deltas.append(ReasoningDelta(text))
-                case AnswerText(text, at=at):
+                case AnswerText(text, positions=at):
                     deltas += self._add_text(text, at)
                 case ToolResult():
                     self.results.append(part)
