@@ -47,7 +47,7 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen = list[tuple[float, list[float]]]()
         self.passes = 0  # numbers of other versions, negative
-        original = Retries._best
+        original = Retries._retry_value
 
         original_write = Retries._write_value
 
@@ -66,7 +66,7 @@ class Watched:
             self.passes += retries._passes_left
             return forward
 
-        monkeypatch.setattr(Retries, "_best", best)
+        monkeypatch.setattr(Retries, "_retry_value", best)
         monkeypatch.setattr(Retries, "_write_value", write)
 
 

@@ -364,7 +364,8 @@ def test_refusals_come_before_anything_runs(monkeypatch, tools, constraint, erro
 
 
 @pytest.mark.parametrize(
-    "options", [{"seconds": 0}, {"seconds": -1.0}, {"seconds": float("inf")}, {"longest": 0}, {"room": -1}]
+    "options",
+    [{"seconds": 0}, {"seconds": -1.0}, {"seconds": float("inf")}, {"max_characters": 0}, {"reserved_tokens": -1}],
 )
 def test_numbers_of_a_tool(options):
     with pytest.raises(ValueError, match="is "):

@@ -104,7 +104,7 @@ def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocab
     if answer.forced:
         print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
     completion = answer.prefix_end.completion.decode(errors="backslashreplace")
-    print(f"shortest way to finish: {completion!r}, {answer.to_finish} with the end token")
+    print(f"shortest way to finish: {completion!r}, {answer.min_tokens} with the end token")
 
 
 def _tokens(count: int) -> str:

@@ -70,7 +70,7 @@ class Scores:
         """The recorded choices. `starts`: the offset at which the text of each token begins; `regions`: the matcher
         with the captures, if any.
         """
-        captures = None if regions is None else regions.captures_with_places()
+        captures = None if regions is None else regions.captures_with_offsets()
         return ChoiceRecord(self._vocabulary, starts, self.logprobs, self.preferred, captures)
 
     def logprobs_of(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:

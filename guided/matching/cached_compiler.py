@@ -99,21 +99,21 @@ class CachedCompiler:
         why_empty: Callable[[], object] = lambda: None,
         read_first: Callable[[list[Finding]], Grammar] | None = None,
         parts: Sequence[object] | None = (),
-        stored: Callable[[], Tables | None] = lambda: None,
+        find_tables: Callable[[], Tables | None] = lambda: None,
     ) -> CompiledGrammar:
         """The cached grammar, or one compiled from the result of `read`. Warns about the findings in both cases.
 
         `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
         if some parts of the grammar are compiled later. `parts`: values that the key contains only as their `repr`;
         None: the key does not determine the content. If they are not plain JSON, the grammar is not stored in the
-        folder. `stored` returns the grammar as the first of some tables, if it was stored.
+        folder. `find_tables` returns the tables of a grammar that comes with guided.
         """
         compiled = self._find_cached(key)
         if compiled is None:
             with gc_paused(), compiling(self.limits, work=False):
                 name = None if self.folder is None or parts is None else self._file_name(key, parts)
                 compiled = None if name is None else self._find_stored(name, source)
-                if compiled is None and (tables := stored()) is not None:
+                if compiled is None and (tables := find_tables()) is not None:
                     compiled = self._compile_tables(tables, key, source, read)
                 if compiled is None:
                     compiled = self._compile_uncached(key, source, read, why_empty, read_first, name)
@@ -174,8 +174,8 @@ class CachedCompiler:
         try:
             native = self._to_native(grammar)
             if name is not None:
-                whole = None if read_first is None else partial(read, [])
-                data = self._stored(kind, source, findings, grammar, whole)
+                read_whole = None if read_first is None else partial(read, [])
+                data = self._to_bytes(kind, source, findings, grammar, read_whole)
         except SpecError as error:  # the grammar generates nothing
             why_empty()
             text = source if isinstance(source, str) else ""
@@ -218,7 +218,7 @@ class CachedCompiler:
         bounds = (limits.spec_length, limits.depth, limits.nodes, limits.states, limits.work)
         return self.folder.name_of((*key, bounds), parts, vocabulary_digest(self.vocabulary))
 
-    def _stored(
+    def _to_bytes(
         self, kind: str, source: object, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar] | None
     ) -> bytes | None:
         """The bytes of a specification; None if it cannot be stored."""

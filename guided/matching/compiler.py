@@ -77,17 +77,17 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         resources, texts = checked_registry(registry), check_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(findings: list[Finding], ask: bool = False) -> Grammar:
+        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
+            def read(findings: list[Finding], explain_empty: bool = False) -> Grammar:
                 return json_schema_to_grammar(
                     schema, own, registry=resources, documents=texts, limits=self.limits, findings=findings,
-                    require_values=ask,
+                    require_values=explain_empty,
                 )  # fmt: skip
 
             key = ("json_schema", text, isinstance(schema, str), own, content_of(resources), tuple(texts.items()))
             return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, resources))
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
     @keywords_checked()
     def compile_regex(
@@ -118,7 +118,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         if classes not in ("full", "plain"):
             raise ValueError(f"classes must be 'full' or 'plain', not {brief(classes)}")
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
             return self._compile(
                 ("regex", pattern, dialect, search, own.classes),
                 pattern,
@@ -127,7 +127,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
                 ),
             )
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(classes=classes))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(classes=classes))
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
@@ -149,10 +149,10 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
 
-        def read(findings: list[Finding], ask: bool = False) -> Grammar:
+        def read(findings: list[Finding], explain_empty: bool = False) -> Grammar:
             return gbnf_to_grammar(
                 text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, findings=findings,
-                ask_why_empty=ask,
+                ask_why_empty=explain_empty,
             )  # fmt: skip
 
         return self._compile(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
@@ -197,7 +197,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         )
         own = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
-        def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schemas: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:
                 return read_lark(text, read_options, self.limits, schemas, findings)
 
@@ -205,7 +205,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             parts = None if folders else [it for it in named_grammars.values() if isinstance(it, Mapping)]
             return self._compile(("lark", text, own, schemas), text, read, why_empty, parts=parts)
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_structural_tag(
@@ -230,18 +230,18 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
         content = spec if isinstance(spec, str) else content_of(spec)
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(findings: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
+        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
+            def read(findings: list[Finding], explain_empty: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._native.special_ids,
-                    limits=self.limits, findings=findings, require_values=ask, later=later,
+                    limits=self.limits, findings=findings, require_values=explain_empty, later=later,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
             parts_later = partial(read, later=True) if self._native.native.byte_complete else None
             return self._compile(key, spec, read, lambda: read([], True), read_first=parts_later, parts=(spec,))
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings; the output is one of them."""
@@ -296,11 +296,11 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             VocabularyError: a control token that the vocabulary lacks.
         """
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
             read = partial(expr_to_grammar, expr, self.limits, options=own)
-            return self._compile(("expr", expr, own), expr, read, stored=lambda: stored_tables(expr, self.limits))
+            return self._compile(("expr", expr, own), expr, read, find_tables=lambda: stored_tables(expr, self.limits))
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
 
 def _single_rule(node: Any) -> Grammar:

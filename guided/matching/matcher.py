@@ -6,13 +6,14 @@ text: strings, forced tokens as the tokenizer produces them, explanations. A mat
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Final
 
 from guided.automaton import _core
 from guided.errors import VocabularyError
 from guided.matching.compiled import CompiledGrammar, native_vocabulary
-from guided.matching.explain.explanation import Explanation, bytes_of, explain, is_cut, is_text
+from guided.matching.explain.explanation import Explanation, bytes_of, ends_inside_character, explain, is_text
 from guided.matching.regions.parse_paths import Capture, ParsePaths, Snapshot
 
 __all__ = ["Explanation", "GrammarMatcher"]
@@ -93,10 +94,12 @@ class GrammarMatcher(_core.Matcher):
         """The stable tokens of forced bytes. `closed`: a control token follows, so all tokens are stable."""
         vocabulary = self.grammar.vocabulary
         native = native_vocabulary(vocabulary)
-        if not is_text(data[:1]) and not is_cut(data[:1]):  # the rest of a character: no text begins with it
+        if not is_text(data[:1]) and not ends_inside_character(
+            data[:1]
+        ):  # the rest of a character: no text begins with it
             return [], False
         whole = len(data)
-        while is_cut(data[:whole]):
+        while ends_inside_character(data[:whole]):
             whole -= 1
         text = data[:whole].decode()
         if not text:
@@ -135,10 +138,16 @@ class GrammarMatcher(_core.Matcher):
         `captures` does."""
         return []
 
-    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+    def captures_with_offsets(self) -> tuple[Sequence[Capture], bytes]:
         """The complete captures in the order in which they begin, and the text that their offsets refer to. Raises as
         `captures` does."""
         return (), b""
+
+    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+        """Deprecated: use `captures_with_offsets`."""
+        message = "GrammarMatcher.captures_with_places is GrammarMatcher.captures_with_offsets"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.captures_with_offsets()
 
     def temperature(self) -> float | None:
         """The temperature that the grammar sets for the next token, or None."""
@@ -209,18 +218,18 @@ class _CapturingMatcher(GrammarMatcher):
         captures.sort(key=lambda capture: (capture.end, -capture.start))
         return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in captures]
 
-    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+    def captures_with_offsets(self) -> tuple[Sequence[Capture], bytes]:
         return [capture for capture in self._current_captures() if capture.complete], bytes(self._text)
 
     def _current_captures(self) -> Sequence[Capture]:
-        marked = self.grammar.annotated
-        with marked.lock:
+        annotated = self.grammar.annotated
+        with annotated.lock:
             parses, now = self._read()
             return parses.complete(now, self._text) if self.is_accepting() else parses.partial(now, self._text)
 
     def temperature(self) -> float | None:
-        marked = self.grammar.annotated
-        with marked.lock:
+        annotated = self.grammar.annotated
+        with annotated.lock:
             parses, now = self._read()
             return parses.temperature(now, len(self._text))
 

@@ -1,4 +1,4 @@
-"""A compiled specification as bytes, for one vocabulary. In: its IR, kind, source and findings. Out: bytes, or these.
+"""A compiled specification as bytes, for one vocabulary. In: its IR, kind, source and findings. Out: bytes, and back.
 
 Stored are the IR and the data that a `CompiledGrammar` offers, not the structures of the core: the core compiles the IR
 again, with all its checks. So reading skips the front end only, which takes most of the time, and forged bytes cannot

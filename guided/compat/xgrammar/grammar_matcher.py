@@ -202,7 +202,7 @@ class GrammarMatcher(XGRObject):
         Each text is captured once, according to one parse of the output, so `deduplicate` has no effect.
         """
         with as_xgrammar():
-            return _order_captures(*self._matcher.captures_with_places())
+            return _order_captures(*self._matcher.captures_with_offsets())
 
     def is_terminated(self) -> bool:
         """Whether the output has ended: after a stop token, or, with `terminate_without_stop_token`, once complete."""
@@ -293,7 +293,7 @@ def _order_captures(captures: Sequence[Capture], text: bytes) -> list[tuple[str,
     """
     hidden = [capture for capture in captures if capture.name.startswith(HIDDEN)]
     ordered = [*reversed(captures)]
-    ordered.sort(key=lambda capture: (capture.closed, -capture.start))
+    ordered.sort(key=lambda capture: (capture.rule_end, -capture.start))
     named_texts = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
     return [each for each in named_texts if each[0]]
 

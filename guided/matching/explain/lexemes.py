@@ -92,7 +92,7 @@ class Lexemes:
             matches = tuple(after)
             at += 1
         return replace(
-            pending, read=at, matches=tuple(each for each in matches if each[1].reads), winner=winner, end=last
+            pending, read=at, matches=tuple(each for each in matches if each[1].can_read), winner=winner, end=last
         )
 
     def terminal(self, pending: PendingLexeme, text: bytes | bytearray) -> int:
@@ -100,7 +100,7 @@ class Lexemes:
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
             if self._ids[keyword.name] in pending.candidates:
                 automaton = self._automaton(pending.winner, number)
-                if automaton.reads(bytes(text[pending.start : pending.end])):
+                if automaton.accepts(bytes(text[pending.start : pending.end])):
                     return self._ids[keyword.name]
         return pending.winner
 

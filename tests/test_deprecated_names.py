@@ -1,0 +1,24 @@
+"""Old names of the public API still work, with a DeprecationWarning that gives the new name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import guided
+
+
+def test_old_names_of_fields():
+    with pytest.warns(DeprecationWarning, match="Tool.room is Tool.reserved_tokens"):
+        assert guided.CALCULATOR.room == guided.CALCULATOR.reserved_tokens
+    with pytest.warns(DeprecationWarning, match="Tool.longest is Tool.max_characters"):
+        tool = replace(guided.CALCULATOR, longest=5)
+    assert tool.max_characters == 5 and tool.name == guided.CALCULATOR.name
+
+
+def test_old_names_of_methods():
+    vocabulary = guided.Vocabulary.from_characters("ab")
+    matcher = guided.GrammarMatcher(guided.GrammarCompiler(vocabulary).compile_regex("a+"))
+    with pytest.warns(DeprecationWarning, match="captures_with_offsets"):
+        assert matcher.captures_with_places() == matcher.captures_with_offsets()
