@@ -131,7 +131,7 @@ def compare(answer, rows):
             assert isinstance(found, GuidedError) and str(found) == str(wanted)
             continue
         assert isinstance(found, ChosenToken)
-        assert close(found.removed, wanted.removed) and close(found.by_budget, wanted.by_budget)
+        assert close(found.removed, wanted.removed) and close(found.budget_mass, wanted.budget_mass)
         assert found.preferred == wanted.preferred
         by_model = 0.0 if choice.allowed is None else float(torch.from_numpy(logits).log_softmax(0)[found.token])
         assert close(found.logprob, by_model)

@@ -112,7 +112,7 @@ def test_the_official_client_knows_both_refusals():
             await ask.completions.create(model="guided", **SHORT)
             with pytest.raises(openai.RateLimitError):
                 await ask.completions.create(model="guided", **SHORT)
-            server.thread.draining = True
+            server.thread.is_draining = True
             with pytest.raises(openai.InternalServerError, match="the server is shutting down"):
                 await ask.completions.create(model="guided", **SHORT)
 
@@ -200,7 +200,7 @@ def test_a_lower_number_runs_first():
             with server.engine.driver.lock:
                 asked = [asyncio.create_task(ask(priority)) for priority in (5, 0, 3, -2)]
                 await until(lambda: server.admission.queued == 4)
-                await until(lambda: all(t.future.done() for s in server.thread.open for t in s.tasks))
+                await until(lambda: all(t.future.done() for s in server.thread.open_streams for t in s.tasks))
             await asyncio.gather(before, *asked)
             assert order == [(-2, 200), (0, 200), (3, 200), (5, 200)]
 

@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             if arguments.uds:
                 Path(arguments.uds).unlink(missing_ok=True)
-        return _CUT_OFF if server.thread.cut_off else DONE
+        return _CUT_OFF if server.thread.cut_off_requests else DONE
 
 
 @contextlib.contextmanager
@@ -154,12 +154,12 @@ async def _drain(server: Server, cut: asyncio.Event, seconds: float) -> None:
 
     Meanwhile the server still listens: /ready reports the shutdown, and new requests are refused with a Retry-After.
     """
-    server.thread.draining = True
+    server.thread.is_draining = True
     waits = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut.wait())]
     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
-    server.cut()
+    server.end_open_requests()
 
 
 def _address(arguments: argparse.Namespace, listener: socket.socket) -> str:

@@ -42,7 +42,9 @@ _PIECE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _BEGIN: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
 _END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
 _FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
-_NEEDS: Final = re.compile(r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]")
+_NEEDS_REWRITING: Final = re.compile(
+    r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
+)
 
 
 def python_regex(pattern: str) -> str:
@@ -52,7 +54,7 @@ def python_regex(pattern: str) -> str:
         SpecError: a class or an escape is malformed; the error has its location. UnsupportedError: the pattern has a
             part that the module docstring lists as refused.
     """
-    return _Reader(pattern).read() if _NEEDS.search(pattern) else pattern
+    return _Reader(pattern).read() if _NEEDS_REWRITING.search(pattern) else pattern
 
 
 def without_anchors(pattern: str) -> str:

@@ -31,7 +31,7 @@ class Scores:
 
     Attributes:
         removed_masses: for each chosen token, -log of the probability of all tokens that its mask allowed.
-        logprobs, preferred, by_budget: for each chosen token, see `ChosenToken`.
+        logprobs, preferred, budget_masses: for each chosen token, see `ChosenToken`.
         budget_bound: the effect of the budget alone.
         forced_log_mass: -log of the model's probability of all forced tokens together, if they are scored.
     """
@@ -42,7 +42,7 @@ class Scores:
         self.removed_masses: list[float] = []
         self.logprobs: list[float] = []
         self.preferred: list[int | None] = []
-        self.by_budget: list[float | None] = []
+        self.budget_masses: list[float | None] = []
         self.budget_bound = BudgetBound()
         self.forced_log_mass = 0.0
 
@@ -51,17 +51,17 @@ class Scores:
         self.removed_masses += earlier.removed_masses[:choices]
         self.logprobs += earlier.logprobs[:choices]
         self.preferred += earlier.preferred[:choices]
-        for mass in earlier.by_budget[:choices]:
+        for mass in earlier.budget_masses[:choices]:
             self._add_budget_mass(mass)
 
-    def _add_budget_mass(self, by_budget: float | None) -> None:
-        self.by_budget.append(by_budget)
-        if by_budget is not None:
-            self.budget_bound = self.budget_bound.with_step(by_budget)
+    def _add_budget_mass(self, budget_mass: float | None) -> None:
+        self.budget_masses.append(budget_mass)
+        if budget_mass is not None:
+            self.budget_bound = self.budget_bound.with_step(budget_mass)
 
     def add(self, choice: ChosenToken, penalty: float) -> None:
         """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
-        self._add_budget_mass(choice.by_budget)
+        self._add_budget_mass(choice.budget_mass)
         self.removed_masses.append(choice.removed - penalty)
         self.logprobs.append(choice.logprob)
         self.preferred.append(choice.preferred)

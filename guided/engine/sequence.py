@@ -175,7 +175,7 @@ class Sequence:
                 drafts, is_settled = yield from self.draft()
             needs_choice = not is_settled
             scored_count = len(forced) if self.score_forced else 0
-            self.is_needs_choice = not drafts and self.finish_reason is None
+            self.is_choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*unread, *forced, *drafts], scored_count + 1 + len(drafts), rejected)
             assert isinstance(logits, LogitRows)
             self.is_choosing, self.prompt_is_read = False, True

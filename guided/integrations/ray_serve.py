@@ -62,7 +62,7 @@ class Replica:
     def check_health(self) -> None:
         """Raise EngineStopped if the replica must be replaced. Ray Serve calls this periodically."""
         thread = self._application.state.server.thread
-        if not thread.alive:
+        if not thread.is_alive:
             raise EngineStopped(f"the engine has stopped: {thread.failure}")
 
     def __del__(self) -> None:

@@ -124,9 +124,9 @@ def _native_changes(changes: Changes) -> Any:
 
 
 def _to_answer(row: Any, choice: Choice) -> ChosenToken | GuidedError:
-    refusal_code, token, highest, removed, by_budget, score, top, logprob, preferred = row
+    refusal_code, token, highest, removed, budget_mass, score, top, logprob, preferred = row
     if refusal_code:
         return all_banned(choice.position) if refusal_code == _ALL_BANNED else refusal(highest)
     allowed_top = tuple(pair for pair in top if pair[1] > -inf)
     scores = None if choice.logprobs is None else TokenLogprobs(token, score, allowed_top)
-    return ChosenToken(token, removed, by_budget, scores, logprob, None if preferred < 0 else preferred)
+    return ChosenToken(token, removed, budget_mass, scores, logprob, None if preferred < 0 else preferred)

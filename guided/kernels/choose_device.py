@@ -178,7 +178,7 @@ def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError
     if not isfinite(highest):
         return refusal(highest)
     token, everything, after = int(row[Column.TOKEN]), row[Column.ALL], row[Column.AFTER]
-    removed, by_budget, scores, logprob, preferred = 0.0, None, None, 0.0, None
+    removed, budget_mass, scores, logprob, preferred = 0.0, None, None, 0.0, None
     if choice.allowed is not None:
         removed, logprob, preferred = (
             max(0.0, everything - after),
@@ -187,11 +187,11 @@ def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError
         )
         preferred = None if is_allowed(choice.allowed, preferred) else preferred
         if choice.unbudgeted is not None or choice.ramp is not None:
-            by_budget = max(0.0, exp(row[Column.SPECIFIED] - everything) - exp(after - everything))
+            budget_mass = max(0.0, exp(row[Column.SPECIFIED] - everything) - exp(after - everything))
     if choice.logprobs is not None:
         mass, top = row[Column.MASS], row[len(Column) :]
         pairs = zip(top[: len(top) // 2], top[len(top) // 2 :], strict=True)
         best = sorted(((int(id), value - mass) for id, value in pairs), key=lambda pair: (-pair[1], pair[0]))
         allowed_top = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
         scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(allowed_top))
-    return ChosenToken(token, removed, by_budget, scores, logprob, preferred)
+    return ChosenToken(token, removed, budget_mass, scores, logprob, preferred)

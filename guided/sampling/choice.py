@@ -108,8 +108,8 @@ class ChosenToken:
     Attributes:
         token: its id.
         removed: -log of the model's probability of all tokens that remain after the mask and the ramp.
-        by_budget: the probability of tokens that the specification allows, but the budget or its ramp removed; None if
-            they removed nothing.
+        budget_mass: the probability of tokens that the specification allows, but the budget or its ramp removed; None
+            if they removed nothing.
         scores: log probabilities, if requested.
         logprob: log of the model's probability of the token (temperature 1, without the mask); 0 without a mask.
         preferred: the model's most likely token, if the mask forbids it.
@@ -117,7 +117,7 @@ class ChosenToken:
 
     token: int
     removed: float = 0.0
-    by_budget: float | None = None
+    budget_mass: float | None = None
     scores: TokenLogprobs | None = None
     logprob: float = 0.0
     preferred: int | None = None

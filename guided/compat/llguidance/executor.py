@@ -43,11 +43,11 @@ class LLExecutor:
         """
         entries = _check_entries(interpreters, 2)
         rows = _rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
-        live = [matcher for matcher, _ in entries if matcher.needs_mask]
-        if len(live) > 1 and len({id(matcher.live.grammar.vocabulary) for matcher in live}) == 1:
-            masks = allocate_token_bitmask(len(live), 32 * rows.shape[1])
-            fill_batch([matcher.live for matcher in live], masks, threads=self.num_threads)
-            for matcher, mask in zip(live, masks, strict=True):
+        unfilled = [matcher for matcher, _ in entries if matcher.needs_mask]
+        if len(unfilled) > 1 and len({id(matcher.inner.grammar.vocabulary) for matcher in unfilled}) == 1:
+            masks = allocate_token_bitmask(len(unfilled), 32 * rows.shape[1])
+            fill_batch([matcher.inner for matcher in unfilled], masks, threads=self.num_threads)
+            for matcher, mask in zip(unfilled, masks, strict=True):
                 matcher.set_mask(mask)
         for matcher, index in entries:
             rows[index] = matcher.row()
@@ -95,6 +95,6 @@ def _rows(entries: Sequence[Any], pointer: int, mask_bytes: int, batch: int) -> 
     check_address(pointer)
     if mask_bytes != 4 * words:
         raise ValueError(f"Invalid buffer size: a mask has {4 * words} bytes, not {mask_bytes}")
-    if bad := [each[1] for each in entries if not 0 <= each[1] < batch]:
-        raise ValueError(f"Target index out of bounds: {bad[0]} in {batch}")
+    if invalid := [each[1] for each in entries if not 0 <= each[1] < batch]:
+        raise ValueError(f"Target index out of bounds: {invalid[0]} in {batch}")
     return rows_at(pointer, batch, words)

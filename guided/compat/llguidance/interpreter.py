@@ -144,7 +144,7 @@ class LLInterpreter:
         return json.dumps({"progress": self._progress(), "stop": self._is_over, "temperature": self._temperature()})
 
     def _temperature(self) -> float:
-        return self._matcher.live.temperature() or 0.0
+        return self._matcher.inner.temperature() or 0.0
 
     def _progress(self) -> list[dict[str, Any]]:
         """The output since the last call: text, captures and, at the end, the whole text."""
