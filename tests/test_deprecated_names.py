@@ -22,3 +22,5 @@ def test_old_names_of_methods():
     matcher = guided.GrammarMatcher(guided.GrammarCompiler(vocabulary).compile_regex("a+"))
     with pytest.warns(DeprecationWarning, match="captures_with_offsets"):
         assert matcher.captures_with_places() == matcher.captures_with_offsets()
+    with pytest.warns(DeprecationWarning, match="Vocabulary.changed is Vocabulary.copy_with"):
+        assert vocabulary.changed(size=9).size == 9

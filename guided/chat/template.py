@@ -38,7 +38,7 @@ from guided.chat.conversation import (
 )
 from guided.chat.derived_style import derive_tool_style
 from guided.chat.sources import named_templates
-from guided.chat.tagged_text import join_tagged, tagged
+from guided.chat.tagged_text import join_tagged, tag_text
 from guided.chat.tokens import ids_of, names_pattern
 from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
 from guided.errors import GuidedError, brief
@@ -82,7 +82,7 @@ class ChatTemplate:
         if not self._templates:
             raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
         self.tokens: Mapping[str, str] = MappingProxyType(dict(tokens or {}))
-        self._tokens = {name: tagged(text) for name, text in self.tokens.items()}
+        self._tokens = {name: tag_text(text) for name, text in self.tokens.items()}
         self.tool_style = next(
             filter(None, map(detect_style, (self._select(None, tools) for tools in (True, False)))), None
         )
@@ -225,7 +225,7 @@ class ChatTemplate:
         )
         parted = {key: re.split(f"({names_pattern(names)})", content) for key, content in texts.items()}
         return message | {
-            key: join_tagged(tagged(part) if at % 2 else part for at, part in enumerate(parts))
+            key: join_tagged(tag_text(part) if at % 2 else part for at, part in enumerate(parts))
             for key, parts in parted.items()
         }
 
@@ -285,4 +285,4 @@ def _append_begin(text: str, begin: str) -> str:
     """The text followed by `begin`, without the part of `begin` that the text already ends with."""
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""
-    return join_tagged((text, tagged(rest))) if rest else text
+    return join_tagged((text, tag_text(rest))) if rest else text

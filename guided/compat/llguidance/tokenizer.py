@@ -312,7 +312,7 @@ def _with_ends(
     end_ids = sorted(vocabulary.eos_token_ids) if ends is None else ends
     names = dict(vocabulary.special_tokens)
     if vocabulary.eos_token_ids != set(end_ids) or (size or 0) > vocabulary.size:
-        vocabulary = vocabulary.changed(
+        vocabulary = vocabulary.copy_with(
             eos_token_ids=end_ids, size=max(size or 0, vocabulary.size, *(e + 1 for e in end_ids))
         )
     return vocabulary, end_ids, {**{end: names.get(end, f"<[{end}]>") for end in end_ids}, **names}

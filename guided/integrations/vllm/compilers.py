@@ -65,7 +65,7 @@ class Compilers:
         with self._lock:
             compiler: GrammarCompiler | None = self._compilers.get(ends)
             if compiler is None:
-                vocabulary = self.vocabulary.changed(eos_token_ids=ends, size=self.size)
+                vocabulary = self.vocabulary.copy_with(eos_token_ids=ends, size=self.size)
                 compiler = self._compilers[ends] = GrammarCompiler(vocabulary, limits=self.limits)
             return compiler
 

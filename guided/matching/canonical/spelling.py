@@ -108,7 +108,7 @@ class Spelling:
         self._bytes, self.size = tokens, size
         self._pairs = PairTable(pairs, size)
         bpe_tokens = {id: data for data, id in pairs.ids.items() if id < len(self._bytes) and self._bytes[id] == data}
-        self._added = {id: data for data, id in pairs.added.items()}
+        self._added = {id: data for data, id in pairs.added_tokens.items()}
         self._added_pattern = re.compile(b"|".join(map(re.escape, self._added.values())) or rb"(?!)")
         plain = {
             id: data
@@ -117,7 +117,7 @@ class Spelling:
         }
         self._words = Words(Splitter(pairs.splits), plain, self.size)
         reachable = self._pairs.reachable
-        unreachable = [id for id in bpe_tokens if pairs.whole_first and not reachable[id] and id not in self._added]
+        unreachable = [id for id in bpe_tokens if pairs.ignores_merges and not reachable[id] and id not in self._added]
         self._is_unreachable = np.zeros(self.size, bool)
         self._is_unreachable[unreachable] = True
         self._unreachable_texts = {bpe_tokens[id] for id in unreachable}
@@ -129,9 +129,9 @@ class Spelling:
                 if (last := pairs.ids.get(data[at:])) is not None:
                     completing.add(last)
         self._longest = max((len(data) for data in self._added.values()), default=0)
-        if pairs.composed:
+        if pairs.uses_nfc:
             self._longest = max(self._longest, _COMPOSED + 1)
-        self._composing_tokens = self._may_compose() if pairs.composed else None
+        self._composing_tokens = self._may_compose() if pairs.uses_nfc else None
         no_text = [id for id in range(self.size) if id >= len(self._bytes) or not self._bytes[id]]
         self._without_text = row_of(self.size, [*no_text, *self._added])
         self._nothing = row_of(self.size, [])
