@@ -53,7 +53,7 @@ class Compilers:
         self._lock = threading.Lock()
         self._compilers = LruCache[frozenset[int], GrammarCompiler](_KEPT)
 
-    def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
+    def compiler_for_ends(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
         """The compiler of grammars that end with one of these tokens. None or empty: the tokenizer's own end tokens.
 
         Raises:
