@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import guided
+from guided import levels
 
 
 def test_old_names_of_fields():
@@ -24,3 +25,14 @@ def test_old_names_of_methods():
         assert matcher.captures_with_places() == matcher.captures_with_offsets()
     with pytest.warns(DeprecationWarning, match="Vocabulary.changed is Vocabulary.copy_with"):
         assert vocabulary.changed(size=9).size == 9
+
+
+def test_the_old_name_of_an_error_method():
+    with pytest.warns(DeprecationWarning, match="GuidedError.located is GuidedError.with_location"):
+        error = guided.GuidedError("wrong").located("abc", (1, 2))
+    assert error.text == "abc" and error.span == (1, 2)
+
+
+def test_the_old_name_of_a_class():
+    with pytest.warns(DeprecationWarning, match="guided.levels.GuidedOutput"):
+        assert levels.Generated is levels.GuidedOutput

@@ -98,7 +98,7 @@ KINDS = {
 def choice(kind: Kind, number: int) -> Choice:
     params = SamplingParams(**kind.options, seed=number)
     changes = None
-    if not params.keeps_logits:
+    if not params.leaves_logits_unchanged:
         changes = Penalties(params, range(number % 7), [0], kind.size).changes([1, 2, 1])
     allowed = row_of(kind.size, range(number % 5, kind.size, 2)) if kind.masked else None
     unbudgeted, ramp = None, None
@@ -319,7 +319,7 @@ def test_a_step_of_the_scheduler_waits_once(
     constrained: bool, run_ahead: bool, triton: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs ahead: it waits for the tokens of the previous step after it has launched the next pass."""
-    monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations on fake tensors take longer than on a device
+    monkeypatch.setattr(stepper, "SLOW_SECONDS", 1e9)  # operations on fake tensors take longer than on a device
     launched = []
     for sequences in (12, draws(60)):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():

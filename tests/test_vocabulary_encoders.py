@@ -280,9 +280,9 @@ def test_long_texts_have_the_ids_of_short_ones(special, monkeypatch):
     words = ["a", "ab ", "abcd", " ", "d a", *(["<|x|>"] if special else [])]
     for _ in range(20):
         text = "".join(rng.choices(words, k=400))
-        monkeypatch.setattr("guided.vocabulary.encoders._LONG", 1 << 30)
+        monkeypatch.setattr("guided.vocabulary.encoders._LONG_TEXT", 1 << 30)
         whole = encoder.encode(text)
-        monkeypatch.setattr("guided.vocabulary.encoders._LONG", 0)
+        monkeypatch.setattr("guided.vocabulary.encoders._LONG_TEXT", 0)
         assert encoder.encode(text) == whole and len(whole) > 100
 
 

@@ -52,7 +52,7 @@ from guided.ir.nodes import (
 from guided.ir.ranges import Ranges, charset, has_surrogate
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
-from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
+from guided.meter import fail_if_exhausted, limit_compilation, seconds_left, spend
 
 __all__ = ["GrammarBuilder", "Target", "compile_native"]
 
@@ -191,7 +191,7 @@ class GrammarBuilder:
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
             out = []
             for rule, it in [later[number] for number in numbers]:
-                with compiling(limits, work=False):
+                with limit_compilation(limits, work=False):
                     grammar, prefix = it.read(), f"{rule}: "
                     origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
                     out.append(GrammarBuilder(grammar, target, limits).compile(prefix))

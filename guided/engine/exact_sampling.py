@@ -256,7 +256,7 @@ def check_sampling(sampling: object, params: SamplingParams, max_passes: object,
         return
     if params.temperature == 0:
         raise OptionError('sampling="exact" needs a temperature above 0', option="temperature")
-    changes_distribution = not params.keeps_logits or any(
+    changes_distribution = not params.leaves_logits_unchanged or any(
         value is not None for value in (params.top_k, params.top_p, params.min_p)
     )
     for name, is_used in {**features, "parameters that change the model's distribution": changes_distribution}.items():

@@ -116,7 +116,9 @@ class Sequence:
         self.stops, self.logprob_params = stops, logprobs
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None if logprobs.prompt is None else [None]
         self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else vocabulary.eos_token_ids)
-        self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
+        self.penalties = (
+            None if params.leaves_logits_unchanged else Penalties(params, prompt, self.ends, vocabulary.size)
+        )
         self.gate = matcher if isinstance(matcher, ReasoningGate) else None
         parts = list(layers(matcher))
         self.regions = next((it for it in parts if isinstance(it, GrammarMatcher) and it.grammar.regions), None)

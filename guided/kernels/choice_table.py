@@ -21,7 +21,7 @@ from torch import Tensor
 
 from guided.kernels.transfer import Rows, send_arrays
 from guided.sampling.choice import Bits, Choice
-from guided.sampling.sampler import COLDEST, HOTTEST, uniform
+from guided.sampling.sampler import MAX_TEMPERATURE, MIN_TEMPERATURE, uniform
 
 __all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "choice_table"]
 
@@ -172,7 +172,7 @@ def _numbers(
     allowed = masks.add(choice.allowed, EVERYTHING)
     scale, number = 0.0, 0.0
     if params.temperature:
-        scale = max(COLDEST, 1 / min(max(params.temperature, COLDEST), HOTTEST))
+        scale = max(MIN_TEMPERATURE, 1 / min(max(params.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE))
         number = uniform(params.seed, choice.position)
     return (
         (number, 1.0 if params.top_p is None else params.top_p),
@@ -220,5 +220,5 @@ def _subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:
     return {
         "changed": [at for at, choice in enumerate(choices) if choice.changes is not None],
         "thinned": [at for at, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],
-        "sorts": [at for at, choice in enumerate(choices) if choice.sorts],
+        "sorts": [at for at, choice in enumerate(choices) if choice.needs_sorting],
     }

@@ -84,12 +84,12 @@ class NeededOperations:
         """The needs of these choices. `everything`: sort all tokens."""
         size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
-        max_top_k = max((choice.top_k for choice in drawn if choice.sorts), default=None)
+        max_top_k = max((choice.top_k for choice in drawn if choice.needs_sorting), default=None)
         first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _STEP) * _STEP)
         return cls(
             changes=any(choice.changes is not None for choice in choices),
             first_look=size if everything else min(size, first_look),
-            in_order=any(not choice.sorts for choice in drawn),
+            in_order=any(not choice.needs_sorting for choice in drawn),
             min_p=any(choice.params.min_p for choice in drawn),
             top=max(min(choice.logprobs or 0, size) for choice in choices),
             masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),

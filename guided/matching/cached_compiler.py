@@ -21,7 +21,7 @@ from guided.errors import (
     UnsupportedError,
     VocabularyError,
     brief,
-    warn_of,
+    warn_about,
 )
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.lark.scan import find_token
@@ -35,7 +35,7 @@ from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.matching.grammar_folder import GrammarFolder
 from guided.matching.native import NativeCompiler, vocabulary_digest
 from guided.matching.stored import write_specification
-from guided.meter import compiling
+from guided.meter import limit_compilation
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CachedCompiler"]
@@ -110,7 +110,7 @@ class CachedCompiler:
         """
         compiled = self._find_cached(key)
         if compiled is None:
-            with gc_paused(), compiling(self.limits, work=False):
+            with gc_paused(), limit_compilation(self.limits, work=False):
                 name = None if self.folder is None or parts is None else self._file_name(key, parts)
                 compiled = None if name is None else self._find_stored(name, source)
                 if compiled is None and (tables := find_tables()) is not None:
@@ -119,7 +119,7 @@ class CachedCompiler:
                     compiled = self._compile_uncached(key, source, read, why_empty, read_first, name)
             self.cache.store(key, compiled)
         if self.warns:
-            warn_of(compiled.findings)
+            warn_about(compiled.findings)
         return compiled
 
     def _compile_with_fallback(
@@ -135,7 +135,7 @@ class CachedCompiler:
         if options.additional_properties == "minimal":
             attempts += [replace(attempt, additional_properties=None) for attempt in attempts]
         *first, last = attempts
-        with compiling(self.limits, work=False):  # all attempts together
+        with limit_compilation(self.limits, work=False):  # all attempts together
             for attempt in first:
                 try:
                     return compile_with(attempt)
@@ -182,7 +182,7 @@ class CachedCompiler:
             raise SpecError(error.message, text=text, span=(0, len(text)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
             if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
-                error.located(source, at)
+                error.with_location(source, at)
             raise
         finally:
             if kind == "json_schema":

@@ -30,7 +30,7 @@ from guided.matching.cached_compiler import CachedCompiler
 from guided.matching.compile_any import CompileAny
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.grammar_cache import content_of
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = ["GrammarCompiler"]
 
@@ -278,7 +278,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         For a function, the output is an object of its arguments. `guided.frontends.python_types.type_schema` lists the
         supported types. `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the inverse.
         """
-        with compiling(self.limits, work=False):
+        with limit_compilation(self.limits, work=False):
             compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, documents=documents, **options)
         return CompiledGrammar(
             compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings,

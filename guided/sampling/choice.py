@@ -95,7 +95,7 @@ class Choice:
         return top_k if 0 < top_k < self.size else 0
 
     @property
-    def sorts(self) -> bool:
+    def needs_sorting(self) -> bool:
         """Whether top-k or top-p restricts the choice, so that tokens must be sorted."""
         top_p = self.params.top_p
         return self.params.temperature > 0 and (self.top_k > 0 or (top_p is not None and top_p < 1))

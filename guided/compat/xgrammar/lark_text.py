@@ -80,7 +80,7 @@ class LarkText:
         if error.text == self.text:
             start, end = error.span
             first, last = self._source_span(start), self._source_span(max(start, end - 1))
-            error.located(self.source, (first[0], max(last[1], first[0])), error.file)
+            error.with_location(self.source, (first[0], max(last[1], first[0])), error.file)
 
     def _append(self, text: str, start: int, end: int, *, is_copy: bool = False) -> None:
         if text:

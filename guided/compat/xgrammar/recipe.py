@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructuralTagError, as_xgrammar
 from guided.compat.xgrammar.lark_text import LarkText, named_tokens
 from guided.compat.xgrammar.schema_options import SchemaOptions
-from guided.errors import Finding, GuidedError, SpecError, warn_of
+from guided.errors import Finding, GuidedError, SpecError, warn_about
 from guided.frontends.combinators import choice, sequence
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.gbnf import gbnf_to_grammar
@@ -301,5 +301,5 @@ def read_and_warn(recipe: Recipe, later: bool = False) -> Grammar:
     """
     findings: list[Finding] = []
     grammar = recipe.read(findings, later)
-    warn_of(findings)
+    warn_about(findings)
     return grammar

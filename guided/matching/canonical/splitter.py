@@ -37,7 +37,7 @@ from guided.frontends.regex.tree import Lookaround, Tree, cat, make_alternation,
 from guided.ir.nodes import EPSILON, Alt, Chars, Repeat
 from guided.ir.ranges import Ranges, complement, contains
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 from guided.vocabulary.byte_pairs import HINT, Split
 
 __all__ = ["END", "Splitter"]
@@ -158,7 +158,7 @@ class _Program(Program):
         super().__init__()
         self.split, self.steps = split, [Step()]
         try:
-            with compiling(Limits()):
+            with limit_compilation(Limits()):
                 tree = _Reader(split).read()
         except SpecError as error:
             raise _unsupported_error(f"cannot be read ({error.message})", split.pattern) from None

@@ -33,7 +33,7 @@ from guided.matching.explain.lexing import LabelledLexer, Lexing, explain_lexing
 from guided.matching.explain.pointers import format_places, format_refusals
 from guided.matching.explain.positions import LabelledLanguage, Position, describe_positions, label_rules, positions
 from guided.matching.explain.schema_places import SchemaPlaces, SchemasAtEnd
-from guided.meter import is_exhausted, limit_work, may_succeed_later
+from guided.meter import is_exhausted, is_temporary, limit_work
 
 if TYPE_CHECKING:
     from guided.vocabulary import Vocabulary
@@ -272,7 +272,7 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
         with limit_work(_SECONDS_OF_PART):
             return SchemaPlaces(grammar, _rules(grammar))
     except (GuidedError, RecursionError) as error:  # too large
-        if may_succeed_later(error):
+        if is_temporary(error):
             raise
         return None
 
@@ -312,7 +312,7 @@ def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLangu
                 return None
             return label_rules(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
     except (GuidedError, RecursionError) as error:  # too large
-        if may_succeed_later(error):
+        if is_temporary(error):
             raise
         return None
 
