@@ -109,7 +109,7 @@ def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyP
 
     def wait(choices):
         found = plain(choices)
-        repeated.append(len(choices.repeated))
+        repeated.append(len(choices.repeated_rows))
         return found
 
     monkeypatch.setattr(DeviceChoices, "wait", wait)

@@ -46,7 +46,9 @@ def answer(request):
         kernels = import_kernels("guided.kernels.choose_triton")
         with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):  # the interpreter computes with numpy
             patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
-            patch.setattr(kernels, "_SORTED", 32)  # it sorts slowly; test_kernels_few.py uses the numbers of a device
+            patch.setattr(
+                kernels, "_MIN_SORT_SIZE", 32
+            )  # it sorts slowly; test_kernels_few.py uses the numbers of a device
             patch.setattr(choose_batch, "FIRST_LOOK", 32)
             yield on_device
 

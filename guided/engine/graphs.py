@@ -109,7 +109,7 @@ class StepGraphs:
         spans = None
         if shape.max_queries > 1:
             longest = self._blocks * self._block
-            spans = Spans(numbers["queries"], numbers["keys"], shape.max_queries, longest, all_new=False)
+            spans = Spans(numbers["queries"], numbers["keys"], shape.max_queries, longest, is_all_new=False)
         step = PagedStep(numbers["slots"], numbers["tables"], numbers["lengths"], spans)
 
         def forward() -> Tensor:

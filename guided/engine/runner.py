@@ -170,7 +170,7 @@ class ModelRunner:
             if hidden is not None:
                 return hidden
         device = self.model.device
-        attend = step_attention(batch.plan, batch.counts, capped=self._capped, invariant=self._invariant)
+        attend = step_attention(batch.plan, batch.counts, has_softcap=self._capped, invariant=self._invariant)
         if self._graphs is None and isinstance(attend, PagedAttention):
             self._graphs = StepGraphs(self.model, attend, self._capture)
             return self._forward(batch)

@@ -23,7 +23,7 @@ from guided.kernels.transfer import Rows, send_arrays
 from guided.sampling.choice import Bits, Choice
 from guided.sampling.sampler import MAX_TEMPERATURE, MIN_TEMPERATURE, uniform
 
-__all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "choice_table"]
+__all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "make_choice_table"]
 
 EVERYTHING: Final = 0
 NOTHING: Final = 1
@@ -103,7 +103,7 @@ class ChoiceTable:
     sorts: Tensor
 
 
-def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
+def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
     """The table of `choices` on `device`. Choice i uses row `rows[i]` of the logits.
 
     Raises:
@@ -116,7 +116,7 @@ def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.d
     subsets = _subsets(choices)
     slots = {at: slot for slot, at in enumerate(subsets["changed"])}
     choice_numbers = [
-        _numbers(choice, row, slots.get(at, -1), masks)
+        _choice_numbers(choice, row, slots.get(at, -1), masks)
         for at, (choice, row) in enumerate(zip(choices, rows, strict=True))
     ]
     arrays: dict[str, npt.NDArray[Any] | Rows] = {
@@ -154,17 +154,17 @@ class _Masks:
         self._words = (size + 31) // 32
         self.rows: list[Bits] = [np.full(self._words, -1, np.int32), np.zeros(self._words, np.int32)]
 
-    def add(self, bits: Bits | None, otherwise: int) -> int:
+    def add(self, bits: Bits | None, default_row: int) -> int:
         """The row of a bitmask, or `otherwise` if there is none."""
         if bits is None:
-            return otherwise
+            return default_row
         if len(bits) != self._words:
             raise ValueError(f"a bitmask of {len(bits)} words does not have one bit for each token")
         self.rows.append(bits)
         return len(self.rows) - 1
 
 
-def _numbers(
+def _choice_numbers(
     choice: Choice, row: int, slot: int, masks: _Masks
 ) -> tuple[tuple[float, float], tuple[int, ...], tuple[float, ...]]:
     """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""

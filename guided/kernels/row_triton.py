@@ -25,8 +25,8 @@ def masked_logits(
     at: tl.tensor, inside: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
     """Logits after mask and ramp. Row 1 of the bitmasks allows nothing and is not read for a ramp."""
-    lowered = tl.where(inside, ramped, 1) != 1
-    y = tl.where(allowed_by(masks, ramped, words, at, lowered) & lowered, x - ramp, x)
+    has_ramp = tl.where(inside, ramped, 1) != 1
+    y = tl.where(allowed_by(masks, ramped, words, at, has_ramp) & has_ramp, x - ramp, x)
     return tl.where(allowed_by(masks, allowed, words, at, inside), y, -float("inf"))
 
 

@@ -67,7 +67,7 @@ class Reader:
         if not all(self.cache.reserve(lease, count) for lease in self._leases):
             raise MemoryError(f"the cache has no space for {len(chunks)} x {count} more tokens")
         plan = self.cache.plan(self._leases, counts)
-        attend = step_attention(plan, counts, capped=caps_scores(self.model.config))
+        attend = step_attention(plan, counts, has_softcap=caps_scores(self.model.config))
         tokens = torch.tensor(chunks, device=device).flatten()
         positions = torch.arange(start, start + count, device=device).repeat(len(chunks))
         hidden = self.model.forward(tokens, positions, attend)

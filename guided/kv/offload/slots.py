@@ -19,11 +19,11 @@ __all__ = ["SlotTable"]
 
 @dataclass(eq=False, slots=True)
 class _HeldBlock:
-    """The block whose first `stop` positions are in the decode slot in a layer. `unsaved` is not on the CPU yet."""
+    """The block whose first `stop` positions are in the decode slot of a layer. `unsaved_rows`: not on the CPU yet."""
 
     block: Block
     stop: int
-    unsaved: range = range(0)
+    unsaved_rows: range = range(0)
 
 
 class SlotTable:
@@ -90,8 +90,8 @@ class SlotTable:
         held = self._held_blocks[layer]
         assert held is not None
         self.write(RingBuffer.decode_slot, layer, start, k, v)
-        first = min(start, held.unsaved.start) if held.unsaved else start
-        held.unsaved = range(first, start + len(k))
+        first = min(start, held.unsaved_rows.start) if held.unsaved_rows else start
+        held.unsaved_rows = range(first, start + len(k))
         held.stop = start + len(k)
 
     def flush(self, block: Block) -> None:
@@ -137,6 +137,6 @@ class SlotTable:
 
     def _store_held(self, layer: int) -> None:
         held = self._held_blocks[layer]
-        if held is not None and held.unsaved:
-            self.store(RingBuffer.decode_slot, layer, held.block, held.unsaved)
-            held.unsaved = range(0)
+        if held is not None and held.unsaved_rows:
+            self.store(RingBuffer.decode_slot, layer, held.block, held.unsaved_rows)
+            held.unsaved_rows = range(0)
