@@ -18,7 +18,7 @@ from typing import TypeAlias, get_args
 from guided.automaton import _core
 from guided.automaton.conditions import flatten_condition
 from guided.automaton.entries import check_entries
-from guided.automaton.marked_texts import marked_texts
+from guided.automaton.marked_texts import mark_texts
 from guided.automaton.native_encodings import native_encoding
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
@@ -251,7 +251,7 @@ class GrammarBuilder:
             case Automaton(states, start):
                 return build.automaton(*_renumber_from_start(states, start))
             case Substrings():
-                marked = marked_texts(node, self.limits, self.quoted_length)
+                marked = mark_texts(node, self.limits, self.quoted_length)
                 self.quoted_length += sum(map(len, node.texts))
                 return build.substrings(*marked)
             case Dispatch(automaton, exits, followers):

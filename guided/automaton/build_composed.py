@@ -36,7 +36,7 @@ class Occurrence:
 
     part: int
     next: dict[int, None] = field(default_factory=dict)
-    last: bool = False
+    is_last: bool = False
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ def compile_composed(
     graph = build_part_graph(grammar)
     return _core.CompiledComposition(
         [compile_part(part) for part in graph.parts],
-        [(each.part, list(each.next), each.last) for each in graph.occurrences],
+        [(each.part, list(each.next), each.is_last) for each in graph.occurrences],
         graph.first,
         graph.is_empty,
         vocabulary,
@@ -82,7 +82,7 @@ def build_part_graph(grammar: Grammar) -> PartGraph:
     except RecursionError:
         raise LimitExceeded("depth", 1000, 900, fixed=True) from None
     for at in whole.last:
-        builder.graph.occurrences[at].last = True
+        builder.graph.occurrences[at].is_last = True
     builder.graph.first, builder.graph.is_empty = whole.first, whole.is_empty
     return builder.graph
 
@@ -150,25 +150,25 @@ class _Builder:
     def merge_without_lexer(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
         """The items, with adjacent items without a lexer merged. In a choice, all of them are merged."""
         out: list[Node] = []
-        plain: list[Node] = []
+        uncompiled: list[Node] = []
         for item in items:
             if not self.has_lexer(item):
-                plain.append(item)
+                uncompiled.append(item)
                 continue
-            if plain and kind is Seq:
-                out.append(Seq(tuple(plain)))
-                plain = []
+            if uncompiled and kind is Seq:
+                out.append(Seq(tuple(uncompiled)))
+                uncompiled = []
             out.append(item)
-        return [*out, kind(tuple(plain))] if plain else out
+        return [*out, kind(tuple(uncompiled))] if uncompiled else out
 
     def part(self, node: Node, rule: str) -> _Fragment:
         """Add a node without a lexer as a part, with the rules that it needs. `rule` has a lexer, so is not needed."""
         names = dict.fromkeys(self.mentions(node))
-        work = list(names)
-        for name in work:  # grows during the loop
+        pending = list(names)
+        for name in pending:  # grows during the loop
             new_names = [other for other in self.mentions_by_rule.get(name, ()) if other not in names]
             names |= dict.fromkeys(new_names)
-            work += new_names
+            pending += new_names
         rules = {name: self.rules[name] for name in names if name in self.rules}
         return self.add_occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
 

@@ -37,7 +37,7 @@ class LimitedRun:
         return self.run.may_go_on
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether some text completes it, in any number of tokens."""
         return self.run.may_go_on or self.may_stop
 

@@ -72,8 +72,8 @@ class Members:
     def may_stop(self) -> bool:
         """Whether the permutation may end here."""
         required = {i for i, member in enumerate(self.whole.members) if member.required}
-        enough = required <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
-        return enough and (self.whole.condition is None or holds(self.whole.condition, self.seen))
+        has_required = required <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
+        return has_required and (self.whole.condition is None or holds(self.whole.condition, self.seen))
 
     def is_open(self, at: int) -> bool:
         """Whether member `at` may come next: its slot (see `Permutation`) must be free, and the order must allow it."""
@@ -204,13 +204,13 @@ class Terms:
 
     # ---- facts
 
-    def _add_least_fixpoint(self, holds: Callable[[Node], bool], into: set[str]) -> None:
-        """Compute a least fixpoint: add rules to `into` until no other rule satisfies `holds`, which reads `into`."""
+    def _add_least_fixpoint(self, holds: Callable[[Node], bool], names: set[str]) -> None:
+        """Compute a least fixpoint: add rules to `names` until no other rule satisfies `holds`, which reads `names`."""
         has_grown = True
         while has_grown:
             self._productive_cache.clear()
-            new_names = {name for name, node in self.rules.items() if name not in into and holds(node)}
-            into |= new_names
+            new_names = {name for name, node in self.rules.items() if name not in names and holds(node)}
+            names |= new_names
             has_grown = bool(new_names)
 
     def nullable(self, term: Term) -> bool:
@@ -226,9 +226,9 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.nullable(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_texts_before_items(term), items, strict=True)
+                pairs = zip(_texts_before_items(term), items, strict=True)
                 return self.nullable(automaton) or any(
-                    self.nullable(before) and self.nullable(item) for before, item in ways
+                    self.nullable(before) and self.nullable(item) for before, item in pairs
                 )
             case Permutation():
                 return Members(term).may_stop
@@ -264,9 +264,9 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.productive(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_texts_before_items(term), items, strict=True)
-                return self.run(automaton).alive or any(
-                    self.run(before).alive and self.productive(item) for before, item in ways
+                pairs = zip(_texts_before_items(term), items, strict=True)
+                return self.run(automaton).is_alive or any(
+                    self.run(before).is_alive and self.productive(item) for before, item in pairs
                 )
             case Permutation():
                 return self._can_complete(Members(term))
@@ -277,10 +277,10 @@ class Terms:
             case Special() | Mark() | OpenScope():
                 return True
             case Run() | LimitedRun():
-                return term.alive
+                return term.is_alive
             case MaxTokens(item, max_tokens):
-                return self.run(item).alive if max_tokens else self.nullable(item)
-        return self.run(term).alive
+                return self.run(item).is_alive if max_tokens else self.nullable(item)
+        return self.run(term).is_alive
 
     def _can_complete(self, rest: Members) -> bool:
         """Whether a permutation can be completed: with all required members, and enough others for the bounds."""
@@ -399,9 +399,9 @@ class Terms:
 
 def _texts_before_items(node: Dispatch) -> list[Automaton]:
     """For each item, an automaton for the texts before it, which lead `node.automaton` into the item's exit state."""
-    plain = [(False, edges) for _, edges in node.automaton.states]
+    states_without_exit = [(False, edges) for _, edges in node.automaton.states]
     out = []
     for at in node.exits:
-        states = [*plain[:at], (True, plain[at][1]), *plain[at + 1 :]]
+        states = [*states_without_exit[:at], (True, states_without_exit[at][1]), *states_without_exit[at + 1 :]]
         out.append(Automaton(tuple(states), node.automaton.start))
     return out
