@@ -69,7 +69,7 @@ def choices_of(kind: Kind, size: int, rows: int, rng: np.random.Generator) -> li
     out = []
     for row in range(rows):
         params = SamplingParams(**kind.options, seed=row)
-        changes = None if params.leaves_logits_unchanged else Penalties(params, seen, [0], size).changes(seen[:100])
+        changes = None if params.keeps_logits else Penalties(params, seen, [0], size).changes(seen[:100])
         out.append(Choice(params, 0, size, _mask(kind.share, size, rng), changes=changes, logprobs=kind.logprobs))
     return out
 

@@ -98,7 +98,7 @@ KINDS = {
 def choice(kind: Kind, number: int) -> Choice:
     params = SamplingParams(**kind.options, seed=number)
     changes = None
-    if not params.leaves_logits_unchanged:
+    if not params.keeps_logits:
         changes = Penalties(params, range(number % 7), [0], kind.size).changes([1, 2, 1])
     allowed = row_of(kind.size, range(number % 5, kind.size, 2)) if kind.masked else None
     unbudgeted, ramp = None, None
@@ -310,7 +310,7 @@ def task(number: int, constrained: bool) -> Task:
     params = SamplingParams(**OPTIONS[number % len(OPTIONS)], seed=number)
     wanted = LogprobParams(2 if number % 3 == 0 else None, None, "masked" if number % 2 else "raw")
     prompt, free = [2 + number % 40, 3], matcher is None
-    return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, free=free, logprobs=wanted))
+    return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, ends_anywhere=free, logprobs=wanted))
 
 
 @pytest.mark.parametrize("run_ahead", [False, True], ids=["waiting", "ahead"])

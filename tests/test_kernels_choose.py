@@ -99,7 +99,7 @@ def choices(draw):
     drafts = output[len(output) // 2 :] if draw(st.booleans()) else []
     output = output[: len(output) - len(drafts)]
     penalties = Penalties(params, ids(), ids(2), size)
-    changes = None if params.leaves_logits_unchanged else penalties.changes(output, drafts)
+    changes = None if params.keeps_logits else penalties.changes(output, drafts)
     logprobs = draw(st.sampled_from([None, 0, 1, 5, 10**6]))
     position, raw = len(output) + len(drafts), draw(st.booleans())
     return logits, Choice(params, position, size, allowed, unbudgeted, ramp, changes, logprobs, raw)
@@ -223,7 +223,7 @@ def test_a_choice_does_not_depend_on_other_rows(answer):
     rows = [
         Choice(
             params := SamplingParams(1.0, seed=i, **options[i % 4]), i, 3000, logprobs=2,
-            changes=None if params.leaves_logits_unchanged else Penalties(params, [1, 2], [0], 3000).changes([5, 6, 5]),
+            changes=None if params.keeps_logits else Penalties(params, [1, 2], [0], 3000).changes([5, 6, 5]),
         )
         for i in range(20)
     ]  # fmt: skip

@@ -99,7 +99,7 @@ def test_the_definitions(row, numbers, prompt, output):
     penalise(penalties, logits, output)
     assert {i for i, x in enumerate(logits.tolist()) if x > -math.inf} == set(expected)
     assert [float(logits[i]) for i in expected] == pytest.approx(list(expected.values()), rel=1e-5, abs=1e-4)
-    if params.leaves_logits_unchanged:
+    if params.keeps_logits:
         assert logits.tolist() == row
     allowed = {i for i, x in enumerate(row) if x > -math.inf and not penalties.forbids(i, output)}
     assert allowed == set(oracle(row, SamplingParams(

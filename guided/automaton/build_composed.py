@@ -65,7 +65,7 @@ def compile_composed(
     graph = build_part_graph(grammar)
     return _core.CompiledComposition(
         [compile_part(part) for part in graph.parts],
-        [(each.part, list(each.next), each.is_last) for each in graph.occurrences],
+        [(occurrence.part, list(occurrence.next), occurrence.is_last) for occurrence in graph.occurrences],
         graph.first,
         graph.is_empty,
         vocabulary,
@@ -78,12 +78,12 @@ def build_part_graph(grammar: Grammar) -> PartGraph:
     """Find the parts of a grammar and their order. Errors: those of `compile_composed`, except from `compile_part`."""
     builder = _Builder(grammar.rules, grammar.origins)
     try:
-        whole = builder.fragment(Ref(grammar.start), "")
+        fragment = builder.fragment(Ref(grammar.start), "")
     except RecursionError:
         raise LimitExceeded("depth", 1000, 900, fixed=True) from None
-    for at in whole.last:
+    for at in fragment.last:
         builder.graph.occurrences[at].is_last = True
-    builder.graph.first, builder.graph.is_empty = whole.first, whole.is_empty
+    builder.graph.first, builder.graph.is_empty = fragment.first, fragment.is_empty
     return builder.graph
 
 
@@ -184,16 +184,16 @@ class _Builder:
         return _Fragment([at], [at], False)
 
     def sequence(self, parts: Iterable[_Fragment]) -> _Fragment:
-        whole = _Fragment([], [], True)
+        fragment = _Fragment([], [], True)
         for part in parts:
-            for at in whole.last:
+            for at in fragment.last:
                 self.graph.occurrences[at].next |= dict.fromkeys(part.first)
-            whole = _Fragment(
-                whole.first + part.first if whole.is_empty else whole.first,
-                whole.last + part.last if part.is_empty else part.last,
-                whole.is_empty and part.is_empty,
+            fragment = _Fragment(
+                fragment.first + part.first if fragment.is_empty else fragment.first,
+                fragment.last + part.last if part.is_empty else part.last,
+                fragment.is_empty and part.is_empty,
             )
-        return whole
+        return fragment
 
     def choice(self, parts: list[_Fragment]) -> _Fragment:
         first = [at for part in parts for at in part.first]

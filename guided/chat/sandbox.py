@@ -332,7 +332,7 @@ def _sum_of_depths(value: Any) -> int:
         item, depth = pending.pop()
         inner = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
         out += depth
-        pending += [(each, depth + 1) for each in inner]
+        pending += [(item, depth + 1) for item in inner]
     return out
 
 

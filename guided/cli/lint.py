@@ -91,7 +91,7 @@ def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
     slowest, before = max(times)
     return {
         "measured": len(times),
-        "median_us": statistics.median(each for each, _ in times),
+        "median_us": statistics.median(seconds for seconds, _ in times),
         "slowest_us": slowest,
         "after": before[-60:].decode(errors="replace"),
     }

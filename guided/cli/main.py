@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _report({"type": "KeyboardInterrupt", "message": "interrupted"}, "", as_json, _INTERRUPTED)
     except (GuidedError, OSError, MemoryError) as error:
-        plain = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
-        kind = "" if plain else f"{type(error).__name__}: "
+        is_expected = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
+        kind = "" if is_expected else f"{type(error).__name__}: "
         return _report(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (install_hint := how_to_install(error)):

@@ -185,23 +185,23 @@ class ExactSequence(Sequence):
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
             raise LimitExceeded("max_passes", self._passes + 1, self._max_passes, hint=hint)
         self._passes += 1
-        forced, temperatures = list[int](), [self.current_params().temperature]
+        forced_tokens, temperatures = list[int](), [self.current_params().temperature]
         for token in masks.matcher.forced_tokens():
             masks.invalidate()
-            masks.fill(self.budget(len(tokens) + len(forced)), timed=False)
+            masks.fill(self.budget(len(tokens) + len(forced_tokens)), measure_time=False)
             if token in self.ends or not masks.allows(token) or not masks.matcher.accept_token(token):
                 break
-            forced.append(token)
+            forced_tokens.append(token)
             temperatures.append(self.current_params().temperature)
         masks.invalidate()
-        masks.fill(self.budget(len(tokens) + len(forced)))
+        masks.fill(self.budget(len(tokens) + len(forced_tokens)))
         bits = masks.row().allowed
         assert bits is not None
-        allowed = [np.array([token]) for token in forced]
+        allowed = [np.array([token]) for token in forced_tokens]
         allowed.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
-        masks.matcher.rollback(len(forced))
-        ids = [*self.prompt, *tokens, *forced]
-        logits = yield forward_to(ids, len(forced) + 1, self._tokens_read)
+        masks.matcher.rollback(len(forced_tokens))
+        ids = [*self.prompt, *tokens, *forced_tokens]
+        logits = yield forward_to(ids, len(forced_tokens) + 1, self._tokens_read)
         assert isinstance(logits, LogitRows)
         self._tokens_read, self.prompt_is_read = ids, True
         rows = logits.tensor[:, : self.vocabulary.size]
@@ -256,7 +256,7 @@ def check_sampling(sampling: object, params: SamplingParams, max_passes: object,
         return
     if params.temperature == 0:
         raise OptionError('sampling="exact" needs a temperature above 0', option="temperature")
-    changes_distribution = not params.leaves_logits_unchanged or any(
+    changes_distribution = not params.keeps_logits or any(
         value is not None for value in (params.top_k, params.top_p, params.min_p)
     )
     for name, is_used in {**features, "parameters that change the model's distribution": changes_distribution}.items():

@@ -80,9 +80,9 @@ def first_in_order(candidates: Set[Task], short_tasks: Sequence[Task], tokens_le
 
     A candidate reads one token.
     """
-    ordered = list[Task]()
+    ordered_tasks = list[Task]()
     for task in sorted([*candidates, *short_tasks]):
         if task in candidates and tokens_left > 0:
-            ordered.append(task)
+            ordered_tasks.append(task)
         tokens_left -= 1 if task in candidates else task.unread
-    return ordered
+    return ordered_tasks

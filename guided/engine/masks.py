@@ -46,7 +46,7 @@ class Masks:
         times: a list to which the matcher's seconds for each applied row are appended, without the time for the ramp
             and for the row without a budget.
         ramp: the largest penalty of the budget ramp; 0 disables it.
-        free: whether the text may end anywhere. Then it ends with the budget, and there is no ramp.
+        ends_anywhere: whether the text may end anywhere. Then it ends with the budget, and there is no ramp.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Masks:
         times: list[float],
         *,
         ramp: float = 0.0,
-        free: bool = False,
+        ends_anywhere: bool = False,
     ) -> None:
-        self.matcher, self._times, self._free = matcher, times, free
-        self._max_penalty = 0.0 if free else ramp
+        self.matcher, self._times, self._ends_anywhere = matcher, times, ends_anywhere
+        self._max_penalty = 0.0 if ends_anywhere else ramp
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._all_tokens)), np.int32)
@@ -85,7 +85,7 @@ class Masks:
         """Record the time that `prepare_masks` took for the next row."""
         self._preparation_seconds = seconds
 
-    def fill(self, tokens_left: int, row: int = 0, *, timed: bool = True) -> None:
+    def fill(self, tokens_left: int, row: int = 0, *, measure_time: bool = True) -> None:
         """Fill a row with the mask of the matcher's state.
 
         Args:
@@ -111,7 +111,7 @@ class Masks:
                 if not np.array_equal(unbudgeted, self._bits[row]):
                     self._unbudgeted[row] = unbudgeted
             self._call_seconds = seconds
-        if timed:
+        if measure_time:
             self._times.append(self._call_seconds + self._preparation_seconds)
             self._preparation_seconds = 0.0
         self._filled = row + 1
@@ -156,7 +156,7 @@ class Masks:
         if not self.matcher.is_accepting():
             return False
         self.fill(tokens_left, row)
-        return self.allows_only_ends(row) and (self._free or row not in self._unbudgeted)
+        return self.allows_only_ends(row) and (self._ends_anywhere or row not in self._unbudgeted)
 
     def is_budget_bound(self, row: int = 0) -> bool:
         """Whether the budget removed tokens from a row, which must have been filled."""

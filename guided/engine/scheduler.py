@@ -133,7 +133,7 @@ class Scheduler:
         for task in group:
             task.stepper = task.stepper or Stepper(task.sequence)
             self._process_outcome(task, task.stepper.advance(None))
-        open_tasks = [task for task in group if not task.done]
+        open_tasks = [task for task in group if not task.is_done]
         if open_tasks:
             leader, *others = open_tasks
             for task in others:
@@ -145,11 +145,11 @@ class Scheduler:
         """Stop a task in any state and release its memory. Does nothing if the task is done."""
         self._finish(task)
         for group in [
-            entry for entry in self._compiling if entry[0] is task.future and all(other.done for other in entry[1])
+            entry for entry in self._compiling if entry[0] is task.future and all(other.is_done for other in entry[1])
         ]:
             self._compiling.remove(group)
             group[0].cancel()  # has no effect once compilation has begun; that ends at its limits
-        if self._pending is not None and all(other.done for other in self._pending):
+        if self._pending is not None and all(other.is_done for other in self._pending):
             self._pending = None
 
     def step(self) -> list[tuple[Task, Outcome]]:
@@ -178,7 +178,7 @@ class Scheduler:
         ready = [entry for entry in self._compiling if entry[0].done()]
         for future, group in ready:
             self._compiling.remove((future, group))
-            open_tasks = [task for task in group if not task.done]
+            open_tasks = [task for task in group if not task.is_done]
             try:
                 steppers = future.result()
             except Exception as error:
@@ -199,7 +199,7 @@ class Scheduler:
         """Admit waiting tasks in order, while the cache has space for all the tokens that they must read."""
         while self._waiting and len(self._running) < self.max_running:
             task = self._waiting[0]
-            if not task.done:
+            if not task.is_done:
                 lease = self._cache.open(task.tokens, keep=task.keep, salt=task.salt)
                 if self._running and len(task.tokens) - lease.length > self._cache.available:
                     self._cache.close(lease)
@@ -223,7 +223,7 @@ class Scheduler:
     def _may_need_token(self, task: Task) -> bool:
         """Whether a task whose token is being chosen may need another token after it."""
         is_slow = task.stepper is not None and task.stepper.is_slow
-        return not task.done and not is_slow and task.sequence.tokens_left > 1
+        return not task.is_done and not is_slow and task.sequence.tokens_left > 1
 
     def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
         """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""
@@ -317,7 +317,7 @@ class Scheduler:
         for task, answer, was_read in pending.wait() if pending is not None else ():
             if isinstance(answer, Exception):
                 self._finish(task, answer)
-            elif task.stepper is not None and not task.done:
+            elif task.stepper is not None and not task.is_done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
                 tokens = [row.token for row in answer.rows if isinstance(row, ChosenToken)]
@@ -339,7 +339,7 @@ class Scheduler:
         """Continue the other samples of the leader's prompt from a fork of its cache."""
         followers, leader.followers = leader.followers, []
         for task in followers:
-            if task.done:
+            if task.is_done:
                 continue
             try:
                 task.lease = self._cache.fork(leader.open_lease)
@@ -367,7 +367,7 @@ class Scheduler:
             for (task, _), answer in zip(requests, self._answers.answer_all(requests), strict=True):
                 if isinstance(answer, Exception):
                     self._finish(task, answer)
-                elif task.stepper is not None and not task.done:
+                elif task.stepper is not None and not task.is_done:
                     self._process_outcome(task, task.stepper.advance(answer))
 
     def _launch(self, requests: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
@@ -384,7 +384,7 @@ class Scheduler:
     def _process_outcome(self, task: Task, outcome: StepOutcome) -> None:
         """Deliver the events of a step, and queue the task's next request."""
         assert task.stepper is not None
-        if task.done:  # it was cancelled during the step
+        if task.is_done:  # it was cancelled during the step
             task.stepper.close()
             return
         self._outcomes += [(task, event) for event in outcome.events]
@@ -402,9 +402,9 @@ class Scheduler:
         task.keep = outcome.request.keep
 
     def _finish(self, task: Task, error: Exception | None = None) -> None:
-        if task.done:
+        if task.is_done:
             return
-        task.done = True
+        task.is_done = True
         self._answers.forget(task)
         if error is not None:
             self._outcomes.append((task, error))
@@ -414,7 +414,7 @@ class Scheduler:
             self._cache.close(task.lease)
             task.lease = None
             self._running.remove(task)
-        followers, task.followers = [other for other in task.followers if not other.done], []
+        followers, task.followers = [other for other in task.followers if not other.is_done], []
         if followers:  # one of them must read the prompt instead
             leader, *leader.followers = followers
             heappush(self._waiting, leader)

@@ -190,7 +190,8 @@ class SequenceMaker:
                 drafted_by_model=self._drafts_by_model,
                 budget_ramp=0.0 if is_exact else float(settings.budget_ramp),
                 parse=parse,
-                free=constraint is None or (isinstance(constraint, ConstraintCompiler) and constraint.free),
+                ends_anywhere=constraint is None
+                or (isinstance(constraint, ConstraintCompiler) and constraint.ends_anywhere),
                 has_calls=isinstance(constraint, ConstraintCompiler) and constraint.has_calls,
                 prefill=prefill,
             )

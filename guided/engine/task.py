@@ -26,7 +26,7 @@ class Task:
         sequence: the output.
         priority: tasks with a lower number run first.
         salt: tasks share prefixes in the cache only if their salts are equal.
-        done: whether the task has ended, has failed, or was cancelled.
+        is_done: whether the task has ended, has failed, or was cancelled.
         future: returns the sequences of the group once they are made; None if the sequence exists already.
         number: the index of this task's sequence among them.
         admission_time: when the task first got a lease of the cache, by perf_counter; 0.0 before that.
@@ -35,7 +35,7 @@ class Task:
     sequence: Output
     priority: int = 0
     salt: str = ""
-    done: bool = False
+    is_done: bool = False
     future: Future[list[Stepper]] | None = None
     number: int = 0
     admission_time: float = 0.0

@@ -201,10 +201,10 @@ def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]
     for name, weight in _LISTS.items():
         ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
         for at, choice in enumerate(choices):
-            if choice.changes is None or not (count := len(own := getattr(choice.changes, name))):
+            if choice.changes is None or not (count := len(own_ids := getattr(choice.changes, name))):
                 continue
             counts[at] = count
-            ids.append(np.asarray(own, np.int32))
+            ids.append(np.asarray(own_ids, np.int32))
             numbers.append(np.zeros(count, np.float32) if weight is None else getattr(choice.changes, weight))
         lists_by_name[name] = {
             "choice": np.repeat(np.arange(len(choices), dtype=np.int32), counts),

@@ -74,7 +74,9 @@ class DeviceChoices:
             kernels = kernels_for([self._choices[at] for at in group.rows], group.logits.device)
             for at, kernel in zip(group.rows, kernels, strict=True):
                 indices.setdefault(kernel, []).append(at)
-            self._launched += [(group, self._launch(group, some, kernel)) for kernel, some in indices.items()]
+            self._launched += [
+                (group, self._launch(group, group_indices, kernel)) for kernel, group_indices in indices.items()
+            ]
         self._fetch = _start_fetch(launched for _, launched in self._launched) if self._launched else None
 
     @property

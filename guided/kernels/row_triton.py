@@ -47,8 +47,10 @@ def changed_logits(
 @triton.jit
 def weights_of(x: tl.tensor, greatest: tl.tensor, scale: tl.tensor) -> tl.tensor:
     """e ** ((x - greatest) * scale); 0 for -inf, for any scale."""
-    nothing = x == -float("inf")
-    return tl.where(nothing, 0.0, tl.exp((tl.where(nothing, 0.0, x) - tl.where(nothing, 0.0, greatest)) * scale))
+    is_forbidden = x == -float("inf")
+    return tl.where(
+        is_forbidden, 0.0, tl.exp((tl.where(is_forbidden, 0.0, x) - tl.where(is_forbidden, 0.0, greatest)) * scale)
+    )
 
 
 @triton.jit

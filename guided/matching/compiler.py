@@ -77,14 +77,21 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         resources, texts = checked_registry(registry), check_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
-        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding], explain_empty: bool = False) -> Grammar:
                 return json_schema_to_grammar(
-                    schema, own, registry=resources, documents=texts, limits=self.limits, findings=findings,
+                    schema, schema_options, registry=resources, documents=texts, limits=self.limits, findings=findings,
                     require_values=explain_empty,
                 )  # fmt: skip
 
-            key = ("json_schema", text, isinstance(schema, str), own, content_of(resources), tuple(texts.items()))
+            key = (
+                "json_schema",
+                text,
+                isinstance(schema, str),
+                schema_options,
+                content_of(resources),
+                tuple(texts.items()),
+            )
             return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, resources))
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
@@ -118,12 +125,14 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         if classes not in ("full", "plain"):
             raise ValueError(f"classes must be 'full' or 'plain', not {brief(classes)}")
 
-        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             return self._compile(
-                ("regex", pattern, dialect, search, own.classes),
+                ("regex", pattern, dialect, search, schema_options.classes),
                 pattern,
                 lambda _: _single_rule(
-                    parse_regex(pattern, dialect=dialect, search=search, classes=own.classes, limits=self.limits)
+                    parse_regex(
+                        pattern, dialect=dialect, search=search, classes=schema_options.classes, limits=self.limits
+                    )
                 ),
             )
 
@@ -195,7 +204,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         grammar_contents = tuple(
             (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items()
         )
-        own = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
+        key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
         def compile_with(schemas: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:
@@ -203,7 +212,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
             parts = None if folders else [it for it in named_grammars.values() if isinstance(it, Mapping)]
-            return self._compile(("lark", text, own, schemas), text, read, why_empty, parts=parts)
+            return self._compile(("lark", text, key_parts, schemas), text, read, why_empty, parts=parts)
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
@@ -230,14 +239,14 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
         content = spec if isinstance(spec, str) else content_of(spec)
 
-        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding], explain_empty: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
-                    spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._native.special_ids,
-                    limits=self.limits, findings=findings, require_values=explain_empty, later=later,
+                    spec, schema_options, allow_special_tokens=allow_special_tokens, limits=self.limits, later=later,
+                    special_tokens=self._native.special_ids, findings=findings, require_values=explain_empty,
                 )  # fmt: skip
 
-            key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
+            key = ("structural_tag", content, isinstance(spec, str), schema_options, allow_special_tokens)
             parts_later = partial(read, later=True) if self._native.native.byte_complete else None
             return self._compile(key, spec, read, lambda: read([], True), read_first=parts_later, parts=(spec,))
 
@@ -296,9 +305,11 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             VocabularyError: a control token that the vocabulary lacks.
         """
 
-        def compile_with(own: JsonSchemaOptions) -> CompiledGrammar:
-            read = partial(expr_to_grammar, expr, self.limits, options=own)
-            return self._compile(("expr", expr, own), expr, read, find_tables=lambda: stored_tables(expr, self.limits))
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+            read = partial(expr_to_grammar, expr, self.limits, options=schema_options)
+            return self._compile(
+                ("expr", expr, schema_options), expr, read, find_tables=lambda: stored_tables(expr, self.limits)
+            )
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 

@@ -43,7 +43,7 @@ def least_tokens(matcher: GrammarMatcher, max_steps: int = MAX_STEPS) -> MinToke
     ends, rebuilds = grammar.vocabulary.eos_token_ids, grammar.native.rebuilds
     level, seen, steps = [matcher.fork()], {matcher.state}, 0
     for count in range(1, bound):
-        if any(each.is_accepting() for each in level):
+        if any(state.is_accepting() for state in level):
             return MinTokens(bound, False)
         if count == bound - 1:
             break

@@ -83,32 +83,32 @@ class GrammarMatcher(_core.Matcher):
             end = at
             while end < len(symbols) and symbols[end] < 256:
                 end += 1
-            ids, complete = self._encode_forced(bytes(symbols[at:end]), closed=end < len(symbols))
+            ids, complete = self._encode_forced(bytes(symbols[at:end]), is_closed=end < len(symbols))
             out += ids
             if not complete:
                 break
             at = end
         return out if out and self.validate_tokens(out) == len(out) else []
 
-    def _encode_forced(self, data: bytes, *, closed: bool) -> tuple[list[int], bool]:
-        """The stable tokens of forced bytes. `closed`: a control token follows, so all tokens are stable."""
+    def _encode_forced(self, data: bytes, *, is_closed: bool) -> tuple[list[int], bool]:
+        """The stable tokens of forced bytes. `is_closed`: a control token follows, so all tokens are stable."""
         vocabulary = self.grammar.vocabulary
         native = native_vocabulary(vocabulary)
         if not is_text(data[:1]) and not ends_inside_character(
             data[:1]
         ):  # the rest of a character: no text begins with it
             return [], False
-        whole = len(data)
-        while ends_inside_character(data[:whole]):
-            whole -= 1
-        text = data[:whole].decode()
+        stable_length = len(data)
+        while ends_inside_character(data[:stable_length]):
+            stable_length -= 1
+        text = data[:stable_length].decode()
         if not text:
             return [], False
         try:
             ids = vocabulary.encode(text, continued=True)
         except VocabularyError:  # no known encoding: nothing is forced, but the masks still apply
             return [], False
-        if closed:
+        if is_closed:
             return ids, True
         # A token is stable if no token that starts at its beginning, or earlier, extends beyond the forced bytes.
         at, stable_count = 0, 0

@@ -83,7 +83,7 @@ class SamplingParams:
         return new_params
 
     @property
-    def leaves_logits_unchanged(self) -> bool:
+    def keeps_logits(self) -> bool:
         """Whether no parameter changes logits before the temperature."""
         return (
             self.repetition_penalty == 1

@@ -90,8 +90,8 @@ class BytePairs:
         for token in self.added_tokens:
             parts = ((token[at:end], at, end) for at in range(len(token)) for end in range(at + 1, len(token) + 1))
             for part, at, end in parts:
-                whole = part in self.added_tokens if end < len(token) else at > 0 and part in beginnings
-                if whole:
+                is_whole = part in self.added_tokens if end < len(token) else at > 0 and part in beginnings
+                if is_whole:
                     raise _refusal(f"the added tokens {token!r} and {beginnings[part]!r} overlap")
 
 

@@ -143,8 +143,12 @@ def huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> En
     ids = [*_model_ids(data["model"]), *(entry["id"] for entry in data.get("added_tokens") or [])]
     checked = _without_unknown(data)
     encode = _json_tokenizer(checked, special)
-    plain = _without_prefix(checked)
-    continued = None if plain == _steps(checked) else lambda: _json_tokenizer(checked | plain, special)
+    steps_without_prefix = _without_prefix(checked)
+    continued = (
+        None
+        if steps_without_prefix == _steps(checked)
+        else lambda: _json_tokenizer(checked | steps_without_prefix, special)
+    )
     unknown = checked["model"].get("unk_id")
     return _PackageEncoder(encode, continued, ids=range(max(ids, default=-1) + 1), unknown=unknown)
 

@@ -37,7 +37,7 @@ def draw_choice(rng: np.random.Generator, size: int) -> Choice:
     params = SamplingParams(**options, seed=int(rng.integers(1 << 60)))
     output = rng.integers(0, size, rng.integers(0, 30)).tolist()
     changes = None
-    if not params.leaves_logits_unchanged:
+    if not params.keeps_logits:
         changes = Penalties(params, rng.integers(0, size, 20).tolist(), [0], size).changes(output)
     allowed = unbudgeted = ramp = None
     if rng.random() < 0.75:

@@ -114,7 +114,7 @@ def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[fl
     for row in range(rows):
         params = SamplingParams(**KINDS[kind], seed=row)
         seen = rng.integers(0, width, 300).tolist()
-        changes = None if params.leaves_logits_unchanged else Penalties(params, seen, [0], width).changes(seen[:100])
+        changes = None if params.keeps_logits else Penalties(params, seen, [0], width).changes(seen[:100])
         choices.append(Choice(params, row, width, draw_mask(rng, width, 0.5), changes=changes))
     count = copies_for(setting, 4 * rows * width)
     logits = [peaked_logits(setting, rows, width) for _ in range(count)]

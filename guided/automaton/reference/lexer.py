@@ -313,9 +313,9 @@ def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
     """The terminals after `byte`, up to the first one that matches: the others can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
-        after = [(terminal, further) for further in run.after(byte)]
+        after = [(terminal, next_run) for next_run in run.after(byte)]
         out += after
-        if any(further.may_stop for _, further in after):
+        if any(next_run.may_stop for _, next_run in after):
             break
     return tuple(out)
 

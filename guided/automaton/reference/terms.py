@@ -64,46 +64,58 @@ class Members:
     (see `choices`).
     """
 
-    whole: Permutation
+    permutation: Permutation
     seen: frozenset[int] = frozenset()
     count: int = 0
 
     @property
     def may_stop(self) -> bool:
         """Whether the permutation may end here."""
-        required = {i for i, member in enumerate(self.whole.members) if member.required}
-        has_required = required <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
-        return has_required and (self.whole.condition is None or holds(self.whole.condition, self.seen))
+        required = {i for i, member in enumerate(self.permutation.members) if member.required}
+        has_required = (
+            required <= self.seen and self.count >= self.permutation.min and in_bounds(self.count, self.permutation.max)
+        )
+        return has_required and (self.permutation.condition is None or holds(self.permutation.condition, self.seen))
 
     def is_open(self, at: int) -> bool:
         """Whether member `at` may come next: its slot (see `Permutation`) must be free, and the order must allow it."""
-        members, slots = self.whole.members, self.whole.slots or range(len(self.whole.members))
+        members, slots = self.permutation.members, self.permutation.slots or range(len(self.permutation.members))
         if members[at].repeatable:
             return True
         if any(slots[i] == slots[at] for i in self.seen):
             return False
-        return not self.whole.ordered or all(slots[i] < slots[at] and not members[i].repeatable for i in self.seen)
+        return not self.permutation.ordered or all(
+            slots[i] < slots[at] and not members[i].repeatable for i in self.seen
+        )
 
     def choices(self) -> Iterator[tuple[int, Members]]:
         """The members that may come next, each with the rest after it."""
-        whole = self.whole
-        if whole.max is not None and self.count >= whole.max:
+        permutation = self.permutation
+        if permutation.max is not None and self.count >= permutation.max:
             return
         # To keep the number of states small, irrelevant facts are not stored. Without an upper bound, counts above the
         # lower bound are equivalent to it. Only 0 always differs from 1, since a separator precedes all members except
         # the first. A repeatable member is recorded only if it is required, or a condition or an order depends on it.
-        max_count = max(whole.min, 1) if whole.max is None else whole.max
-        for i, member in enumerate(whole.members):
+        max_count = max(permutation.min, 1) if permutation.max is None else permutation.max
+        for i, member in enumerate(permutation.members):
             if self.is_open(i):
                 is_irrelevant = (
-                    whole.condition is None and not whole.ordered and member.repeatable and not member.required
+                    permutation.condition is None
+                    and not permutation.ordered
+                    and member.repeatable
+                    and not member.required
                 )
-                yield i, Members(whole, self.seen if is_irrelevant else self.seen | {i}, min(self.count + 1, max_count))
+                yield (
+                    i,
+                    Members(
+                        permutation, self.seen if is_irrelevant else self.seen | {i}, min(self.count + 1, max_count)
+                    ),
+                )
 
     def item(self, at: int) -> Node:
         """The node of member `at`, preceded by the separator unless it is the first."""
-        item = self.whole.members[at].item
-        return Seq((self.whole.separator, item)) if self.count else item
+        item = self.permutation.members[at].item
+        return Seq((self.permutation.separator, item)) if self.count else item
 
 
 def holds(condition: Condition, members_present: frozenset[int]) -> bool:
@@ -284,10 +296,10 @@ class Terms:
 
     def _can_complete(self, rest: Members) -> bool:
         """Whether a permutation can be completed: with all required members, and enough others for the bounds."""
-        whole = rest.whole
-        if whole.condition is not None or whole.ordered or whole.slots:
+        permutation = rest.permutation
+        if permutation.condition is not None or permutation.ordered or permutation.slots:
             return self._can_complete_by_search(rest)
-        members = [(i, member, self.productive(member.item)) for i, member in enumerate(whole.members)]
+        members = [(i, member, self.productive(member.item)) for i, member in enumerate(permutation.members)]
         missing_productive = [
             is_productive for i, member, is_productive in members if member.required and i not in rest.seen
         ]
@@ -296,11 +308,11 @@ class Terms:
             for i, member, is_productive in members
             if is_productive and (i not in rest.seen or member.repeatable)
         ]
-        fewest = max(len(missing_productive), whole.min - rest.count, 0)
-        upper_bounds = [fewest] if whole.max is None else [whole.max - rest.count]
+        fewest = max(len(missing_productive), permutation.min - rest.count, 0)
+        upper_bounds = [fewest] if permutation.max is None else [permutation.max - rest.count]
         if not any(member.repeatable for member in available):
             upper_bounds.append(len(available))
-        if not self.productive(whole.separator):
+        if not self.productive(permutation.separator):
             upper_bounds.append(0 if rest.count else 1)
         return all(missing_productive) and fewest <= min(upper_bounds)
 
@@ -311,10 +323,10 @@ class Terms:
             at = todo.pop()
             if at.may_stop:
                 return True
-            if at.count and not self.productive(at.whole.separator):
+            if at.count and not self.productive(at.permutation.separator):
                 continue
             for i, after in at.choices():
-                if after not in visited and self.productive(at.whole.members[i].item):
+                if after not in visited and self.productive(at.permutation.members[i].item):
                     visited.add(after)
                     todo.append(after)
         return False
@@ -332,9 +344,9 @@ class Terms:
                 return self.size(item)
             case Permutation():
                 return self.size(Members(term))
-            case Members(whole, seen, count):
-                missing = sum(member.required and i not in seen for i, member in enumerate(whole.members))
-                return max(missing, whole.min - count)
+            case Members(permutation, seen, count):
+                missing = sum(member.required and i not in seen for i, member in enumerate(permutation.members))
+                return max(missing, permutation.min - count)
             case Mark() | OpenScope():
                 return 0
             case Run() | LimitedRun():

@@ -158,8 +158,8 @@ class LLInterpreter:
             out.append({"object": "capture", "name": name, **_text_fields(captured), "log_prob": 0.0})
         self._reported, self._reported_captures, self._is_generated = len(self._output_tokens), len(captures), False
         if self._is_over:
-            whole = self._tokenizer.decode_bytes([token for token in self._output_tokens if token not in ends])
-            out.append({"object": "final_text", **_text_fields(whole), "stop_reason": self.stop_reason()})
+            output_text = self._tokenizer.decode_bytes([token for token in self._output_tokens if token not in ends])
+            out.append({"object": "final_text", **_text_fields(output_text), "stop_reason": self.stop_reason()})
         return out
 
 

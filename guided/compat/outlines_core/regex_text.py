@@ -106,9 +106,9 @@ def _without_intersections(node: Node) -> Node:
 
 
 def _times(low: int, high: int | None) -> str:
-    short = {(0, 1): "?", (0, None): "*", (1, None): "+", (1, 1): ""}
-    if (low, high) in short:
-        return short[low, high]
+    quantifiers = {(0, 1): "?", (0, None): "*", (1, None): "+", (1, 1): ""}
+    if (low, high) in quantifiers:
+        return quantifiers[low, high]
     return f"{{{low}}}" if low == high else f"{{{low},{'' if high is None else high}}}"
 
 

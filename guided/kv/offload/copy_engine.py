@@ -189,18 +189,22 @@ class CheckedCopies(SlotStore):
         copies[slot, layer] = block, copy
 
     def _check_slot_is_idle(self, slot: int, layer: int, what: str) -> None:
-        for copies, how in ((self._loads, "loaded"), (self._offloads, "copied from")):
-            _raise_if((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {how}")
+        for copies, operation in ((self._loads, "loaded"), (self._offloads, "copied from")):
+            _raise_if((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {operation}")
 
     def _check_block_is_not_written(self, block: int, layers: Iterable[int], what: str) -> None:
-        busy = {(copy[0], layer) for (_, layer), copy in self._offloads.items()}
+        blocks_in_use = {(copy[0], layer) for (_, layer), copy in self._offloads.items()}
         for layer in layers:
-            _raise_if((block, layer) in busy, f"block {block} is {what} in layer {layer} while it is copied to")
+            _raise_if(
+                (block, layer) in blocks_in_use, f"block {block} is {what} in layer {layer} while it is copied to"
+            )
 
     def _check_block_is_not_read(self, block: int, layers: Iterable[int]) -> None:
-        busy = {(copy[0], layer) for (_, layer), copy in self._loads.items()}
+        blocks_in_use = {(copy[0], layer) for (_, layer), copy in self._loads.items()}
         for layer in layers:
-            _raise_if((block, layer) in busy, f"block {block} is overwritten in layer {layer} while it is loaded")
+            _raise_if(
+                (block, layer) in blocks_in_use, f"block {block} is overwritten in layer {layer} while it is loaded"
+            )
 
 
 def _do_nothing() -> None:

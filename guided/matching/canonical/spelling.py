@@ -108,16 +108,18 @@ class Spelling:
         self._bytes, self.size = tokens, size
         self._pairs = PairTable(pairs, size)
         bpe_tokens = {id: data for data, id in pairs.ids.items() if id < len(self._bytes) and self._bytes[id] == data}
-        self._added = {id: data for data, id in pairs.added_tokens.items()}
-        self._added_pattern = re.compile(b"|".join(map(re.escape, self._added.values())) or rb"(?!)")
-        plain = {
+        self._added_texts = {id: data for data, id in pairs.added_tokens.items()}
+        self._added_pattern = re.compile(b"|".join(map(re.escape, self._added_texts.values())) or rb"(?!)")
+        ordinary_tokens = {
             id: data
             for id, data in bpe_tokens.items()
-            if id not in self._added and not self._added_pattern.search(data)
+            if id not in self._added_texts and not self._added_pattern.search(data)
         }
-        self._words = Words(Splitter(pairs.splits), plain, self.size)
+        self._words = Words(Splitter(pairs.splits), ordinary_tokens, self.size)
         reachable = self._pairs.reachable
-        unreachable = [id for id in bpe_tokens if pairs.ignores_merges and not reachable[id] and id not in self._added]
+        unreachable = [
+            id for id in bpe_tokens if pairs.ignores_merges and not reachable[id] and id not in self._added_texts
+        ]
         self._is_unreachable = np.zeros(self.size, bool)
         self._is_unreachable[unreachable] = True
         self._unreachable_texts = {bpe_tokens[id] for id in unreachable}
@@ -128,32 +130,32 @@ class Spelling:
                 completing = self._completing_tokens.setdefault(data[:at], set())
                 if (last := pairs.ids.get(data[at:])) is not None:
                     completing.add(last)
-        self._longest = max((len(data) for data in self._added.values()), default=0)
+        self._longest = max((len(data) for data in self._added_texts.values()), default=0)
         if pairs.uses_nfc:
             self._longest = max(self._longest, _COMPOSED + 1)
         self._composing_tokens = self._may_compose() if pairs.uses_nfc else None
         no_text = [id for id in range(self.size) if id >= len(self._bytes) or not self._bytes[id]]
-        self._without_text = row_of(self.size, [*no_text, *self._added])
-        self._nothing = row_of(self.size, [])
+        self._without_text = row_of(self.size, [*no_text, *self._added_texts])
+        self._empty_row = row_of(self.size, [])
         self._is_tail = np.zeros(self.size, bool)
         self._is_tail[self._words.tails] = True
         self._rows: dict[tuple[WordState, bool], Row] = {}
         self._completed: dict[tuple[WordState, int], bool] = {}
         self._tokens_containing: dict[int, Row] = {}
         self._rests: dict[bytes, set[bytes]] = {}  # prefix of an added token's text -> the rests
-        for data in self._added.values():
+        for data in self._added_texts.values():
             for n in range(1, len(data)):
                 self._rests.setdefault(data[:n], set()).add(data[n:])
-        self._by_bytes = sorted((data, id) for id, data in bpe_tokens.items()) if self._added else []
+        self._by_bytes = sorted((data, id) for id, data in bpe_tokens.items()) if self._added_texts else []
         self._lock = threading.RLock()
 
     def row(self, state: State) -> Row:
         """The allowed tokens as a bitmask row. It includes control and end tokens if a text may end here."""
         with self._lock:
-            out = self._nothing.copy()
+            out = self._empty_row.copy()
             for branch in state.branches:
                 out |= self._row(branch, state.last)
-            if self._added:
+            if self._added_texts:
                 _remove(out, self._tokens_completing_added(state.text))
             if self._composing_tokens is not None:
                 _remove(out, [id for id in _ids(out & self._composing_tokens) if not self._is_composed(state.text, id)])
@@ -169,7 +171,7 @@ class Spelling:
 
     def with_any(self, marks: Iterable[int]) -> Row:
         """The tokens whose text contains the bytes of one of these tokens, as a row."""
-        out = self._nothing.copy()
+        out = self._empty_row.copy()
         for mark in marks:
             if mark not in self._tokens_containing:
                 sign = self._bytes[mark] or b""
@@ -192,9 +194,9 @@ class Spelling:
         """The state after a token; without branches if no text has this encoding."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
-            if not data or token in self._added:
+            if not data or token in self._added_texts:
                 return _BEGIN if self.may_end(state) else State(())
-            if self._added and self._completes_added(state.text, token):
+            if self._added_texts and self._completes_added(state.text, token):
                 return State(())
             if self._composing_tokens is not None and not self._is_composed(state.text, token):
                 return State(())
@@ -205,7 +207,7 @@ class Spelling:
         """The state after a token that the tokenizer would not produce: word borders may be anywhere in its text."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
-            if not data or token in self._added:
+            if not data or token in self._added_texts:
                 return _BEGIN
             words, parts = self._words, self._words.characters_by_id.get(token)
             word_states = set[WordState]()
@@ -254,7 +256,7 @@ class Spelling:
 
     def _row(self, branch: Branch, last: int) -> Row:
         """The tokens that may follow in one reading, as a row."""
-        out = self._nothing.copy()
+        out = self._empty_row.copy()
         word_state = branch.word_state
         if not word_state.rest and not self._is_blocked(branch):
             out |= self._border_row(word_state, True)

@@ -169,14 +169,14 @@ class _Program(Program):
             raise LimitExceeded("nodes", len(self.steps), MAX_SIZE)
         return super().add(step)
 
-    def compile_other(self, tree: Tree, then: int) -> int:
+    def compile_other(self, tree: Tree, next_step: int) -> int:
         match tree:
             case Alt(items):  # alternatives of single characters: their order does not matter
-                return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
+                return self.add(Step(ways=tuple(self.compile(item, next_step) for item in items)))
             case Repeat(item, low, high):
-                return self.times(item, low, high, False, then)
+                return self.times(item, low, high, False, next_step)
             case Lookaround(Chars(ranges), ahead=True, negative=negative):
-                return self.add(Step(ways=(then,), neighbour=ranges, negative=negative))
+                return self.add(Step(ways=(next_step,), neighbour=ranges, negative=negative))
         raise _unsupported_error("has a lookaround that is not a lookahead at one character", self.split.pattern)
 
     def check_round(self, item: Tree) -> None:

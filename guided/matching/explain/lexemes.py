@@ -82,11 +82,11 @@ class Lexemes:
         while at < end and matches:
             after = []
             for number, state in matches:
-                further = self._automaton(number).byte(state, text[at])
-                if further is None:
+                next_run = self._automaton(number).byte(state, text[at])
+                if next_run is None:
                     continue
-                after.append((number, further))
-                if further.is_accepting:  # terminals after the first match cannot win any more
+                after.append((number, next_run))
+                if next_run.is_accepting:  # terminals after the first match cannot win any more
                     winner, last = number, at + 1
                     break
             matches = tuple(after)

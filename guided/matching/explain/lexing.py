@@ -139,7 +139,7 @@ class LabelledLexer:
         """The competitor that matches with the last byte of a text, in words; empty if none does."""
         for competitor in reading.competitors:
             for number, run in competitor:
-                if any(further.may_stop for further in run.after(text[-1])):
+                if any(next_run.may_stop for next_run in run.after(text[-1])):
                     lexeme = next((text[at:] for at in reversed(begins[:-1]) if self._matches(number, text[at:])), b"")
                     name = self.names.terminals[self.lexer.terminals[number].name]
                     lexeme_text = lexeme.decode(errors="replace")

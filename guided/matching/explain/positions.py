@@ -64,9 +64,10 @@ class Position(NamedTuple):
         """The position in words. `numbers`: the alternatives to list."""
         where = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
-            some = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
-            joined = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
-            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {joined} of {self.alternatives}")
+            shown_numbers = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
+            *before, last = shown_numbers
+            number_list = f"{', '.join(before)} and {last}" if before else last
+            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {number_list} of {self.alternatives}")
         if self.inside:
             where.append(f"inside of {self.inside}")
         else:
@@ -133,34 +134,36 @@ def label_rules(grammar: Grammar, kind: str) -> LabelledLanguage:
 
 
 class _Labels:
-    def __init__(self, old: Grammar, kind: str) -> None:
-        self.old, self.kind = old, kind
-        self.names = Names(old, has_gaps=kind == "lark" and old.lexer is None)
-        self.marks = {mark for marks in old.lexer.contexts for mark in marks} if old.lexer is not None else set()
+    def __init__(self, grammar: Grammar, kind: str) -> None:
+        self.source, self.kind = grammar, kind
+        self.names = Names(grammar, has_gaps=kind == "lark" and grammar.lexer is None)
+        self.marks = (
+            {mark for marks in grammar.lexer.contexts for mark in marks} if grammar.lexer is not None else set()
+        )
         self.labels: dict[str, Label] = {}
-        self.authored = {name for name in old.rules if self._rule_name(name) is not None}
+        self.authored = {name for name in grammar.rules if self._rule_name(name) is not None}
 
     def _rule_name(self, name: str) -> str | None:
         """The name of a rule in explanations, or None if it is not the author's."""
-        origin = self.old.origins.get(name, "")
+        origin = self.source.origins.get(name, "")
         if name.startswith("terminal "):
             return None
         if origin and not origin.startswith("/"):
             return origin
-        is_whole = name == self.old.start and self.kind in _SINGLE_RULE_KINDS
-        return "" if is_whole and not isinstance(self.old.rules[name], Ref) else None
+        is_whole = name == self.source.start and self.kind in _SINGLE_RULE_KINDS
+        return "" if is_whole and not isinstance(self.source.rules[name], Ref) else None
 
     def grammar(self) -> tuple[Grammar, dict[str, Label]]:
-        rules = dict(self.old.rules)  # regular parts refer to the rules without labels
+        rules = dict(self.source.rules)  # regular parts refer to the rules without labels
         for name in self.authored:
             rules[_copy(name)] = self._rule(name)
-        start = _copy(self.old.start) if self.old.start in self.authored else self.old.start
-        if start == self.old.start:
+        start = _copy(self.source.start) if self.source.start in self.authored else self.source.start
+        if start == self.source.start:
             rules[start] = self._with_references_to_copies(rules[start])
         return Grammar(rules, start), self.labels
 
     def _rule(self, name: str) -> Node:
-        node, rule = self.old.rules[name], self._rule_name(name) or ""
+        node, rule = self.source.rules[name], self._rule_name(name) or ""
         items = node.items if isinstance(node, Alt) and node.items else (node,)
         count = 1 if is_helper(name) else len(items)
         return Alt(tuple(self._label_parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
@@ -181,7 +184,7 @@ class _Labels:
                 out += [part.items[0], Special(self._label(behind))]
                 part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
             out.append(self._label_nested(part, rule, number, count))
-            if isinstance(part, Ref) and is_helper(part.name) and self.old.rules[part.name] is owner:
+            if isinstance(part, Ref) and is_helper(part.name) and self.source.rules[part.name] is owner:
                 continue
             nullable = isinstance(part, Repeat) and part.min == 0
             last = all(map(self._is_gap, parts[at:]))

@@ -145,7 +145,7 @@ def _finite(text: str) -> float:
 def _depth(value: Any, max_depth: int) -> int:
     """The nesting depth of arrays and objects in a JSON value. Counting stops at `max_depth` + 1."""
     level, depth = [value], 0
-    while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= max_depth:
+    while (level := [value for value in level if isinstance(value, dict | list)]) and depth <= max_depth:
         depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+        level = [inner for value in level for inner in (value.values() if isinstance(value, dict) else value)]
     return depth
