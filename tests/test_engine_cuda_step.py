@@ -310,7 +310,7 @@ def task(number: int, constrained: bool) -> Task:
     params = SamplingParams(**OPTIONS[number % len(OPTIONS)], seed=number)
     wanted = LogprobParams(2 if number % 3 == 0 else None, None, "masked" if number % 2 else "raw")
     prompt, free = [2 + number % 40, 3], matcher is None
-    return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, ends_anywhere=free, logprobs=wanted))
+    return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, open_ended=free, logprobs=wanted))
 
 
 @pytest.mark.parametrize("run_ahead", [False, True], ids=["waiting", "ahead"])

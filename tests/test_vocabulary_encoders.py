@@ -76,7 +76,7 @@ def test_merges(rules_and_symbols, text, ignores_merges):
         [" ".join(rule) for rule in rules],
         patterns=PATTERNS["gpt2"],
         ignores_merges=ignores_merges,
-        added={},
+        added_tokens={},
         prefix_space=False,
     )
     expected = []
@@ -171,7 +171,7 @@ def unigram(unknown: int | None) -> dict:
 
 NO_SECOND_LETTER = {
     "merges": lambda: byte_level_encoder(
-        {"a": 0, " ": 1}, [], patterns=(), ignores_merges=False, added={}, prefix_space=False
+        {"a": 0, " ": 1}, [], patterns=(), ignores_merges=False, added_tokens={}, prefix_space=False
     ),
     "ranks": lambda: ranks_encoder({b"a": 0, b" ": 1}, None),
     "unigram": lambda: huggingface_encoder(unigram(0)),

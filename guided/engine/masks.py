@@ -46,7 +46,7 @@ class Masks:
         times: a list to which the matcher's seconds for each applied row are appended, without the time for the ramp
             and for the row without a budget.
         ramp: the largest penalty of the budget ramp; 0 disables it.
-        ends_anywhere: whether the text may end anywhere. Then it ends with the budget, and there is no ramp.
+        open_ended: whether the text may end anywhere. Then it ends with the budget, and there is no ramp.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Masks:
         times: list[float],
         *,
         ramp: float = 0.0,
-        ends_anywhere: bool = False,
+        open_ended: bool = False,
     ) -> None:
-        self.matcher, self._times, self._ends_anywhere = matcher, times, ends_anywhere
-        self._max_penalty = 0.0 if ends_anywhere else ramp
+        self.matcher, self._times, self._open_ended = matcher, times, open_ended
+        self._max_penalty = 0.0 if open_ended else ramp
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._all_tokens)), np.int32)
@@ -156,7 +156,7 @@ class Masks:
         if not self.matcher.is_accepting():
             return False
         self.fill(tokens_left, row)
-        return self.allows_only_ends(row) and (self._ends_anywhere or row not in self._unbudgeted)
+        return self.allows_only_ends(row) and (self._open_ended or row not in self._unbudgeted)
 
     def is_budget_bound(self, row: int = 0) -> bool:
         """Whether the budget removed tokens from a row, which must have been filled."""

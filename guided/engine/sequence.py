@@ -72,7 +72,7 @@ class Sequence:
         drafted_by_model: whether drafts come from a second model instead of earlier text.
         budget_ramp: the largest penalty of the budget ramp, see `Masks`.
         parse: parses the text into the value of the result.
-        ends_anywhere: whether the matcher's text may end anywhere, so that the budget may cut it.
+        open_ended: whether the matcher's text may end anywhere, so that the budget may cut it.
         has_calls: whether the matcher's text consists of calls, or of free text with calls (call_budget.py).
         prefill: the beginning of the text, which is the end of the prompt, and which the matcher has accepted.
 
@@ -97,7 +97,7 @@ class Sequence:
         drafted_by_model: bool = False,
         budget_ramp: float = 0.0,
         parse: ValueParser | None = None,
-        ends_anywhere: bool = False,
+        open_ended: bool = False,
         has_calls: bool = False,
         prefill: str = "",
     ) -> None:
@@ -107,7 +107,7 @@ class Sequence:
                 raise BudgetError(needed, context_left, max_tokens)
             raise BudgetError(needed, limit)
         max_tokens = limit
-        if matcher is not None and stops and not (ends_anywhere and stops.has_only_text_stops and calls is None):
+        if matcher is not None and stops and not (open_ended and stops.has_only_text_stops and calls is None):
             raise GuidedError("a constraint determines where its output ends: leave out stops and ignore_eos")
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
@@ -129,11 +129,11 @@ class Sequence:
         self.result_positions: set[int] = set()  # positions of tokens of tool results in the output
         self.scores = Scores(vocabulary, logprobs)
         self.timings = Timings()
-        self.ends_anywhere, self.cut = ends_anywhere, False  # cut: only the budget forced the end
+        self.open_ended, self.cut = open_ended, False  # cut: only the budget forced the end
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
-            self.masks = Masks(matcher, vocabulary, 1 + drafts, times, ramp=budget_ramp, ends_anywhere=ends_anywhere)
+            self.masks = Masks(matcher, vocabulary, 1 + drafts, times, ramp=budget_ramp, open_ended=open_ended)
         self.max_drafts = drafts
         self.ngrams = Ngrams(prompt) if drafts and not drafted_by_model else None
         self.prompt_is_read = False
@@ -282,7 +282,7 @@ class Sequence:
         elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
         elif self.masks.ends_here(self.budget(0)):
-            self.finish_reason = "length" if self.ends_anywhere and self.masks.is_budget_bound() else "stop"
+            self.finish_reason = "length" if self.open_ended and self.masks.is_budget_bound() else "stop"
 
     def draft(self) -> Generator[Draft, LogitRows | Answer | None, tuple[list[int], bool]]:
         """Draft tokens, which the matcher accepts for now. Return them, and whether no token is chosen after them."""

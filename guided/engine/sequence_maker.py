@@ -190,8 +190,7 @@ class SequenceMaker:
                 drafted_by_model=self._drafts_by_model,
                 budget_ramp=0.0 if is_exact else float(settings.budget_ramp),
                 parse=parse,
-                ends_anywhere=constraint is None
-                or (isinstance(constraint, ConstraintCompiler) and constraint.ends_anywhere),
+                open_ended=constraint is None or (isinstance(constraint, ConstraintCompiler) and constraint.open_ended),
                 has_calls=isinstance(constraint, ConstraintCompiler) and constraint.has_calls,
                 prefill=prefill,
             )

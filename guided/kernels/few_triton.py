@@ -180,10 +180,8 @@ def few_kernel(
     highest = tl.max(greatest, 0)
     scale, floor = tl.load(scales + choice), tl.log(tl.load(min_ps + choice))
     sums = tl.load(part + 2, mask=number < blocks, other=0.0).to(tl.float64)
-    is_candidate = greatest > -float("inf")
-    sums = tl.where(
-        is_candidate, sums * tl.exp(tl.where(is_candidate, greatest - highest, 0.0) * scale).to(tl.float64), 0.0
-    )
+    exists = greatest > -float("inf")
+    sums = tl.where(exists, sums * tl.exp(tl.where(exists, greatest - highest, 0.0) * scale).to(tl.float64), 0.0)
 
     index = tl.arange(0, max_chunks)
     chunk_max = tl.load(tops + choice * chunks + index, mask=index < chunks, other=-float("inf"))

@@ -38,7 +38,7 @@ class ConstraintCompiler:
 
     Attributes:
         compile: makes the grammar. It runs on a thread of the engine. If it raises, the request fails with this error.
-        ends_anywhere: whether it has free text, which may end anywhere. If the budget ends it, the finish reason is
+        open_ended: whether it has free text, which may end anywhere. If the budget ends it, the finish reason is
             "length".
         has_calls: whether it consists of calls, or of free text with calls. Then stops end the free text only, and no
             further call begins that the budget could cut short.
@@ -47,7 +47,7 @@ class ConstraintCompiler:
     """
 
     compile: Callable[[GrammarCompiler], CompiledGrammar]
-    ends_anywhere: bool = False
+    open_ended: bool = False
     has_calls: bool = False
     follows_message: bool = False
 

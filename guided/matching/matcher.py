@@ -13,7 +13,7 @@ from typing import Final
 from guided.automaton import _core
 from guided.errors import VocabularyError
 from guided.matching.compiled import CompiledGrammar, native_vocabulary
-from guided.matching.explain.explanation import Explanation, bytes_of, ends_inside_character, explain, is_text
+from guided.matching.explain.explanation import Explanation, bytes_of, ends_mid_character, explain, is_text
 from guided.matching.regions.parse_paths import Capture, ParsePaths, Snapshot
 
 __all__ = ["Explanation", "GrammarMatcher"]
@@ -94,12 +94,12 @@ class GrammarMatcher(_core.Matcher):
         """The stable tokens of forced bytes. `is_closed`: a control token follows, so all tokens are stable."""
         vocabulary = self.grammar.vocabulary
         native = native_vocabulary(vocabulary)
-        if not is_text(data[:1]) and not ends_inside_character(
+        if not is_text(data[:1]) and not ends_mid_character(
             data[:1]
         ):  # the rest of a character: no text begins with it
             return [], False
         stable_length = len(data)
-        while ends_inside_character(data[:stable_length]):
+        while ends_mid_character(data[:stable_length]):
             stable_length -= 1
         text = data[:stable_length].decode()
         if not text:

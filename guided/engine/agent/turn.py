@@ -149,7 +149,7 @@ class Turn:
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
-        return conversation, ConstraintCompiler(compile_tag, ends_anywhere=is_mixed, has_calls=bool(self._schemas)), {}
+        return conversation, ConstraintCompiler(compile_tag, open_ended=is_mixed, has_calls=bool(self._schemas)), {}
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next

@@ -38,15 +38,7 @@ from guided.meter import is_exhausted, is_temporary, limit_work
 if TYPE_CHECKING:
     from guided.vocabulary import Vocabulary
 
-__all__ = [
-    "ExpectedText",
-    "Explanation",
-    "bytes_of",
-    "ends_inside_character",
-    "explain",
-    "is_text",
-    "shortest_completion",
-]
+__all__ = ["ExpectedText", "Explanation", "bytes_of", "ends_mid_character", "explain", "is_text", "shortest_completion"]
 
 SECONDS: Final = 4.0
 _SECONDS_OF_PART: Final = 2.0
@@ -376,7 +368,7 @@ def _describe_first(data: bytes) -> str:
     """A description of the first character or byte."""
     if (character := _first_character(data)) is not None:
         return name_of(character)
-    return "a part of a character" if ends_inside_character(data) else f"the byte {data[0]:#04x}"
+    return "a part of a character" if ends_mid_character(data) else f"the byte {data[0]:#04x}"
 
 
 def _first_character(data: bytes) -> str | None:
@@ -416,7 +408,7 @@ def _last_start(data: Sequence[int]) -> int | None:
     return next((at for at in range(len(data) - 1, -1, -1) if not 0x80 <= data[at] <= 0xBF), None)
 
 
-def ends_inside_character(data: bytes) -> bool:
+def ends_mid_character(data: bytes) -> bool:
     """Whether UTF-8 text ends inside a character."""
     start = _last_start(data[-4:])
     if start is None:

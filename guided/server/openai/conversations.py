@@ -66,7 +66,7 @@ def build_chat_request(
     constraint = text.constraint if functions is None else functions.constraint
     warnings: Mapping[str, str] = {}
     if constraint is not None or thinks:
-        is_free = constraint is None if functions is None else functions.constraint.ends_anywhere
+        is_free = constraint is None if functions is None else functions.constraint.open_ended
         warnings = chat.stop_warnings(_constraint_of(text, functions, thinks), is_free=is_free)
         options = without_stops(options, keep=("stop",) if is_free else ())
     if functions is None:
@@ -114,7 +114,7 @@ def _new_splitter(
 
 def _constraint_of(text: StructuredOutput, functions: Functions | None, thinks: bool) -> str:
     """What constrains the answer, as a part of a sentence."""
-    if functions is not None and functions.constraint.ends_anywhere:
+    if functions is not None and functions.constraint.open_ended:
         return "this answer may contain calls"
     if text.constraint is not None:
         return f"{text.param} determines this answer"

@@ -111,9 +111,7 @@ class Functions:
 
         call_markers = () if text_format is None else style.begin_markers(choice.functions)
         is_forced = choice.mode != "auto"
-        constraint = ConstraintCompiler(
-            compile_calls, ends_anywhere=is_mixed, has_calls=True, follows_message=is_forced
-        )
+        constraint = ConstraintCompiler(compile_calls, open_ended=is_mixed, has_calls=True, follows_message=is_forced)
         return cls(style, tools, constraint, call_markers, choice.mode == "named")
 
 
