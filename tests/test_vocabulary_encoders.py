@@ -110,7 +110,7 @@ def test_ranks(tokens, text, offset):
 @pytest.mark.parametrize("name", PATTERNS)
 @given(text=ANY_TEXT)
 def test_no_pattern_loses_text(name, text):
-    options = {"ignores_merges": False, "added": {}, "prefix_space": False}
+    options = {"ignores_merges": False, "added_tokens": {}, "prefix_space": False}
     encoder = byte_level_encoder(BYTES, [], patterns=PATTERNS[name], **options)
     assert bytes(encoder.encode(text)) == text.encode()
     if len(PATTERNS[name]) == 1:
@@ -125,7 +125,7 @@ def test_tiktoken_refuses_a_pattern_of_two_steps(tmp_path):
 
 
 def test_added_tokens_and_a_space_before_the_text():
-    options = {"patterns": PATTERNS["gpt2"], "ignores_merges": False, "added": {"<x>": 300, "<x>y": 301}}
+    options = {"patterns": PATTERNS["gpt2"], "ignores_merges": False, "added_tokens": {"<x>": 300, "<x>y": 301}}
     encoder = byte_level_encoder(BYTES, [], prefix_space=True, **options)
     assert encoder.encode("a<x>y<x>") == [32, 97, 301, 300] and encoder.encode("") == []
     assert encoder.encode(" a") == [32, 97] and encoder.encode("a", continued=True) == [97]
