@@ -31,8 +31,8 @@ __all__ = [
     "fields_of",
     "marked_line",
     "short",
+    "warn_about",
     "warn_caller",
-    "warn_of",
 ]
 
 
@@ -51,10 +51,15 @@ class GuidedError(Exception):
     file: str = ""
     hint: str = ""
 
-    def located(self, text: str, span: tuple[int, int], file: str = "", *, hint: str = "") -> Self:
+    def with_location(self, text: str, span: tuple[int, int], file: str = "", *, hint: str = "") -> Self:
         """Set the location of this error, and return it. `hint` is used only if the error has no hint yet."""
         self.text, self.span, self.file, self.hint = text, span, file, self.hint or hint
         return self
+
+    def located(self, text: str, span: tuple[int, int], file: str = "", *, hint: str = "") -> Self:
+        """Deprecated: use `with_location`."""
+        warnings.warn("GuidedError.located is GuidedError.with_location", DeprecationWarning, stacklevel=2)
+        return self.with_location(text, span, file, hint=hint)
 
     def __str__(self) -> str:
         return self._format(super().__str__())
@@ -163,7 +168,7 @@ class UnsupportedError(GuidedError):
         return self._format(self.reason + where, has_location=bool(where))
 
 
-_FIXED = {
+_FIXED_LIMIT_HINTS = {
     "depth": "reduce the nesting, or move a part into another rule: each rule is counted alone",
     "states": "make the specification smaller: fewer alternatives, lower counts",
     "nodes": "make the specification smaller",
@@ -191,7 +196,7 @@ class LimitExceeded(GuidedError):
         self, limit: str, given: float, allowed: float, fixed: bool = False, hint: str = "", place: str = ""
     ) -> None:
         self.limit, self.given, self.allowed, self.fixed, self.place = limit, given, allowed, fixed, place
-        self.hint = hint or (_FIXED[limit] if fixed else f"raise guided.Limits({limit}=...) to allow it")
+        self.hint = hint or (_FIXED_LIMIT_HINTS[limit] if fixed else f"raise guided.Limits({limit}=...) to allow it")
         super().__init__(limit, given, allowed)
 
     def __str__(self) -> str:
@@ -336,7 +341,7 @@ class GuidedWarning(UserWarning):
 _MAX_LISTED = 10
 
 
-def warn_of(findings: Sequence[Finding]) -> None:
+def warn_about(findings: Sequence[Finding]) -> None:
     """Issue a warning if there are findings. It points to the caller's line, outside of guided."""
     if findings:
         warn_caller(GuidedWarning(findings))

@@ -6,6 +6,8 @@ what to write instead of another library's keyword, and lists the known keywords
 Wrong values raise an `OptionError` that names the argument and the values it accepts. Without this check, they would
 fail later, in code that does not know the argument's name.
 
+`accept_old_names` lets a dataclass accept the previous names of its fields.
+
 `read_items` turns an iterable argument into a list. An endless iterator raises an error instead of looping forever.
 """
 
@@ -14,8 +16,9 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sized
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
@@ -24,20 +27,20 @@ from guided.close_names import close_name
 from guided.errors import OptionError, brief
 
 __all__ = [
-    "check_integer", "check_keywords", "check_path", "is_number", "keywords_checked", "keywords_checked_class",
-    "read_items",
+    "accept_old_names", "check_integer", "check_keywords", "check_path", "is_number", "keywords_checked",
+    "keywords_checked_class", "read_items",
 ]  # fmt: skip
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _EMPTY: Final[Mapping[str, str]] = {}
 _MAX_ITEMS: Final = 1 << 22
-_AT_ONCE: Final = 64
-_WITH_LENGTH: Final = frozenset((str, bytes, list, tuple))
+_CHUNK_SIZE: Final = 64
+_SIZED_TYPES: Final = frozenset((str, bytes, list, tuple))
 
 
 def check_keywords(
-    function: str, names: Iterable[str], known_names: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
+    function: str, names: Iterable[str], known_names: Collection[str], foreign_keywords: Mapping[str, str] = _EMPTY
 ) -> None:
     """Raise a TypeError for the first unknown keyword.
 
@@ -45,14 +48,16 @@ def check_keywords(
         function: the name of the function, for the message.
         names: the keywords of the call.
         known_names: the keywords that the function has.
-        elsewhere: keyword of another library -> what to write instead, as a known keyword or a sentence.
+        foreign_keywords: keyword of another library -> what to write instead, as a known keyword or a sentence.
     """
     for name in names:
         if name not in known_names:
-            raise TypeError(_message(function, name, sorted(known_names), elsewhere.get(name, "")))
+            raise TypeError(
+                _unknown_keyword_message(function, name, sorted(known_names), foreign_keywords.get(name, ""))
+            )
 
 
-def _message(function: str, name: str, known_names: list[str], instead: str) -> str:
+def _unknown_keyword_message(function: str, name: str, known_names: list[str], instead: str) -> str:
     if not instead:
         instead = close_name(name, known_names)
     hint = "" if not instead else f"did you mean {instead!r}? " if instead in known_names else f"{instead}. "
@@ -61,13 +66,13 @@ def _message(function: str, name: str, known_names: list[str], instead: str) -> 
 
 
 def keywords_checked(
-    *other_names: Collection[str], elsewhere: Mapping[str, str] = _EMPTY
+    *other_names: Collection[str], foreign_keywords: Mapping[str, str] = _EMPTY
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Decorate a function or method so that unknown keywords raise the error of `check_keywords`.
 
     Args:
         other_names: the names that its `**options` may have.
-        elsewhere: see `check_keywords`.
+        foreign_keywords: see `check_keywords`.
     """
 
     def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -81,7 +86,7 @@ def keywords_checked(
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             if not accepted.issuperset(kwargs):
                 unknown_names = [name for name in kwargs if name not in accepted]
-                check_keywords(function.__name__, unknown_names, keyword_names, elsewhere)
+                check_keywords(function.__name__, unknown_names, keyword_names, foreign_keywords)
             return function(*args, **kwargs)
 
         return checked
@@ -89,7 +94,7 @@ def keywords_checked(
     return decorate
 
 
-def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[type[_T]], type[_T]]:
+def keywords_checked_class(foreign_keywords: Mapping[str, str] = _EMPTY) -> Callable[[type[_T]], type[_T]]:
     """Decorate a dataclass whose fields are options, as `keywords_checked` decorates a function."""
 
     def decorate(cls: type[_T]) -> type[_T]:
@@ -99,10 +104,43 @@ def keywords_checked_class(elsewhere: Mapping[str, str] = _EMPTY) -> Callable[[t
         @wraps(init)
         def checked(self: Any, *args: Any, **kwargs: Any) -> None:
             if not fields.issuperset(kwargs):
-                check_keywords(cls.__name__, kwargs, fields, elsewhere)
+                check_keywords(cls.__name__, kwargs, fields, foreign_keywords)
             init(self, *args, **kwargs)
 
         setattr(cls, "__init__", checked)  # noqa: B010 (replaces the dataclass's __init__)
+        return cls
+
+    return decorate
+
+
+def _read_renamed(warn: Callable[[type, str], str], cls: type, old: str, instance: object) -> Any:
+    return getattr(instance, warn(cls, old))
+
+
+def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]:
+    """Decorate a dataclass whose fields were renamed: the old names still work, with a DeprecationWarning.
+
+    Args:
+        names: old name -> new name.
+    """
+
+    def warn(cls: type[_T], old: str) -> str:
+        message = f"{cls.__name__}.{old} is {cls.__name__}.{names[old]}"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        return names[old]
+
+    def decorate(cls: type[_T]) -> type[_T]:
+        init: Callable[..., None] = cls.__init__
+
+        @wraps(init)
+        def renamed(self: Any, *args: Any, **kwargs: Any) -> None:
+            for old in names.keys() & kwargs:
+                kwargs[warn(cls, old)] = kwargs.pop(old)
+            init(self, *args, **kwargs)
+
+        setattr(cls, "__init__", renamed)  # noqa: B010 (replaces the dataclass's __init__)
+        for old in names:
+            setattr(cls, old, property(partial(_read_renamed, warn, cls, old)))
         return cls
 
     return decorate
@@ -156,11 +194,11 @@ def read_items(
         if len(items) > max_items:
             raise error(f"{name} has more than {max_items:,} items")
         return list(items)
-    out, inside, iterator = list[_T](), 0, iter(items)
-    while some := list(islice(iterator, _AT_ONCE)):
-        out += some
-        if not _WITH_LENGTH.isdisjoint(map(type, some)):
-            inside += sum(len(item) for item in some if isinstance(item, str | bytes | list | tuple))
-        if len(out) > max_items or inside > max_items:
+    out, total_length, iterator = list[_T](), 0, iter(items)
+    while chunk := list(islice(iterator, _CHUNK_SIZE)):
+        out += chunk
+        if not _SIZED_TYPES.isdisjoint(map(type, chunk)):
+            total_length += sum(len(item) for item in chunk if isinstance(item, str | bytes | list | tuple))
+        if len(out) > max_items or total_length > max_items:
             raise error(f"{name} has more than {max_items:,} items")
     return out

@@ -9,7 +9,7 @@ from guided.keywords import keywords_checked_class
 
 __all__ = ["Limits"]
 
-_LARGEST = 2**62
+_MAX_VALUE = 2**62
 
 
 @keywords_checked_class()
@@ -41,7 +41,7 @@ class Limits:
     call_work: int = 25_000_000
 
     @property
-    def are_usual(self) -> bool:
+    def are_at_least_default(self) -> bool:
         """Whether every limit on compilation is at least its default."""
         return all(
             getattr(self, field.name) >= getattr(_DEFAULTS, field.name)
@@ -56,7 +56,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("spec_length", "depth", "nodes", "states", "memory", "work", "call_work"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_VALUE:
                 raise ValueError(f"Limits({name}={brief(value)}): it must be an integer from 0 to 2**62")
         seconds = self.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:

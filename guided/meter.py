@@ -2,10 +2,10 @@
 
 In: limits for a block of code. Out: loops in the block raise LimitExceeded once a limit is exceeded.
 
-    with metered(2.0, work=1_000_000, stop=event):
+    with limit_work(2.0, work=1_000_000, stop=event):
         ...                     # loops call spend(); the core's compilations take at most seconds_left()
 
-    with compiling(limits):     # the limits are fields of `Limits`, and errors name the field
+    with limit_compilation(limits):     # the limits are fields of `Limits`, and errors name the field
         ...
 
 The meter is a context variable, so loops need no argument for it. Meters nest. Steps count for all of them, and an
@@ -27,11 +27,11 @@ from guided.limits import Limits
 __all__ = [
     "STEP",
     "Meter",
-    "compiling",
     "fail_if_exhausted",
     "is_exhausted",
+    "is_temporary",
+    "limit_compilation",
     "limit_work",
-    "may_succeed_later",
     "seconds_left",
     "spend",
 ]  # fmt: skip
@@ -45,12 +45,23 @@ _HINT: Final = "request less at once, or make the specification smaller"
 class Meter:
     """The limits of a block and the work so far. A meter that is entered again keeps its count of work.
 
-    While it is entered, `max_work` and `until` are the least that this meter and all outer ones allow. On exit, its
+    While it is entered, `max_work` and `deadline` are the least that this meter and all outer ones allow. On exit, its
     work is added to the outer meter, so each step changes only one number.
     """
 
     __slots__ = (
-        "before", "begin", "fixed", "max_work", "outer", "seconds", "spent", "stop", "stops", "token", "until", "work",
+        "begin",
+        "can_stop",
+        "deadline",
+        "fixed",
+        "max_work",
+        "outer",
+        "seconds",
+        "spent",
+        "spent_before",
+        "stop",
+        "token",
+        "work",
     )  # fmt: skip
 
     def __init__(self, seconds: float, work: int, stop: Event | None, fixed: bool) -> None:
@@ -58,18 +69,18 @@ class Meter:
 
     def __enter__(self) -> None:
         self.outer = outer = _current.get()
-        self.begin, self.before = perf_counter(), self.spent
-        self.until, self.max_work, self.stops = self.begin + self.seconds, self.work, self.stop is not None
+        self.begin, self.spent_before = perf_counter(), self.spent
+        self.deadline, self.max_work, self.can_stop = self.begin + self.seconds, self.work, self.stop is not None
         if outer is not None:
-            self.until = min(self.until, outer.until)
+            self.deadline = min(self.deadline, outer.deadline)
             self.max_work = min(self.max_work, self.spent + outer.max_work - outer.spent)
-            self.stops |= outer.stops
+            self.can_stop |= outer.can_stop
         self.token: Token[Meter | None] = _current.set(self)
 
     def __exit__(self, *_: object) -> None:
         _current.reset(self.token)
         if self.outer is not None:
-            self.outer.spent += self.spent - self.before
+            self.outer.spent += self.spent - self.spent_before
 
     def check(self, now: float, inside: int) -> None:
         """Raise LimitExceeded if this meter itself is exhausted. `inside` is the work of the meters nested in it."""
@@ -78,8 +89,8 @@ class Meter:
         if self.spent + inside > self.work:
             raise self._exceeded("work", self.spent + inside, self.work)
         if self.stop is not None and self.stop.is_set():
-            passed = now - self.begin
-            raise LimitExceeded("seconds", passed, passed, fixed=True, hint="the work was cancelled")
+            elapsed = now - self.begin
+            raise LimitExceeded("seconds", elapsed, elapsed, fixed=True, hint="the work was cancelled")
 
     def _exceeded(self, limit: str, given: float, allowed: float) -> LimitExceeded:
         return LimitExceeded(limit, given, allowed, fixed=self.fixed, hint=_HINT if self.fixed else "")
@@ -93,7 +104,7 @@ def limit_work(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = N
     return Meter(seconds, work, stop, True)
 
 
-def compiling(limits: Limits, *, work: bool = True) -> Meter:
+def limit_compilation(limits: Limits, *, work: bool = True) -> Meter:
     """Limit a block that reads or compiles a specification by `limits.seconds` and, if `work`, `limits.work`."""
     return Meter(limits.seconds, limits.work if work else _UNBOUNDED, None, False)
 
@@ -107,14 +118,14 @@ def spend(work: int = 1) -> None:
     meter = _current.get()
     if meter is not None:
         meter.spent += work
-        if meter.spent > meter.max_work or perf_counter() > meter.until or meter.stops:
+        if meter.spent > meter.max_work or perf_counter() > meter.deadline or meter.can_stop:
             _check(meter)
 
 
 def seconds_left(max_seconds: float) -> float:
     """The seconds that the next piece of work may take: `max_seconds`, or less if a meter allows less."""
     meter = _current.get()
-    return max_seconds if meter is None else max(0.0, min(max_seconds, meter.until - perf_counter()))
+    return max_seconds if meter is None else max(0.0, min(max_seconds, meter.deadline - perf_counter()))
 
 
 def is_exhausted() -> bool:
@@ -126,7 +137,7 @@ def is_exhausted() -> bool:
     return False
 
 
-def may_succeed_later(error: BaseException) -> bool:
+def is_temporary(error: BaseException) -> bool:
     """Whether repeating the work may succeed, because only a meter or `Limits.call_work` ended it."""
     return is_exhausted() or (isinstance(error, LimitExceeded) and error.limit == "call_work")
 
@@ -145,5 +156,5 @@ def _check(meter: Meter | None) -> None:
     now, inside = perf_counter(), 0
     while meter is not None:
         meter.check(now, inside)
-        inside += meter.spent - meter.before
+        inside += meter.spent - meter.spent_before
         meter = meter.outer

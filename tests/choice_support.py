@@ -34,7 +34,7 @@ def near(choice: Choice) -> list[Choice]:
         value = getattr(params, name)
         if value:
             out += [
-                replace(other, params=other.params._changed(name, min(1.0, value * factor)))
+                replace(other, params=other.params._copy_with(name, min(1.0, value * factor)))
                 for other in out
                 for factor in (1 - 1e-5, 1 + 1e-5)
             ]

@@ -106,7 +106,7 @@ def is_idle(server: Server) -> bool:
     """Whether nothing of any request is left in the engine."""
     engine = server.engine
     is_idle = not engine.scheduler and not engine.driver._callbacks
-    return is_idle and not server.thread.requests and not server.open_requests
+    return is_idle and not server.thread.request_count and not server.open_requests
 
 
 async def becomes_idle(server: Server) -> bool:

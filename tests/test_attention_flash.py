@@ -54,7 +54,7 @@ def test_outputs_are_those_of_the_cpu(
             ):
                 continue
             ours, theirs = (c.plan([pair[i] for pair in some], counts) for i, c in enumerate(caches))
-            attend = step_attention(ours, counts, capped=caps, invariant=invariant)
+            attend = step_attention(ours, counts, has_softcap=caps, invariant=invariant)
             assert isinstance(attend, PagedAttention)
             expected = StepAttention(theirs, counts)
             for layer in range(shape.layers):

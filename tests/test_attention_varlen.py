@@ -188,7 +188,7 @@ def test_which_attention_is_chosen(
     cache = PagedCache(CacheShape(2, 2, 8), 4, BLOCK)
     lease = cache.open([0])
     assert cache.reserve(lease, 3)
-    attend = step_attention(cache.plan([lease], [3]), [3], capped=capped, invariant=invariant)
+    attend = step_attention(cache.plan([lease], [3]), [3], has_softcap=capped, invariant=invariant)
     assert type(attend) is chosen
     assert not isinstance(attend, VarlenAttention) or attend.invariant is invariant
 
@@ -197,7 +197,7 @@ def test_the_cpu_has_its_own_attention() -> None:
     cache = PagedCache(CacheShape(2, 2, 8), 4, 256)
     lease = cache.open([0])
     assert cache.reserve(lease, 3)
-    assert isinstance(step_attention(cache.plan([lease], [3]), [3], capped=False), StepAttention)
+    assert isinstance(step_attention(cache.plan([lease], [3]), [3], has_softcap=False), StepAttention)
 
 
 def test_which_models_cap_scores() -> None:

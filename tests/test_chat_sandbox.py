@@ -11,7 +11,7 @@ import pytest
 
 from guided.chat import ChatTemplate, Conversation
 from guided.chat.render_budget import STEP, _cost
-from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tagged
+from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tag_text
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.vocabulary import Vocabulary
 from tests.effort import every
@@ -249,7 +249,7 @@ def step(source: random.Random, texts: list[tuple[str, str]]) -> None:
         case 11 if isinstance(one, TaggedText) and plain:
             at = source.randrange(-len(plain), len(plain))
             pairs = [(one[at], plain[at])]
-            check(tagged("A%s_%s") % (one, other), f"A{plain}_{plain_other}")
+            check(tag_text("A%s_%s") % (one, other), f"A{plain}_{plain_other}")
     for tracked, text in pairs:
         check(tracked, text)
     texts += [(tracked, text) for tracked, text in pairs if len(text) < 60]
@@ -260,8 +260,8 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
     source = random.Random(seed)
     texts: list[tuple[str, str]] = [("a b\nab", "a b\nab"), ("", "")]
     for literal in ("A_B", "_", "AB", "A"):
-        texts.append((tagged(literal), literal))
-    mixed = join_tagged(["ab ", tagged("A_"), "a", tagged("B"), " _"[:1], "\n"])
+        texts.append((tag_text(literal), literal))
+    mixed = join_tagged(["ab ", tag_text("A_"), "a", tag_text("B"), " _"[:1], "\n"])
     texts.append((mixed, str.__str__(mixed)))
     for _ in range(200):
         step(source, texts)
@@ -269,5 +269,5 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
 
 
 def test_operations_that_lose_the_origin_of_a_text():
-    for text in (tagged("AB").lower(), tagged("ab").upper(), tagged("AB").center(9), f"{tagged('AB'):>5}"):
+    for text in (tag_text("AB").lower(), tag_text("ab").upper(), tag_text("AB").center(9), f"{tag_text('AB'):>5}"):
         assert spans_of(text) == ()

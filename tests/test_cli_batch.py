@@ -410,7 +410,7 @@ def test_an_interrupt_keeps_what_is_done(engine, tmp_path, monkeypatch):
     some = [json.loads(line)["id"] for line in target.read_text().splitlines()]
     assert 0 < len(some) < 8
     assert some == sorted(some)
-    assert engine.scheduler.running == engine.scheduler.waiting == 0
+    assert engine.scheduler.running_count == engine.scheduler.waiting_count == 0
     monkeypatch.setattr(engine.scheduler, "step", step)
     _, err = batch(tmp_path, lines, "-o", str(target), "--resume")
     assert f"{len(some)} of 8 requests" in err

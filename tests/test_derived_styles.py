@@ -258,7 +258,7 @@ def test_errors_say_why_no_style_can_be_derived(source: str, message: str) -> No
 
 
 def test_rendering_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("guided.chat.render_budget._FREE", 0)
+    monkeypatch.setattr("guided.chat.render_budget._BASE_BUDGET", 0)
     monkeypatch.setattr("guided.chat.derived_style._SIZE", 20_000)
     known = template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "")
     assert guided.derive_tool_style(known).data["trigger"] == "<call>"

@@ -80,7 +80,7 @@ def test_answers_are_those_of_single_runs(requests, ahead):
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     if requests:
         assert (seen[-1].done, seen[-1].total, seen[-1].tokens) == (len(requests), len(requests), tokens)
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE.driver._callbacks) == (0, 0, {})
+    assert (ENGINE.scheduler.running_count, ENGINE.scheduler.waiting_count, ENGINE.driver._callbacks) == (0, 0, {})
 
 
 def test_a_failing_request_does_not_affect_others():
@@ -112,7 +112,7 @@ def test_requests_are_read_when_there_is_space(monkeypatch):
     next(answers)
     assert len(taken) <= 9
     answers.close()
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting, ENGINE.driver._callbacks) == (0, 0, {})
+    assert (ENGINE.scheduler.running_count, ENGINE.scheduler.waiting_count, ENGINE.driver._callbacks) == (0, 0, {})
     assert len(taken) <= 9
 
 

@@ -310,7 +310,7 @@ def task(number: int, constrained: bool) -> Task:
     params = SamplingParams(**OPTIONS[number % len(OPTIONS)], seed=number)
     wanted = LogprobParams(2 if number % 3 == 0 else None, None, "masked" if number % 2 else "raw")
     prompt, free = [2 + number % 40, 3], matcher is None
-    return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, free=free, logprobs=wanted))
+    return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, open_ended=free, logprobs=wanted))
 
 
 @pytest.mark.parametrize("run_ahead", [False, True], ids=["waiting", "ahead"])
@@ -319,7 +319,7 @@ def test_a_step_of_the_scheduler_waits_once(
     constrained: bool, run_ahead: bool, triton: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It runs ahead: it waits for the tokens of the previous step after it has launched the next pass."""
-    monkeypatch.setattr(stepper, "SLOW", 1e9)  # operations on fake tensors take longer than on a device
+    monkeypatch.setattr(stepper, "SLOW_SECONDS", 1e9)  # operations on fake tensors take longer than on a device
     launched = []
     for sequences in (12, draws(60)):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():
@@ -338,7 +338,7 @@ def test_a_step_of_the_scheduler_waits_once(
                     # runs ahead also sends which tokens it reads
                     assert counter.sent <= (MAX_SENT + 7 if number == 0 else MAX_SENT + 2 * run_ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
-            assert scheduler.running == sequences
+            assert scheduler.running_count == sequences
         launched.append(counter.launches)
     assert launched[0] == launched[1]
 

@@ -75,18 +75,18 @@ def test_the_output_is_the_same(constraint, temperature, drafts, seed, most):
     drafted = ENGINE.generate(prompt, constraint, drafts=drafts, **options)
     assert (drafted.tokens, drafted.text, drafted.finish_reason) == (plain.tokens, plain.text, plain.finish_reason)
     assert drafted.removed_log_mass == pytest.approx(plain.removed_log_mass, abs=1e-4)
-    passes, saved = len(plain.timings.forward) - len(drafted.timings.forward), drafted.timings.held
-    assert 0 <= passes <= saved <= drafted.timings.drafted
-    assert plain.timings.drafted == 0
+    passes, saved = len(plain.timings.forward) - len(drafted.timings.forward), drafted.timings.accepted_drafts
+    assert 0 <= passes <= saved <= drafted.timings.drafted_tokens
+    assert plain.timings.drafted_tokens == 0
 
 
 def test_repetitions_need_fewer_passes():
     prompt, pattern = VOCABULARY.encode("abc,ab ,abc,ab ,"), "(abc,ab ,){12}"
     engine = Engine(ENGINE.model, VOCABULARY)
     with_forced = engine.generate(prompt, pattern, max_tokens=200)
-    assert with_forced.timings.drafted == 0  # nothing was requested
+    assert with_forced.timings.drafted_tokens == 0  # nothing was requested
     letters = engine.generate(prompt, "[abc, ]{100}", drafts=8, max_tokens=200, temperature=0)
-    assert letters.timings.held > 20  # greedy outputs of a small model are repetitive
+    assert letters.timings.accepted_drafts > 20  # greedy outputs of a small model are repetitive
 
 
 def test_samples_with_drafts_are_those_without():
@@ -129,14 +129,14 @@ def test_the_output_is_the_same_with_a_draft_model(engine, constraint, temperatu
     assert (drafted.tokens, drafted.text, drafted.finish_reason) == (plain.tokens, plain.text, plain.finish_reason)
     assert drafted.logprobs == plain.logprobs
     assert drafted.removed_log_mass == pytest.approx(plain.removed_log_mass, abs=1e-4)
-    assert drafted.timings.held <= drafted.timings.drafted
+    assert drafted.timings.accepted_drafts <= drafted.timings.drafted_tokens
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_drafts_of_the_model_itself_are_always_accepted(temperature):
     options = {"max_tokens": 60, "temperature": temperature, "seed": 8, "frequency_penalty": 0.3}
     result = BY_MODELS[0].generate([1, 2, 3], "[abc]{50}", **options)
-    assert result.timings.held == result.timings.drafted >= 20
+    assert result.timings.accepted_drafts == result.timings.drafted_tokens >= 20
     assert len(result.timings.forward) <= len(result.tokens) / 5 + 1
 
 
@@ -158,7 +158,7 @@ def test_a_long_prompt_is_read_in_pieces():
     options = {"max_tokens": 40, "temperature": 1.0, "seed": 1}
     plain = Engine(model, VOCABULARY).generate(prompt, "[abc]{30}", **options)
     drafted = Engine(model, VOCABULARY, draft_model=model).generate(prompt, "[abc]{30}", **options)
-    assert drafted.tokens == plain.tokens and drafted.timings.held > 0
+    assert drafted.tokens == plain.tokens and drafted.timings.accepted_drafts > 0
 
 
 def test_without_room_for_the_draft_model_nothing_is_drafted():
@@ -195,7 +195,7 @@ def test_texts_longer_than_the_context_of_the_draft_model():
     prompts = [[1, 2, 3], [1] * 100, [2] * 30]
     results = engine.generate_batch(prompts, "[abc]{50}", **options)
     assert [r.tokens for r in results] == [r.tokens for r in ENGINE.generate_batch(prompts, "[abc]{50}", **options)]
-    assert results[0].timings.drafted > 0 and results[1].timings.drafted == 0
+    assert results[0].timings.drafted_tokens > 0 and results[1].timings.drafted_tokens == 0
 
 
 def test_a_draft_model_that_breaks_drafts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -378,7 +378,7 @@ def test_a_closed_stream_and_a_failed_batch_hold_nothing():
     events.close()
     with pytest.raises(SpecError):
         ENGINE.generate_batch(["x", "y"], constraints=[None, "("])
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting) == (0, 0)
+    assert (ENGINE.scheduler.running_count, ENGINE.scheduler.waiting_count) == (0, 0)
 
 
 def test_logits_are_what_the_next_token_is_chosen_from():

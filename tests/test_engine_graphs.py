@@ -122,7 +122,7 @@ def test_passes_without_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
         plan = cache.plan(leases[: len(counts)], counts)
         return Batch([1] * sum(counts), counts, lengths or counts, [], plan)
 
-    attention = step_attention(cache.plan(leases, [1, 1, 1]), [1, 1, 1], capped=False)
+    attention = step_attention(cache.plan(leases, [1, 1, 1]), [1, 1, 1], has_softcap=False)
     assert isinstance(attention, PagedAttention)
     some = StepGraphs(model, attention, FakeCapture())
     assert some.fits(batch([1, 1])) and some.fits(batch([1, 2, 5]))

@@ -140,4 +140,4 @@ def test_refusals_and_closing():
     columns = NANOCHAT.generate(PROMPT, 3)
     next(columns)
     columns.close()
-    assert (ENGINE.scheduler.running, ENGINE.scheduler.waiting) == (0, 0)
+    assert (ENGINE.scheduler.running_count, ENGINE.scheduler.waiting_count) == (0, 0)

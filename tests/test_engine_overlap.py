@@ -45,10 +45,10 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         noted.append("launch")
         return step(self, chunks).as_subclass(Watched)
 
-    def noting_fill(self, left, row=0, *, timed=True):
+    def noting_fill(self, left, row=0, *, measure_time=True):
         if row >= self._filled:
-            noted.append("fill" if timed else "check")
-        fill(self, left, row, timed=timed)
+            noted.append("fill" if measure_time else "check")
+        fill(self, left, row, measure_time=measure_time)
 
     monkeypatch.setattr(Watched, "log", noted, raising=False)
     monkeypatch.setattr(ModelRunner, "step", noting_step)
@@ -93,10 +93,10 @@ def test_a_matcher_that_breaks_while_the_model_runs_fails_alone(monkeypatch: pyt
     tasks = [Task(Sequence(VOCABULARY, [1], m, SamplingParams(0.0), max_tokens=12)) for m in matchers]
     fill = Masks.fill
 
-    def broken(self, left, row=0, *, timed=True):
+    def broken(self, left, row=0, *, measure_time=True):
         if self.matcher is matchers[0] and tasks[0].sequence.is_choosing:
             raise GuidedError("no memory for this mask")
-        fill(self, left, row, timed=timed)
+        fill(self, left, row, measure_time=measure_time)
 
     monkeypatch.setattr(Masks, "fill", broken)
     ended = run(tasks)

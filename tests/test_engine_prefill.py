@@ -105,7 +105,7 @@ def test_calls_of_whole_outputs_are_never_squeezed(choice: str):
     before it took.
     """
     engine: Engine = ENGINE
-    constraint = ConstraintCompiler(lambda _: calls_grammar(choice), free=choice == "auto", has_calls=True)
+    constraint = ConstraintCompiler(lambda _: calls_grammar(choice), open_ended=choice == "auto", has_calls=True)
     several = 0
     for seed in range(12):
         result = engine.generate(

@@ -106,7 +106,7 @@ def test_free_text_after_reasoning_ends_by_itself_or_is_cut(seed: int):
 
 def test_a_constraint_that_compiles_itself():
     def ask(free: bool, pattern: str, most: int) -> str:
-        constraint = ConstraintCompiler(lambda compiler: compiler.compile_regex(pattern), free=free)
+        constraint = ConstraintCompiler(lambda compiler: compiler.compile_regex(pattern), open_ended=free)
         result = ENGINE.generate([0], constraint, max_tokens=most, temperature=1.5, seed=3)
         assert re.fullmatch(pattern, result.text)
         return result.finish_reason

@@ -47,7 +47,7 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen = list[tuple[float, list[float]]]()
         self.passes = 0  # numbers of other versions, negative
-        original = Retries._best
+        original = Retries._retry_value
 
         original_write = Retries._write_value
 
@@ -66,7 +66,7 @@ class Watched:
             self.passes += retries._passes_left
             return forward
 
-        monkeypatch.setattr(Retries, "_best", best)
+        monkeypatch.setattr(Retries, "_retry_value", best)
         monkeypatch.setattr(Retries, "_write_value", write)
 
 
@@ -186,7 +186,7 @@ def test_a_draft_model_does_not_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {**OPTIONS, "temperature": 1.0, "retries": 2}
     with_model = drafting.generate(PROMPT, SCHEMA, **options)
     assert with_model.tokens == ENGINE.generate(PROMPT, SCHEMA, **options).tokens
-    assert with_model.timings.drafted == 0
+    assert with_model.timings.drafted_tokens == 0
 
 
 def test_other_texts_are_one_value() -> None:

@@ -109,7 +109,7 @@ def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyP
 
     def wait(choices):
         found = plain(choices)
-        repeated.append(len(choices.repeated))
+        repeated.append(len(choices.repeated_rows))
         return found
 
     monkeypatch.setattr(DeviceChoices, "wait", wait)
@@ -201,7 +201,7 @@ def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.Monk
     mask is slow.
     """
     monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
-    monkeypatch.setattr(masks, "_WORTHWHILE", 0.0)
+    monkeypatch.setattr(masks, "_QUICK_SECONDS", 0.0)
     prepared, grammars = list[int](), [COMPILER.compile_regex(text) for text in ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}")]
 
     def tasks() -> list[Task]:
@@ -224,7 +224,7 @@ def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.Monk
     assert len(prepared) > 4 and min(prepared) >= 8
     results = [[events[-1].result.tokens for events in found] for found in (want, got)]
     assert results[0] == results[1]
-    monkeypatch.setattr(masks, "_WORTHWHILE", 100.0)
+    monkeypatch.setattr(masks, "_QUICK_SECONDS", 100.0)
     prepared.clear()
     drive(scheduler(True, token_budget=200), tasks())
     assert len(prepared) <= 4, "more than the first masks were prepared"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
-from guided.engine.stepper import SLOW, Stepper
+from guided.engine.stepper import SLOW_SECONDS, Stepper
 from guided.engine.stopping import Stops
 from guided.engine.task import Task
 from guided.kv.cache import KVCache
@@ -259,7 +259,7 @@ def test_a_slow_matcher_runs_on_another_thread() -> None:
             return super().fill_next_token_bitmask(*args, **options)  # type: ignore[arg-type]
 
     class Slow(Noted):
-        seconds = 1.2 * SLOW
+        seconds = 1.2 * SLOW_SECONDS
 
     grammar = COMPILER.compile_regex("[abcde]{8}")
     tasks = [
@@ -350,7 +350,7 @@ def test_some_wait_for_their_grammar_while_others_run() -> None:
         batch.add(group)
     now = Task(twin(made[0]))
     batch.add([now])
-    assert (batch.compiling, batch.waiting) == (12, 1)
+    assert (batch.compiling_count, batch.waiting_count) == (12, 1)
     cancelled = groups[1][0]
     batch.cancel(cancelled)
     late, ended, errors = [3, 0, 5, 1, 4, 2], {}, {}

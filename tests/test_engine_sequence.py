@@ -360,10 +360,10 @@ def test_a_cancelled_output_holds_nothing():
     one = task(None, SamplingParams(1.0), 50)
     batch.add([one])
     batch.step()
-    assert batch.running == 1
+    assert batch.running_count == 1
     batch.cancel(one)
     batch.cancel(one)
-    assert (batch.running, batch.waiting, one.done) == (0, 0, True)
+    assert (batch.running_count, batch.waiting_count, one.is_done) == (0, 0, True)
 
 
 def test_the_time_of_a_mask_is_that_of_the_matcher_for_the_row_that_is_applied(monkeypatch):

@@ -204,4 +204,4 @@ def test_a_model_that_is_compiled_has_plain_weights(path, monkeypatch):
     assert isinstance(own.layers[0].qkv, BlockMatrix) and isinstance(compiled.layers[0].qkv, torch.Tensor)
     monkeypatch.undo()
     with pytest.raises(ValueError, match="cannot multiply"):
-        Reader(own.compiled(backend="eager"), 8).forward([1, 2], 1)
+        Reader(own.compile(backend="eager"), 8).forward([1, 2], 1)

@@ -172,4 +172,4 @@ def test_stops_under_a_constraint_are_refused(options):
     with pytest.raises(GuidedError, match="a constraint determines where its output ends"):
         ENGINE.generate("ab", "a{3}", **options)
     assert ENGINE.generate("ab", "a{3}", **dict.fromkeys(options)).text == "aaa"
-    assert replace(Stops(), included=True) != Stops()
+    assert replace(Stops(), includes_stop=True) != Stops()

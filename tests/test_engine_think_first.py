@@ -19,7 +19,7 @@ from guided.engine.result import Result
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.task import Task
-from guided.engine.think_first import THINK
+from guided.engine.think_first import THINK_INSTRUCTION
 from guided.kv.paged import PagedCache
 from guided.models.architectures.llama import Llama
 from tests.effort import examples
@@ -51,7 +51,7 @@ def in_two_requests(
     thoughts: int | str, bridge: str, max_tokens: int, seed: int, **options: Any
 ) -> tuple[Result, Result]:
     """The free text and the answer, each from a new engine with an empty cache."""
-    system = f"<|im_start|>system\n{THINK}<|im_end|>\n" if thoughts != "answer" else ""
+    system = f"<|im_start|>system\n{THINK_INSTRUCTION}<|im_end|>\n" if thoughts != "answer" else ""
     prompt = ids_of(f"{system}<|im_start|>user\n{PROMPT}<|im_end|>\n<|im_start|>assistant\n")
     limit = max_tokens // 2 if thoughts == "answer" else thoughts
     free = new_engine().generate(
@@ -122,7 +122,7 @@ def test_the_answer_is_complete_in_the_budget(max_tokens: int, thoughts: Any, se
 @given(st.integers(-5, 130))
 def test_the_answer_is_complete_in_the_context(spare: int) -> None:
     plain = ENGINE.generate(PROMPT, PATTERN, max_tokens=40).prompt_tokens
-    system = len(ids_of(f"<|im_start|>system\n{THINK}<|im_end|>\n"))
+    system = len(ids_of(f"<|im_start|>system\n{THINK_INSTRUCTION}<|im_end|>\n"))
     engine = new_engine(plain + system + SHORTEST + spare)
     options = {"think_first": 50, "describe": False, "max_tokens": 300, "seed": 3, "temperature": 1.0}
     if spare < 0:

@@ -65,7 +65,7 @@ def test_pauses_overlap(was_on: bool) -> None:
 
 def test_pauses_that_never_end_are_interrupted(was_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     collected = []
-    monkeypatch.setattr("guided.matching.gc_pause._LONGEST", -1.0)
+    monkeypatch.setattr("guided.matching.gc_pause._MAX_SECONDS", -1.0)
     monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
     with gc_paused():
         with gc_paused():

@@ -65,7 +65,7 @@ def test_methods_that_judge_outputs_count_invalid_ids_as_refused():
     for id in OUTSIDE:
         assert GrammarMatcher(grammar).validate_tokens([0, 0, id, 0]) == 2
         masks = masks_of(grammar, [0, 0, id, 0])
-        assert masks.refused == 2 and f"{id} is not" in str(masks.explain())
+        assert masks.refused_at == 2 and f"{id} is not" in str(masks.explain())
 
 
 def test_wrappers_of_matchers():

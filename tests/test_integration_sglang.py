@@ -318,7 +318,7 @@ def test_the_vocabulary_must_fit_the_model(tokenizer, make):
 def test_the_stand_ins_have_sglangs_signatures():
     import sglang
 
-    assert sglang.__version__ in plugin.TESTED
+    assert sglang.__version__ in plugin.TESTED_VERSIONS
     for place, names in sglang_standin.PLACES.items():
         for name in names:
             own, real = getattr(sglang_standin, name), getattr(import_module(place), name)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import guided
-from guided.integrations.vllm.backend import GuidedBackend, begin, seal
+from guided.integrations.vllm.backend import GuidedBackend, begin, validate_and_pack
 from guided.integrations.vllm.compilers import Compilers, compilers_of, read_vocabulary
 from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import KINDS, Specification
@@ -187,10 +187,10 @@ def test_stop_tokens_end_a_text_and_are_nowhere_inside():
         started({"regex": "\n"}, ends={10})
     assert len(COMPILERS._compilers) <= 8
     for number in range(20):
-        COMPILERS.ending_with({number})
+        COMPILERS.compiler_for_ends({number})
     assert len(COMPILERS._compilers) == 8
     with pytest.raises(guided.VocabularyError, match="is below"):
-        COMPILERS.ending_with({SIZE})
+        COMPILERS.compiler_for_ends({SIZE})
 
 
 def test_the_backend_takes_each_kind_of_request(monkeypatch):
@@ -224,24 +224,26 @@ def test_the_backend_takes_each_kind_of_request(monkeypatch):
 @pytest.mark.parametrize("most", [None, 90])
 def test_a_resumed_request_is_one_text(given, most):
     params = SamplingParams(most, structured_outputs=StructuredOutputsParams(**given))
-    text = seal(params, COMPILERS, NO_SETTINGS)
+    text = validate_and_pack(params, COMPILERS, NO_SETTINGS)
     specification = Specification.from_key("grammar", text)
     assert specification == Specification.from_fields(given, max_tokens=most)
     again = SamplingParams(95, structured_outputs=StructuredOutputsParams(grammar=text))
-    assert Specification.from_key("grammar", seal(again, COMPILERS, NO_SETTINGS)) == specification.with_budget(95)
-    assert seal(SamplingParams(), COMPILERS, NO_SETTINGS) is None
+    assert Specification.from_key(
+        "grammar", validate_and_pack(again, COMPILERS, NO_SETTINGS)
+    ) == specification.with_budget(95)
+    assert validate_and_pack(SamplingParams(), COMPILERS, NO_SETTINGS) is None
 
 
 def test_a_prefill_for_another_instance_has_no_budget():
     asked = {"structured_outputs": StructuredOutputsParams(choice=["a long text"])}
     with pytest.raises(guided.BudgetError):
-        seal(
+        validate_and_pack(
             SamplingParams(1, extra_args={"kv_transfer_params": {"do_remote_prefill": True}}, **asked),
             COMPILERS,
             NO_SETTINGS,
         )
     prefill = SamplingParams(1, extra_args={"kv_transfer_params": {"do_remote_decode": True}}, **asked)
-    assert Specification.from_key("grammar", seal(prefill, COMPILERS, NO_SETTINGS)).max_tokens is None
+    assert Specification.from_key("grammar", validate_and_pack(prefill, COMPILERS, NO_SETTINGS)).max_tokens is None
 
 
 def test_options_of_a_request_are_kept():
@@ -293,7 +295,9 @@ def test_malformed_requests_are_refused(given, said):
 def test_errors_have_a_location_and_are_raised_before_a_request_is_queued(case):
     given, said = CHECKS.WRONG[case]
     with pytest.raises(guided.GuidedError) as caught:
-        seal(SamplingParams(30, structured_outputs=StructuredOutputsParams(**given)), COMPILERS, NO_SETTINGS)
+        validate_and_pack(
+            SamplingParams(30, structured_outputs=StructuredOutputsParams(**given)), COMPILERS, NO_SETTINGS
+        )
     assert said in str(caught.value)
 
 
@@ -336,10 +340,10 @@ def test_settings_are_read_from_the_environment():
 
 
 def test_tokens_beyond_the_logits_are_left_out():
-    small = Compilers(VOCABULARY, 200).ending_with({5})
+    small = Compilers(VOCABULARY, 200).compiler_for_ends({5})
     assert small.vocabulary.size == 200 and len(small.vocabulary.tokens) == 200
     with pytest.raises(guided.VocabularyError):
-        Compilers(VOCABULARY, 200).ending_with()
+        Compilers(VOCABULARY, 200).compiler_for_ends()
 
 
 def test_tokenizers_of_vllm_are_read_once(tmp_path):
@@ -350,7 +354,7 @@ def test_tokenizers_of_vllm_are_read_once(tmp_path):
     tokenizer = small_tokenizer()
     found = compilers_of(tokenizer, 300)
     assert compilers_of(tokenizer, 300) is found and compilers_of(tokenizer, 301) is not found
-    assert found.ending_with().vocabulary.eos_token_ids == {tokenizer.eos_token_id}
+    assert found.compiler_for_ends().vocabulary.eos_token_ids == {tokenizer.eos_token_id}
     with pytest.raises(guided.VocabularyError, match="fast tokenizer"):
         read_vocabulary(SimpleNamespace())
 

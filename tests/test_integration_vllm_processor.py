@@ -133,12 +133,12 @@ class V2Runner:
             all_token_ids=SimpleNamespace(gpu=self.tokens), prompt_len=SimpleNamespace(np=self.prompt_len.numpy())
         )
         self.processor = made(config(), self.state)
-        self.at: dict[int, Request] = {}
+        self.by_position: dict[int, Request] = {}
         self.read: dict[int, int] = {}  # the number of tokens of a prompt that were read
 
     def enter(self, request: Request) -> None:
-        slot = next(slot for slot in range(len(self.tokens)) if slot not in self.at)
-        self.at[slot], self.read[slot] = request, 0
+        slot = next(slot for slot in range(len(self.tokens)) if slot not in self.by_position)
+        self.by_position[slot], self.read[slot] = request, 0
         self.prompt_len[slot] = len(request.prompt)
         known = request.prompt + request.output
         self.tokens[slot, : len(known)] = torch.tensor(known)
@@ -147,7 +147,7 @@ class V2Runner:
     def step(self, rng: random.Random) -> None:
         rows = []  # slot, index among its rows, the token read, its position
         drafts: dict[int, list[int]] = {}
-        for slot, request in self.at.items():
+        for slot, request in self.by_position.items():
             known = request.prompt + request.output
             if self.read[slot] < len(request.prompt) and rng.random() < 0.4:  # a part of the prompt
                 self.read[slot] = rng.randrange(1, len(request.prompt) + 1)
@@ -174,7 +174,7 @@ class V2Runner:
 
     def verify(self, slot: int, guesses: list[int], by_place: dict[tuple[int, int], torch.Tensor]) -> None:
         """Accept drafts as long as they equal the samples. Every second allowed draft is sampled."""
-        request = self.at[slot]
+        request = self.by_position[slot]
         for number in range(len(guesses) + 1):
             row = by_place[slot, number]
             token = sampled(row, request)
@@ -191,14 +191,14 @@ def test_the_v2_runner(made):
     rng = random.Random(2)
     runner, waiting = V2Runner(made, 6), [Request(number % 4, rng) for number in range(60)]
     every, steps = list(waiting), 0
-    while waiting or runner.at:
-        for slot in [slot for slot, request in runner.at.items() if request.is_over or rng.random() < 0.03]:
-            request = runner.at.pop(slot)
+    while waiting or runner.by_position:
+        for slot in [slot for slot, request in runner.by_position.items() if request.is_over or rng.random() < 0.03]:
+            request = runner.by_position.pop(slot)
             if not request.is_over:
                 waiting.append(request)  # preempted
-        while waiting and len(runner.at) < 6:
+        while waiting and len(runner.by_position) < 6:
             runner.enter(waiting.pop())
-        if runner.at:
+        if runner.by_position:
             runner.step(rng)
         steps += 1
     assert steps < sum(len(request.output) for request in every) / 3  # drafts were accepted

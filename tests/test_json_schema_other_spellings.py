@@ -84,19 +84,19 @@ def test_a_compiler_that_does_not_warn_returns_its_findings():
 
 
 def test_a_vocabulary_with_other_ends():
-    other = VOCABULARY.changed(eos_token_ids=[10, 256], size=300)
+    other = VOCABULARY.copy_with(eos_token_ids=[10, 256], size=300)
     assert (other.size, other.eos_token_ids, other.token_bytes(10)) == (300, {10, 256}, None)
     assert other.token_bytes(11) == b"\x0b" and other.encode("ab") == [97, 98] and VOCABULARY.size == 257
     with pytest.raises(guided.VocabularyError):
-        VOCABULARY.changed(size=3)
+        VOCABULARY.copy_with(size=3)
     named = guided.Vocabulary([*VOCABULARY.tokens], eos_token_ids=[256], special_tokens={257: "<x>"})
-    fewer = named.changed(eos_token_ids=[7], size=100)  # texts that a model cannot write are left out
+    fewer = named.copy_with(eos_token_ids=[7], size=100)  # texts that a model cannot write are left out
     assert (fewer.size, len(fewer.tokens), fewer.special_tokens, fewer.encode("ab")) == (100, 100, {}, [97, 98])
     with pytest.raises(guided.VocabularyError, match="no tokens of this vocabulary spell"):
         fewer.encode("z")
     for wrong in (-1, 0, 2.5):
         with pytest.raises(guided.VocabularyError, match="size"):
-            named.changed(eos_token_ids=[7], size=wrong)
+            named.copy_with(eos_token_ids=[7], size=wrong)
 
 
 def test_captures_by_end():

@@ -46,7 +46,9 @@ def answer(request):
         kernels = import_kernels("guided.kernels.choose_triton")
         with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):  # the interpreter computes with numpy
             patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
-            patch.setattr(kernels, "_SORTED", 32)  # it sorts slowly; test_kernels_few.py uses the numbers of a device
+            patch.setattr(
+                kernels, "_MIN_SORT_SIZE", 32
+            )  # it sorts slowly; test_kernels_few.py uses the numbers of a device
             patch.setattr(choose_batch, "FIRST_LOOK", 32)
             yield on_device
 
@@ -131,7 +133,7 @@ def compare(answer, rows):
             assert isinstance(found, GuidedError) and str(found) == str(wanted)
             continue
         assert isinstance(found, ChosenToken)
-        assert close(found.removed, wanted.removed) and close(found.by_budget, wanted.by_budget)
+        assert close(found.removed, wanted.removed) and close(found.budget_mass, wanted.budget_mass)
         assert found.preferred == wanted.preferred
         by_model = 0.0 if choice.allowed is None else float(torch.from_numpy(logits).log_softmax(0)[found.token])
         assert close(found.logprob, by_model)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from guided.errors import GuidedError
 from guided.kernels import choice_table as choice_table_module
 from guided.kernels import choose_batch, choose_device
-from guided.kernels.choice_table import choice_table
+from guided.kernels.choice_table import make_choice_table
 from guided.kernels.choose_batch import Column, NeededOperations
 from guided.kernels.choose_device import DeviceChoices
 from guided.matching.bitmask import row_of
@@ -48,11 +48,11 @@ def device_choices(kernels: Any, logits: torch.Tensor, choices: list[Choice], si
     chunks, keys, look = sizes or (4096, 512, 256)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
-        patch.setattr(kernels, "_CHUNKS", chunks)
-        patch.setattr(kernels, "_SORTED", keys)
+        patch.setattr(kernels, "_MAX_CHUNKS", chunks)
+        patch.setattr(kernels, "_MIN_SORT_SIZE", keys)
         patch.setattr(choose_batch, "FIRST_LOOK", look)
         made = DeviceChoices([Choose(logits, choices)])
-        return made.wait(), made.repeated
+        return made.wait(), made.repeated_rows
 
 
 @st.composite
@@ -202,6 +202,6 @@ def test_a_row_emptied_by_bans_differs_from_an_empty_mask(kernels) -> None:
     changes = Changes(None, [3, 4], [], *NONE, *NONE)
     masks = [row_of(40, [3, 4]), row_of(40, []), row_of(40, [3, 4, 5])]
     choices = [Choice(SamplingParams(), 0, 40, mask, changes=changes) for mask in masks]
-    table = choice_table(choices, range(3), torch.device("cpu"))
+    table = make_choice_table(choices, range(3), torch.device("cpu"))
     found = kernels.choose_triton(torch.zeros(3, 40), table, NeededOperations.of(choices))
-    assert found[:, Column.EMPTIED].tolist() == [1, 0, 0] and found[2, Column.TOKEN] == 5
+    assert found[:, Column.ALL_BANNED].tolist() == [1, 0, 0] and found[2, Column.TOKEN] == 5

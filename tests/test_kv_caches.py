@@ -67,11 +67,11 @@ def pass_segments(plan: SegmentedPlan, layer: int, index: int, k: torch.Tensor, 
     for segment in plan.segments(layer, index, k, -k):
         keys, values = (one.cpu() for one in segment.read())
         assert torch.equal(values, -keys)
-        assert torch.equal(keys, want[[position for run in segment.where for position in run]])
+        assert torch.equal(keys, want[[position for run in segment.positions for position in run]])
         keys = [tuple(row) for row in keys.flatten(1).tolist()]
         queries = range(len(k))[segment.queries]
         for i, query in enumerate(queries, 1):
-            reads[query] += keys[: len(keys) - len(queries) + i] if segment.causal else keys
+            reads[query] += keys[: len(keys) - len(queries) + i] if segment.is_causal else keys
         seen |= {*keys}
     assert seen == {*rows}
     for i, read in enumerate(reads, 1):

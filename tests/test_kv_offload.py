@@ -43,7 +43,7 @@ def caches(draw, shape: CacheShape, positions: int) -> OffloadCache:
     rng = draw(st.randoms(use_true_random=False))
     device = draw(st.sampled_from([0, 0, 1, 3]))
     blocks = -(-positions // size)
-    return offload(shape, blocks, draw(st.integers(2, 8)), size, device, at_once=lambda: rng.random() < often)
+    return offload(shape, blocks, draw(st.integers(2, 8)), size, device, executes_at_once=lambda: rng.random() < often)
 
 
 # ---- the order of copies
@@ -76,7 +76,7 @@ def test_every_wait_is_needed(often):
 
     def run(left_out):
         Forgetful.left_out, rng = left_out, random.Random(5)
-        cache = offload(SHAPE, 30, 3, 4, kind=Forgetful, at_once=lambda: rng.random() < often)
+        cache = offload(SHAPE, 30, 3, 4, kind=Forgetful, executes_at_once=lambda: rng.random() < often)
         walk(cache, random.Random(3), steps=25, look=0.1)
         return cache.slots.engine.waits
 
@@ -366,7 +366,7 @@ def check_logits(merged, model, data, rng):
 def break_off(runner: ModelRunner, chunks: list[Chunk]) -> None:
     """A step that fails after its first layer."""
     counts = [len(c.tokens) for c in chunks]
-    attend = step_attention(runner.cache.plan([c.lease for c in chunks], counts), counts, capped=False)
+    attend = step_attention(runner.cache.plan([c.lease for c in chunks], counts), counts, has_softcap=False)
 
     def broken(layer, *qkv):
         if layer:

@@ -53,7 +53,7 @@ def test_a_number_is_exact_only_if_no_fewer_tokens_do() -> None:
 def test_a_search_that_is_cut_off_proves_nothing() -> None:
     matcher = guided.GrammarMatcher(guided.GrammarCompiler(VOCABULARY).compile_regex("[ab]{8}"))
     assert least_tokens(matcher).is_exact
-    assert least_tokens(matcher, most_steps=3) == MinTokens(matcher.min_tokens_to_finish(), False)
+    assert least_tokens(matcher, max_steps=3) == MinTokens(matcher.min_tokens_to_finish(), False)
 
 
 def test_one_token_is_exact() -> None:

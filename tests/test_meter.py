@@ -11,7 +11,7 @@ import guided
 from guided.errors import LimitExceeded
 from guided.limits import Limits
 from guided.matching.explain import explanation
-from guided.meter import compiling, fail_if_exhausted, is_exhausted, limit_work, seconds_left, spend
+from guided.meter import fail_if_exhausted, is_exhausted, limit_compilation, limit_work, seconds_left, spend
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
@@ -146,7 +146,7 @@ def test_the_core_names_the_seconds_of_the_whole_compilation(monkeypatch: pytest
     schema = {"properties": {f"p{number}": {"pattern": f"^a{number}.*b$"} for number in range(50)}}
     limits = Limits(seconds=0.5)
     monkeypatch.setattr("guided.automaton.build.seconds_left", lambda most: 0.0)
-    with compiling(Limits(seconds=0.0)), pytest.raises(LimitExceeded) as caught:
+    with limit_compilation(Limits(seconds=0.0)), pytest.raises(LimitExceeded) as caught:
         fail_if_exhausted("here")
     assert (caught.value.allowed, caught.value.place) == (0.0, "here")
     with pytest.raises(LimitExceeded) as caught:

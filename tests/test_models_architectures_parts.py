@@ -90,7 +90,7 @@ def test_parts_compute_what_the_whole_does(case, cut, saved, tmp_path):  # noqa:
 def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
     """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = load(saved(case))
-    compiled = model.compiled(backend="eager", fullgraph=True, dynamic=True)
+    compiled = model.compile(backend="eager", fullgraph=True, dynamic=True)
     reader = Reader(compiled, 40)
     rows = [reader.forward(TOKENS[:17], 17), *(reader.forward([token]) for token in TOKENS[17:])]
     torch.testing.assert_close(torch.cat(rows), Reader(model, 40).forward(TOKENS, 40), **close)

@@ -119,7 +119,7 @@ def test_torch_compile_computes_the_same(name):
     """With the backend that only traces, since others need a compiler. Each form becomes one graph."""
     model = MODELS[name]
     assert isinstance(model, Llama)
-    compiled = model.compiled(backend="eager", fullgraph=True, dynamic=True)
+    compiled = model.compile(backend="eager", fullgraph=True, dynamic=True)
     tokens = [(7 * i * i + i) % 50 for i in range(30)]
     want, reader = Reader(model, 30).forward(tokens, 30), Reader(compiled, 30)
     rows = [reader.forward(tokens[:17], 17), *(reader.forward([token]) for token in tokens[17:])]

@@ -46,7 +46,7 @@ def twin(grammar: CompiledGrammar, ids: list[int], max_tokens: int | None) -> tu
 def check(grammar: CompiledGrammar, ids: list[int], max_tokens: int | None = None) -> guided.Masks:
     rows, refused, complete = twin(grammar, ids, max_tokens)
     masks = guided.masks_of(grammar, ids, max_tokens)
-    assert (masks.refused, masks.is_complete) == (refused, complete)
+    assert (masks.refused_at, masks.is_complete) == (refused, complete)
     rows += [np.zeros(masks.shape[1], np.int32)] * (len(ids) - len(rows))
     assert masks.shape == (len(ids), (grammar.vocabulary.size + 31) // 32)
     assert np.array_equal(np.asarray(masks), np.array(rows, np.int32).reshape(masks.shape))
@@ -127,7 +127,7 @@ def test_threads_share_a_grammar():
         found = list(pool.map(lambda ids: (m := guided.masks_of(grammar, ids, 80), np.asarray(m)), outputs))
     for ids, (masks, array) in zip(outputs, found, strict=True):
         rows, refused, _ = twin(grammar, ids, 80)
-        assert masks.refused == refused and np.array_equal(array[: len(rows)], rows)
+        assert masks.refused_at == refused and np.array_equal(array[: len(rows)], rows)
 
 
 def test_positions_of_a_string_share_a_row():
@@ -156,12 +156,12 @@ def test_as_an_array():
 def test_ids_of_any_kind(kind):
     grammar = COMPILER.compile_regex("a*")
     assert guided.masks_of(grammar, kind([97, 97, 256])).is_complete
-    assert guided.masks_of(grammar, np.array([97, 98, 97])[::2]).refused is None
+    assert guided.masks_of(grammar, np.array([97, 98, 97])[::2]).refused_at is None
 
 
 def test_no_ids():
     masks = check(COMPILER.compile_regex("a?"), [])
-    assert masks.is_complete and masks.refused is None and masks.rows.shape == (0, 9)
+    assert masks.is_complete and masks.refused_at is None and masks.rows.shape == (0, 9)
     assert not check(COMPILER.compile_regex("a"), []).is_complete
 
 
@@ -170,29 +170,29 @@ def test_why_a_token_is_refused():
     grammar = COMPILER.compile_json_schema(schema, whitespace="single_space", numbers="plain")
     assert guided.masks_of(grammar, BYTES.encode('{"age": 99}')).explain() is None
     masks = check(grammar, BYTES.encode('{"age": 100}'))
-    assert masks.refused == 10 and not masks.is_complete
+    assert masks.refused_at == 10 and not masks.is_complete
     explanation = masks.explain()
     assert not explanation.accepted and explanation.refused_by == ("/properties/age/maximum",)
     assert "'0' is not allowed: expected" in explanation.reason
     outside = check(grammar, [*b'{"', 257, *b"age"])
-    assert (outside.refused, outside.explain().reason) == (2, "257 is not an id of the vocabulary (0 to 256)")
+    assert (outside.refused_at, outside.explain().reason) == (2, "257 is not an id of the vocabulary (0 to 256)")
     ended = check(COMPILER.compile_regex("a*"), [97, 256, 256, 97])
-    assert (ended.refused, ended.explain().reason) == (3, "the output has ended: nothing may follow")
+    assert (ended.refused_at, ended.explain().reason) == (3, "the output has ended: nothing may follow")
 
 
 @given(st.text("ab", max_size=12), st.integers(3, 9))
 def test_tokens_that_only_the_budget_refuses(text, max_tokens):
     grammar, ids = COMPILER.compile_regex("[ab]*end"), BYTES.encode(text)
     masks = check(grammar, ids, max_tokens)
-    assert masks.refused == (max_tokens - 3 if len(text) > max_tokens - 3 else None)
-    if masks.refused is not None:
+    assert masks.refused_at == (max_tokens - 3 if len(text) > max_tokens - 3 else None)
+    if masks.refused_at is not None:
         explanation = masks.explain()
         assert not explanation.accepted
         assert explanation.reason == (
             "the specification allows the token, but the budget does not: 2 would be left, and the shortest known "
             "completion has 3"
         )
-    assert guided.masks_of(grammar, ids).refused is None
+    assert guided.masks_of(grammar, ids).refused_at is None
 
 
 def test_budgets_count_as_in_the_engine():
@@ -202,7 +202,7 @@ def test_budgets_count_as_in_the_engine():
         guided.masks_of(grammar, [97], 2)
     assert (caught.value.needed, caught.value.given) == (3, 2)
     assert check(grammar, [97, 97, 97, 256], 3).is_complete
-    assert check(grammar, [97, 97, 97, 98], 3).refused == 3
+    assert check(grammar, [97, 97, 97, 98], 3).refused_at == 3
     assert check(grammar, [97, 97, 97, 256, 256, 256], 3).is_complete
 
 
@@ -236,7 +236,7 @@ def test_the_memory_of_rows_is_bounded():
     text = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ"
     grammar = GrammarCompiler(wide, limits=guided.Limits(memory=1 << 20)).compile_choice([text])
     masks = guided.masks_of(grammar, wide.encode(text))
-    assert masks.refused is None
+    assert masks.refused_at is None
     with pytest.raises(LimitExceeded, match="limit 'memory' exceeded"):
         _ = masks.rows
 
@@ -270,7 +270,7 @@ def test_masks_are_those_of_the_engine(monkeypatch):
         rows.clear()
         result = engine.generate("x", grammar, max_tokens=max_tokens, temperature=1.0, seed=max_tokens, raw=True)
         masks = guided.masks_of(grammar, [*result.tokens, 256], max_tokens)
-        assert masks.refused is None and masks.is_complete and len(rows) > 2
+        assert masks.refused_at is None and masks.is_complete and len(rows) > 2
         for position, row in rows.items():
             assert np.array_equal(row, masks[position])
 
@@ -279,7 +279,7 @@ def test_budgets_of_numpy_and_arrays_that_are_reused():
     compiler = guided.GrammarCompiler(guided.Vocabulary([b"a", b"b"], eos_token_ids=[2]))
     grammar = compiler.compile_regex("ab*")
     for budget in (np.int8(127), np.uint8(255), np.int32(2**31 - 1), 2**63 - 1, 2**80):
-        assert guided.masks_of(grammar, [0, 1, 2], max_tokens=budget).refused is None
+        assert guided.masks_of(grammar, [0, 1, 2], max_tokens=budget).refused_at is None
     ids = np.array([0, 1, 1, 2])
     masks = guided.masks_of(grammar, ids)
     ids[:] = 7

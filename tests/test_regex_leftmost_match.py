@@ -19,7 +19,7 @@ from guided.frontends.regex.python_syntax import PythonReader
 from guided.frontends.regex.tree import Tree
 from guided.ir.nodes import Automaton, Grammar
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 QUANTIFIERS = ["*", "+", "?", "*?", "+?", "??", "{1,2}", "{1,2}?", "{2}", "{2,}?"]
 
@@ -115,5 +115,5 @@ def test_states_and_steps_are_bounded(monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(TooLarge) as caught:
             taken(pattern)
         assert f"{caught.value.limit} {caught.value.what}".endswith(what)
-    with pytest.raises(LimitExceeded, match="seconds"), compiling(Limits(seconds=0)):
+    with pytest.raises(LimitExceeded, match="seconds"), limit_compilation(Limits(seconds=0)):
         leftmost_match(tree_of("(?:a?){5000}"), Budget(Limits()))

@@ -112,7 +112,7 @@ def test_the_official_client_knows_both_refusals():
             await ask.completions.create(model="guided", **SHORT)
             with pytest.raises(openai.RateLimitError):
                 await ask.completions.create(model="guided", **SHORT)
-            server.thread.draining = True
+            server.thread.is_draining = True
             with pytest.raises(openai.InternalServerError, match="the server is shutting down"):
                 await ask.completions.create(model="guided", **SHORT)
 
@@ -139,7 +139,7 @@ def test_a_request_waits_only_so_long_for_a_place(stream: bool):
         async with served(max_running=1, queue_timeout=0.1, request_timeout=0) as (server, http):
             engine_step = server.engine.scheduler.step
             long = post(http, LONG)
-            await until(lambda: server.engine.scheduler.running == 1)
+            await until(lambda: server.engine.scheduler.running_count == 1)
             blocked = asyncio.Event()
             loop = asyncio.get_running_loop()
 
@@ -196,11 +196,11 @@ def test_a_lower_number_runs_first():
                 order.append((priority, answer.status_code))
 
             before = post(http, LONG)  # it is admitted alone, while the others arrive
-            await until(lambda: server.engine.scheduler.running == 1)
+            await until(lambda: server.engine.scheduler.running_count == 1)
             with server.engine.driver.lock:
                 asked = [asyncio.create_task(ask(priority)) for priority in (5, 0, 3, -2)]
                 await until(lambda: server.admission.queued == 4)
-                await until(lambda: all(t.future.done() for s in server.thread.open for t in s.tasks))
+                await until(lambda: all(t.future.done() for s in server.thread.open_streams for t in s.tasks))
             await asyncio.gather(before, *asked)
             assert order == [(-2, 200), (0, 200), (3, 200), (5, 200)]
 

@@ -60,7 +60,7 @@ def test_errors_are_those_of_small_ones(path, body):
         async with served() as (server, http):
             told = []
             for size in (0, 1 << 30):  # always on the thread, and never
-                server.bodies.small = size
+                server.bodies.max_inline_bytes = size
                 answer = await http.post(path, json=body)
                 told.append((answer.status_code, answer.json()))
             assert told[0] == told[1] and 400 <= told[0][0] < 500

@@ -19,7 +19,7 @@ import guided.server.routes.openai as route
 from guided.engine.stopping import Stops, StopSearch
 from guided.sampling.params import SamplingParams
 from guided.server.http.body_limits import _check_messages, _json
-from guided.server.http.lanes import SMALL, BodyThreads
+from guided.server.http.lanes import SMALL_BYTES, BodyThreads
 from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.reading import read_request
 from guided.server.openai.requests import ChatRequest
@@ -117,7 +117,7 @@ def test_messages_are_bounded(path, body, param):
     async def run():
         async with served(max_messages=10) as (server, http):
             for small in (0, 1 << 30):
-                server.bodies.small = small
+                server.bodies.max_inline_bytes = small
                 answer = await http.post(path, json=body)
                 error = answer.json()["error"]
                 assert (answer.status_code, error["code"], error["param"]) == (400, "invalid_request", param)
@@ -130,8 +130,7 @@ def test_messages_are_bounded(path, body, param):
 
 def test_lanes_hold_bodies_of_at_most_four_times_their_size():
     lanes = BodyThreads()
-    sizes = [0, 1, SMALL, SMALL + 1, 4 * SMALL, 4 * SMALL + 1, 16 * SMALL, 16 * SMALL + 1, 64 * SMALL, 64 * SMALL + 1,
-             256 * SMALL, 256 * SMALL + 1, 1 << 40]  # fmt: skip
+    sizes = [0, 1, *(4**power * SMALL_BYTES + more for power in range(5) for more in (0, 1)), 1 << 40]
     numbers = [lanes._threads.index(lanes.of(size)) for size in sizes]
     assert numbers == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     lanes.close()

@@ -153,7 +153,7 @@ def test_refusals(options, param, message):
         with pytest.raises(openai.BadRequestError, match=message) as caught:
             await ask(**{"prompt": "a", **options})
         assert caught.value.param == param
-        assert not server.thread.open
+        assert not server.thread.open_streams
 
     run(body)
 
@@ -169,9 +169,9 @@ def test_a_request_has_a_limited_number_of_log_probabilities():
 def test_a_space_that_the_tokenizer_adds_is_not_in_the_text():
     """For example, SentencePiece adds one at the beginning of a text."""
     vocabulary = Vocabulary([b" Hi", b" you", b"Hi", None], eos_token_ids=[3], special_tokens={3: "<s>"})
-    echo = EchoedPrompt.of("Hi you", [3, 0, 1], vocabulary)
+    echo = EchoedPrompt.from_tokens("Hi you", [3, 0, 1], vocabulary)
     offsets = Offsets(echo.offset)
     assert (echo.text, echo.offset) == ("Hi you", -1)
-    assert [offsets.of(vocabulary.decode([token])) for token in (3, 0, 1)] == [0, 0, 2]
-    assert EchoedPrompt.of([3, 0, 1], [3, 0, 1], vocabulary) == EchoedPrompt(" Hi you", [3, 0, 1])
-    assert EchoedPrompt.of("Hi you", [2, 1], vocabulary).offset == 0
+    assert [offsets.next_offset(vocabulary.decode([token])) for token in (3, 0, 1)] == [0, 0, 2]
+    assert EchoedPrompt.from_tokens([3, 0, 1], [3, 0, 1], vocabulary) == EchoedPrompt(" Hi you", [3, 0, 1])
+    assert EchoedPrompt.from_tokens("Hi you", [2, 1], vocabulary).offset == 0

@@ -53,7 +53,7 @@ def test_answers_are_those_of_the_engine():
     async def run():
         with EngineThread(engine) as thread:
             found = await asyncio.gather(*(ask(thread, request) for request in requests))
-            assert thread.requests == 0 and thread.steps > 0
+            assert thread.request_count == 0 and thread.steps > 0
             return found
 
     assert asyncio.run(run()) == wanted
@@ -117,7 +117,7 @@ def test_a_cancelled_request_stops_within_a_step(read: int):
             stream.cancel()
             steps = thread.steps
             other = await text_of(thread.submit(Request("b", ["yes"])))
-            assert thread.requests == 0
+            assert thread.request_count == 0
             return other, thread.steps - steps
 
     other, steps = asyncio.run(run())
@@ -148,7 +148,7 @@ def test_a_step_that_fails_ends_every_stream(monkeypatch: pytest.MonkeyPatch):
             for stream in streams:
                 with pytest.raises(EngineStopped, match="division"):
                     await text_of(stream)
-            assert not thread.alive and isinstance(thread.failure, ZeroDivisionError)
+            assert not thread.is_alive and isinstance(thread.failure, ZeroDivisionError)
             with pytest.raises(EngineStopped, match="division"):
                 thread.submit(Request("a"))
 

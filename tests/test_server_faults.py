@@ -71,7 +71,7 @@ def two_streams(server, gate: Gate, address: str):
 
     with ThreadPoolExecutor(2) as pool:
         told = [pool.submit(read, number) for number in range(2)]
-        wait_until(lambda: [s.tasks[0].future.done() for s in list(server.thread.open)] == [True, True])
+        wait_until(lambda: [s.tasks[0].future.done() for s in list(server.thread.open_streams)] == [True, True])
         gate.let(20)
         assert gate.waits.wait(10)
         yield told
@@ -98,8 +98,8 @@ def test_a_client_that_goes_away_frees_its_place_within_a_step(stream: bool):
         with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
             head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             client.sendall(head.encode() + body)
-            assert gate.waits.wait(10) and server.engine.scheduler.running == 1
-        wait_until(lambda: not server.thread.requests)
+            assert gate.waits.wait(10) and server.engine.scheduler.running_count == 1
+        wait_until(lambda: not server.thread.request_count)
         steps = gate.steps
         gate.let(1)  # the step that was waiting
         wait_until(lambda: is_idle(server))
@@ -172,7 +172,7 @@ def test_a_server_that_shuts_down_reports_it():
         gate.let(20)
         with begun(address) as events:
             assert gate.waits.wait(10)
-            server.thread.draining = True
+            server.thread.is_draining = True
             assert httpx.get(f"{address}/ready").status_code == 503
             assert httpx.get(f"{address}/ping").status_code == 200
             assert httpx.get(f"{address}/health").json()["status"] == "draining"
@@ -181,4 +181,4 @@ def test_a_server_that_shuts_down_reports_it():
             assert int(refused.headers["retry-after"]) >= 1
             gate.let(10_000)
             assert list(events)[-1]["choices"][0]["finish_reason"] == "length"  # requests that had begun are answered
-        assert server.thread.cut_off == 0
+        assert server.thread.cut_off_requests == 0

@@ -106,7 +106,9 @@ def test_descriptions():
 
     async def body_of_default(ask):
         described = await prompt_tokens(ask)
-        step = Step.of(default, StepRequest(messages=SAY, json_schema=SCHEMA), allow_special_tokens=False, seconds=5.0)
+        step = Step.prepare(
+            default, StepRequest(messages=SAY, json_schema=SCHEMA), allow_special_tokens=False, seconds=5.0
+        )
         assert len(step.ids) == described
         assert described == await prompt_tokens(ask, describe=True) > await prompt_tokens(ask, describe=False)
 

@@ -279,7 +279,7 @@ def test_steps_during_streams_and_after_the_end_of_the_engine():
         assert (await stream).text.endswith("data: [DONE]\n\n")
         with pytest.raises(ZeroDivisionError):
             await server.thread.call(lambda: 1 / 0)
-        assert server.thread.alive
+        assert server.thread.is_alive
         server.thread.stop()
         assert (await ask("step", 503, prompt="b"))["code"] == "engine_stopped"
         with pytest.raises(EngineStopped):

@@ -80,9 +80,9 @@ def test_a_client_that_is_killed_leaves_the_engine_within_two_steps():
             client.stdin.close()
             assert client.stdout.readline() == b"reads\n"
             wait_until(lambda: held.begun > 50)  # the others are used up
-            assert at.server.thread.requests == 1 and at.engine.scheduler.running == 1
+            assert at.server.thread.request_count == 1 and at.engine.scheduler.running_count == 1
             client.kill()
-        wait_until(lambda: at.server.thread.requests == 0)  # the loop has noticed; the engine is still blocked
+        wait_until(lambda: at.server.thread.request_count == 0)  # the loop has noticed; the engine is still blocked
         before = held.begun
         held.free = True
         held.let.release()
@@ -110,8 +110,8 @@ def test_a_client_that_leaves_before_its_first_token_is_forgotten(path: str, bod
         wait_until(lambda: held.begun)
         with socket.create_connection(("127.0.0.1", at.port)) as leaves:
             leaves.sendall(raw_request(path, body))
-            wait_until(lambda: at.server.thread.requests == 2)
-        wait_until(lambda: at.server.thread.requests == 1)
+            wait_until(lambda: at.server.thread.request_count == 2)
+        wait_until(lambda: at.server.thread.request_count == 1)
         other.close()
         held.free = True
         held.let.release()
@@ -184,10 +184,10 @@ def test_a_reader_that_stops_reading_holds_up_no_other():
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             slow.connect(("127.0.0.1", at.port))
             slow.sendall(raw_request("/v1/completions", LONG | {"n": 8, "logprobs": 20}))
-            wait_until(lambda: at.engine.scheduler.running > 0)
+            wait_until(lambda: at.engine.scheduler.running_count > 0)
             answer = post(at, {"prompt": "b", "max_tokens": 9, "regex": "[a-z]{9}"})
             assert re.fullmatch("[a-z]{9}", answer.json()["choices"][0]["text"])
-            wait_until(lambda: not at.server.thread.requests)  # the engine has finished its part
+            wait_until(lambda: not at.server.thread.request_count)  # the engine has finished its part
             assert not at.is_idle
         wait_until(lambda: at.is_idle)
 

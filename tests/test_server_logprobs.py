@@ -174,7 +174,9 @@ def test_an_answer_without_calls_and_without_text_has_an_empty_content():
     vocabulary = small_engine(more=MARKS).vocabulary
     style = guided.tool_style("qwen_3")
     calls = partial(style.reader, [WEATHER])
-    options = ReadingOptions(calls=calls, new_splitter=lambda: AnswerSplitter(AnswerDecoder(vocabulary), calls()))
+    options = ReadingOptions(
+        new_call_reader=calls, new_splitter=lambda: AnswerSplitter(AnswerDecoder(vocabulary), calls())
+    )
     reading, answer = SampleReader(options), Answer(True, "guided", vocabulary)
     assert answer.begin(0, reading)["choices"][0]["delta"]["content"] is None
     end = StreamEvent((), "", result=Result("", [], [], "stop", Timings(), [], 0.0, 0, 0))
@@ -226,7 +228,7 @@ def test_offsets_of_any_bytes():
             at += size
         offsets, begin = Offsets(), 0
         for token in tokens:
-            assert offsets.of(token) == owners[begin], (tokens, owners)
+            assert offsets.next_offset(token) == owners[begin], (tokens, owners)
             begin += len(token)
 
 

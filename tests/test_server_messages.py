@@ -431,7 +431,7 @@ def test_errors_of_other_statuses():
     run(limited, api_keys=("k",), requests_per_minute=1)
 
     async def draining(server, http):
-        server.thread.draining = True
+        server.thread.is_draining = True
         answer = await http.post(PATH, json=ASK)
         checked(answer, 503, "api_error", "draining")
         assert int(answer.headers["retry-after"]) > 0

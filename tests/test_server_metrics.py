@@ -128,7 +128,7 @@ def test_the_dashboard_names_metrics_that_exist():
     async def run():
         async with served(max_queued_requests=1) as (server, http):
             await http.post("/v1/completions", json={"prompt": "a", "regex": "("})
-            server.thread.draining = True
+            server.thread.is_draining = True
             await http.post("/v1/completions", json={"prompt": "a"})
             server.admission.timeouts["queue_timeout"] += 1
             return {name.split(" ")[0] for name in await samples(http)}

@@ -15,7 +15,7 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.errors import LimitExceeded
 from guided.server.app import create_app
-from guided.server.preparing import QUICK, RequestPreparer, with_time_limit
+from guided.server.preparing import QUICK_SECONDS, RequestPreparer, with_time_limit
 from guided.server.settings import Settings
 from tests.live_server import becomes_idle, served, until
 from tests.server_support import small_engine
@@ -29,7 +29,7 @@ def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Even
 
     def compile(request, ids, seconds):
         if "slow" in str(request.constraint):
-            if seconds <= QUICK:
+            if seconds <= QUICK_SECONDS:
                 raise LimitExceeded("seconds", 2 * seconds, seconds)
             assert leave.wait(20)
         return made(request, ids, seconds)

@@ -88,7 +88,7 @@ def how(style: str, reasoning: Any = "disabled", markers: tuple[str, ...] = (), 
         return AnswerSplitter(AnswerDecoder(VOCABULARY), calls(), markers)
 
     calls = partial(guided.tool_style(style).reader, TOOLS, reasoning=reasoning)
-    return ReadingOptions(calls=calls, new_splitter=split, **more)
+    return ReadingOptions(new_call_reader=calls, new_splitter=split, **more)
 
 
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
@@ -186,7 +186,7 @@ def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
     split = partial(AnswerSplitter, reasoning_end=marker)
-    reading = SampleReader(ReadingOptions(thinks=True, new_splitter=split, trims=True))
+    reading = SampleReader(ReadingOptions(thinks=True, new_splitter=split, trims_line_ends=True))
     text, reasoning, _, _ = put_together(reading, said)
     if thought == "END":  # for the engine, the first one ends it; the content of the reasoning is reported
         assert reasoning == "END"

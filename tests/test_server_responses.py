@@ -184,7 +184,9 @@ def rendered(steps, finish_reason="stop", top=None):
         thinks = any(isinstance(delta, ReasoningDelta) for delta in deltas)
         event = StreamEvent(tuple(ids), "", logprobs=scores, reasoning=thinks)
         calls = any(isinstance(delta, CallBegin | CallArguments) for delta in deltas)
-        out += events.read(event, deltas, [] if calls or ids == MARK else ShownToken.of(event, is_text=not thinks))
+        out += events.read(
+            event, deltas, [] if calls or ids == MARK else ShownToken.from_event(event, is_text=not thinks)
+        )
         tokens += ids
     result = SimpleNamespace(**RESULT, tokens=tokens, finish_reason=finish_reason)
     out += events.end(SimpleNamespace(result=result, finish_reason=finish_reason))
@@ -281,9 +283,9 @@ def test_who_stops_reading_cancels_the_request():
             lines = stream_events(events, stream, SampleReader, 15.0)
             begun = [await anext(lines) for _ in range(6)]
             assert begun[-1].startswith("event: response.output_text.delta\ndata: {")
-            assert server.thread.requests == 1
+            assert server.thread.request_count == 1
             await lines.aclose()
-            assert server.thread.requests == 0
+            assert server.thread.request_count == 0
 
     asyncio.run(whole())
 

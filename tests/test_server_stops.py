@@ -128,7 +128,7 @@ PARTS = st.lists(
 @given(PARTS, st.sampled_from(["ab", "b", "bab", "é", "aa"]), st.booleans())
 def test_the_transcript_stops_where_a_free_part_does(parts: list[tuple[bool, list[int]]], stop: str, included: bool):
     """The judge finds the first match within one free part, which is a run of free tokens after the last forced one."""
-    transcript = Transcript(VOCABULARY, Stops(texts=[stop], included=included))
+    transcript = Transcript(VOCABULARY, Stops(texts=[stop], includes_stop=included))
     streamed, text, run, expected = "", "", "", None
     free = True
     for is_free, tokens in parts:

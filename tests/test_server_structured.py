@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from guided.matching.constraint import compile_constraint  # noqa: E402 - needs torch
 from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
 from guided.server.openai.requests import ConstraintFields  # noqa: E402
-from guided.server.openai.structured import structured  # noqa: E402
+from guided.server.openai.structured import read_structured_output  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
 POINT = {"type": "object", "properties": {"x": {"enum": [1]}}, "required": ["x"]}
@@ -33,7 +33,7 @@ def named(schema):
 
 
 def written(fields, **options):
-    asked = structured(fields)
+    asked = read_structured_output(fields)
     return (
         engine()
         .generate("a", asked.constraint, max_tokens=60, seed=3, temperature=1.0, **asked.options, **options)
@@ -92,24 +92,24 @@ def test_outputs_of_structured_fields(fields, text):
 def test_any_object(fields):
     assert isinstance(json.loads(written(fields)), dict)
     compiler = guided.GrammarCompiler(engine().vocabulary)
-    asked = structured(fields)
+    asked = read_structured_output(fields)
     grammar = compiler.compile_json_schema(asked.constraint, **asked.options)
     matcher = guided.GrammarMatcher(grammar)
     assert asked.is_json and matcher.accept_string('{"any": [1, {"member": null}]}') and matcher.is_accepting()
 
 
 def test_the_older_structural_tag():
-    asked = structured({"response_format": {"type": "structural_tag", **OLD_TAG}})
+    asked = read_structured_output({"response_format": {"type": "structural_tag", **OLD_TAG}})
     matcher = guided.GrammarMatcher(compile_constraint(engine().compiler, asked.constraint))
     assert matcher.accept_string('free <f>{"x": 1}</f> text')
     assert not matcher.accept_string('<f>{"y')
 
 
 def test_old_names_are_warned_of():
-    assert structured({"guided_regex": "a"}).warnings == {
+    assert read_structured_output({"guided_regex": "a"}).warnings == {
         "guided_regex": "guided_regex is deprecated: write structured_outputs={'regex': ...}"
     }
-    assert structured({"regex": "a"}).warnings == {}
+    assert read_structured_output({"regex": "a"}).warnings == {}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_old_names_are_warned_of():
 )  # fmt: skip
 def test_refusals(fields, param, message):
     with pytest.raises(RequestError) as caught:
-        structured(fields)
+        read_structured_output(fields)
     assert (caught.value.status, caught.value.param) == (400, param)
     assert message in caught.value.message
     assert body_of(caught.value)["error"]["type"] == "BadRequestError"
@@ -175,7 +175,7 @@ def test_every_field_is_read():
     """No field is silently ignored: an impossible value is refused, or causes a warning."""
     for name in ConstraintFields.model_fields:
         try:
-            asked = structured({name: 3.5})
+            asked = read_structured_output({name: 3.5})
         except (RequestError, GuidedError):
             continue
         assert asked.warnings, name
@@ -195,7 +195,7 @@ def test_every_field_is_read():
 )
 def test_the_second_request_finds_what_the_first_one_has_compiled(fields):
     compiler = guided.GrammarCompiler(engine().vocabulary)
-    first, second = (structured(json.loads(json.dumps(fields))) for _ in range(2))
+    first, second = (read_structured_output(json.loads(json.dumps(fields))) for _ in range(2))
     grammars = [compile_constraint(compiler, each.constraint, each.options) for each in (first, second)]
     assert grammars[0] is grammars[1] is not None
 
@@ -216,14 +216,14 @@ def test_the_second_request_finds_what_the_first_one_has_compiled(fields):
 )  # fmt: skip
 def test_no_field_is_ignored(fields, param):
     with pytest.raises(RequestError) as caught:
-        structured(fields)
+        read_structured_output(fields)
     assert caught.value.param == param
 
 
 def test_malformed_fields_count_as_present():
     """0 equals False in Python, which stands for an absent field."""
     with pytest.raises(RequestError, match="json and regex"):
-        structured({"structured_outputs": {"json": 0, "regex": "x"}})
+        read_structured_output({"structured_outputs": {"json": 0, "regex": "x"}})
 
 
 @pytest.mark.parametrize("constraint", [{}, {"guided_regex": "[a-z]{3}"}])

@@ -338,7 +338,7 @@ def test_markers_are_control_tokens_and_names_of_members_are_not():
     evil = [tool(schema={"type": "object", "properties": {"[INST]": {"type": "integer"}}, "required": ["[INST]"]})]
 
     def grammar(style):
-        made = Functions.of(
+        made = Functions.from_request(
             evil, "required", parallel=True, style=guided.tool_style(style), vocabulary=engine.vocabulary,
             text=StructuredOutput(),
         )  # fmt: skip
@@ -453,7 +453,7 @@ def test_strict_closes_objects_that_name_no_members(inner):
 
 
 def test_a_call_without_its_marker_is_a_call():
-    functions = Functions.of(
+    functions = Functions.from_request(
         [tool("f")], "auto", parallel=True, style=guided.tool_style("qwen_3"), vocabulary=small_engine().vocabulary,
         text=StructuredOutput(),
     )  # fmt: skip

@@ -200,7 +200,7 @@ def test_a_call_that_is_forced_is_run_at_once():
 )
 @pytest.mark.parametrize("seconds", [None, 5.0])
 def test_every_outcome_of_a_tool_is_a_result(call, said, seconds):
-    result = once(Tool("t", "go", call, ASK, seconds=seconds, longest=50))
+    result = once(Tool("t", "go", call, ASK, seconds=seconds, max_characters=50))
     assert result.text.startswith(f"go{said}")
     assert result.text.endswith(";")
     assert result.tool_calls[0].result.startswith(said)
@@ -273,7 +273,7 @@ def test_without_room_the_result_is_empty():
 @given(st.integers(0, 10**6), st.integers(0, 40), st.integers(0, 60))
 def test_a_call_leaves_room_for_its_result(seed, room, more):
     """A model that never ends a call by itself is led to its end while there is space for a result."""
-    tool = replace(CALCULATOR, room=room)
+    tool = replace(CALCULATOR, reserved_tokens=room)
     options = {"temperature": 1.0, "logit_bias": {END_CALL: -50.0}, "seed": seed}
     least = 1 + 1 + 4 + 1  # a letter, the call of one digit, a letter
     constraint = "x" + tool.segment + "y"
@@ -364,7 +364,8 @@ def test_refusals_come_before_anything_runs(monkeypatch, tools, constraint, erro
 
 
 @pytest.mark.parametrize(
-    "options", [{"seconds": 0}, {"seconds": -1.0}, {"seconds": float("inf")}, {"longest": 0}, {"room": -1}]
+    "options",
+    [{"seconds": 0}, {"seconds": -1.0}, {"seconds": float("inf")}, {"max_characters": 0}, {"reserved_tokens": -1}],
 )
 def test_numbers_of_a_tool(options):
     with pytest.raises(ValueError, match="is "):

@@ -91,12 +91,12 @@ def test_tokens_as_long_as_can_be():
 def test_a_program_may_end_outputs_itself():
     vocabulary = Vocabulary.without_end([b"a", None, b"b"], special_tokens={1: "<x>"}, size=5)
     assert (vocabulary.size, vocabulary.eos_token_ids, dict(vocabulary.special_tokens)) == (5, frozenset(), {1: "<x>"})
-    assert vocabulary.changed(size=7).eos_token_ids == frozenset()
-    assert vocabulary.changed(eos_token_ids=[4]).eos_token_ids == {4}
+    assert vocabulary.copy_with(size=7).eos_token_ids == frozenset()
+    assert vocabulary.copy_with(eos_token_ids=[4]).eos_token_ids == {4}
     matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_regex("ab?"))
     assert matcher.accept_token(0)
     assert matcher.is_accepting()
-    for wrong in (lambda: vocabulary.changed(eos_token_ids=[]), lambda: Vocabulary.without_end([])):
+    for wrong in (lambda: vocabulary.copy_with(eos_token_ids=[]), lambda: Vocabulary.without_end([])):
         with pytest.raises(VocabularyError, match=r"eos_token_ids is empty|the vocabulary has no tokens"):
             wrong()
 

@@ -68,22 +68,22 @@ def chunks(text: str) -> list[str]:
 
 
 @given(merge_rules(), st.text("ab ", max_size=20), st.booleans())
-def test_merges(rules_and_symbols, text, whole_first):
+def test_merges(rules_and_symbols, text, ignores_merges):
     rules, symbols = rules_and_symbols
     vocab = BYTES | {symbol: 256 + k for k, symbol in enumerate(symbols)}
     encoder = byte_level_encoder(
         vocab,
         [" ".join(rule) for rule in rules],
         patterns=PATTERNS["gpt2"],
-        whole_first=whole_first,
-        added={},
+        ignores_merges=ignores_merges,
+        added_tokens={},
         prefix_space=False,
     )
     expected = []
     for chunk in chunks(text):
         spelled = chunk.replace(" ", "Ġ")
         ranks = {rule: rank for rank, rule in enumerate(rules)}
-        whole = whole_first and spelled in vocab
+        whole = ignores_merges and spelled in vocab
         parts = [spelled] if whole else merged(spelled, lambda a, b, ranks=ranks: ranks.get((a, b)))
         expected += [vocab[part] for part in parts]
     assert encoder.encode(text) == encoder.encode(text, continued=True) == expected
@@ -110,7 +110,7 @@ def test_ranks(tokens, text, offset):
 @pytest.mark.parametrize("name", PATTERNS)
 @given(text=ANY_TEXT)
 def test_no_pattern_loses_text(name, text):
-    options = {"whole_first": False, "added": {}, "prefix_space": False}
+    options = {"ignores_merges": False, "added_tokens": {}, "prefix_space": False}
     encoder = byte_level_encoder(BYTES, [], patterns=PATTERNS[name], **options)
     assert bytes(encoder.encode(text)) == text.encode()
     if len(PATTERNS[name]) == 1:
@@ -125,7 +125,7 @@ def test_tiktoken_refuses_a_pattern_of_two_steps(tmp_path):
 
 
 def test_added_tokens_and_a_space_before_the_text():
-    options = {"patterns": PATTERNS["gpt2"], "whole_first": False, "added": {"<x>": 300, "<x>y": 301}}
+    options = {"patterns": PATTERNS["gpt2"], "ignores_merges": False, "added_tokens": {"<x>": 300, "<x>y": 301}}
     encoder = byte_level_encoder(BYTES, [], prefix_space=True, **options)
     assert encoder.encode("a<x>y<x>") == [32, 97, 301, 300] and encoder.encode("") == []
     assert encoder.encode(" a") == [32, 97] and encoder.encode("a", continued=True) == [97]
@@ -171,7 +171,7 @@ def unigram(unknown: int | None) -> dict:
 
 NO_SECOND_LETTER = {
     "merges": lambda: byte_level_encoder(
-        {"a": 0, " ": 1}, [], patterns=(), whole_first=False, added={}, prefix_space=False
+        {"a": 0, " ": 1}, [], patterns=(), ignores_merges=False, added_tokens={}, prefix_space=False
     ),
     "ranks": lambda: ranks_encoder({b"a": 0, b" ": 1}, None),
     "unigram": lambda: huggingface_encoder(unigram(0)),
@@ -280,9 +280,9 @@ def test_long_texts_have_the_ids_of_short_ones(special, monkeypatch):
     words = ["a", "ab ", "abcd", " ", "d a", *(["<|x|>"] if special else [])]
     for _ in range(20):
         text = "".join(rng.choices(words, k=400))
-        monkeypatch.setattr("guided.vocabulary.encoders._LONG", 1 << 30)
+        monkeypatch.setattr("guided.vocabulary.encoders._LONG_TEXT", 1 << 30)
         whole = encoder.encode(text)
-        monkeypatch.setattr("guided.vocabulary.encoders._LONG", 0)
+        monkeypatch.setattr("guided.vocabulary.encoders._LONG_TEXT", 0)
         assert encoder.encode(text) == whole and len(whole) > 100
 
 

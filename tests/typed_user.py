@@ -113,6 +113,6 @@ async def in_an_event_loop(engine: guided.Engine) -> None:
 
 def with_masks_and_quotations(grammar: guided.CompiledGrammar) -> None:
     """Masks computed again, and texts of documents."""
-    reveal_type(guided.masks_of(grammar, [1, 2], max_tokens=9).refused)
+    reveal_type(guided.masks_of(grammar, [1, 2], max_tokens=9).refused_at)
     reveal_type(guided.Quote("a document").find("doc")[0].start)
     reveal_type(guided.derive_tool_style("{{ x }}").name)

@@ -61,7 +61,7 @@ def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: PagedSt
         out = package.flash_attn_with_kvcache(q.unsqueeze(1), keys, values, **common)
         return out.squeeze(1)
     out = package.flash_attn_with_kvcache(
-        q, keys, values, cu_seqlens_q=spans.queries, max_seqlen_q=spans.most_queries, **common
+        q, keys, values, cu_seqlens_q=spans.queries, max_seqlen_q=spans.max_queries, **common
     )
     return out
 
@@ -83,17 +83,17 @@ def _read_2(
             q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, **_options(kind)
         )
         return out.squeeze(1)
-    k, v = new if spans.all_new else (keys, values)
+    k, v = new if spans.is_all_new else (keys, values)
     out = package.flash_attn_varlen_func(
         q,
         k,
         v,
         cu_seqlens_q=spans.queries,
         cu_seqlens_k=spans.keys,
-        max_seqlen_q=spans.most_queries,
-        max_seqlen_k=spans.most_keys,
+        max_seqlen_q=spans.max_queries,
+        max_seqlen_k=spans.max_keys,
         **_options(kind),
-        block_table=None if spans.all_new else step.tables,
+        block_table=None if spans.is_all_new else step.tables,
     )
     return out
 

@@ -42,16 +42,16 @@ class Spans:
     Attributes:
         queries: int32 (sequences + 1,): the offsets at which each sequence's new tokens begin, and the total.
         keys: int32 (sequences + 1,): the same for all positions.
-        most_queries: the largest number of new tokens of a sequence.
-        most_keys: the largest number of positions of a sequence.
-        all_new: whether all positions are new.
+        max_queries: the largest number of new tokens of a sequence.
+        max_keys: the largest number of positions of a sequence.
+        is_all_new: whether all positions are new.
     """
 
     queries: Tensor
     keys: Tensor
-    most_queries: int
-    most_keys: int
-    all_new: bool
+    max_queries: int
+    max_keys: int
+    is_all_new: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class PagedStep:
             queries, keys = (
                 send([0, *accumulate(numbers)], torch.int32, device) for numbers in (plan.counts, plan.lengths)
             )
-            all_new = list(plan.counts) == list(plan.lengths)
-            spans = Spans(queries, keys, max(plan.counts), max(plan.lengths), all_new)
+            is_all_new = list(plan.counts) == list(plan.lengths)
+            spans = Spans(queries, keys, max(plan.counts), max(plan.lengths), is_all_new)
         return cls(
             send(plan.slots, torch.int64, device),
             send([[*table, *[0] * (width - len(table))] for table in plan.tables], torch.int32, device),

@@ -18,21 +18,21 @@ __all__ = ["RowAttention"]
 
 
 class RowAttention:
-    """An `Attend` (models/model.py) for `new` tokens of each row; the tokens of row 0 come first, then of row 1, ..."""
+    """An `Attend` (models/model.py) for `new_count` tokens of each row, row by row."""
 
-    def __init__(self, cache: RowCache, new: int) -> None:
-        self._cache, self._new = cache, new
-        self._ends = (cache.cache_seqlens + new).tolist()
+    def __init__(self, cache: RowCache, new_count: int) -> None:
+        self._cache, self._new_count = cache, new_count
+        self._ends = (cache.cache_seqlens + new_count).tolist()
         self._attention: ViewAttention | None = None
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """See `Attend`."""
-        cache, shape = self._cache, (self._cache.rows, self._new, *k.shape[1:])
+        cache, shape = self._cache, (self._cache.rows, self._new_count, *k.shape[1:])
         cache.insert_kv(layer, k.reshape(shape), v.reshape(shape))
         if self._attention is None:  # the first insertion has allocated the memory of all layers
             assert cache.k_cache is not None and cache.v_cache is not None
             rows = enumerate(self._ends)
             views = [KVView(cache.k_cache[:, row], cache.v_cache[:, row], slice(0, end)) for row, end in rows]
-            spans = [(row * self._new, (row + 1) * self._new) for row in range(cache.rows)]
+            spans = [(row * self._new_count, (row + 1) * self._new_count) for row in range(cache.rows)]
             self._attention = ViewAttention(views, spans)
         return self._attention(layer, q, kind)

@@ -36,14 +36,14 @@ __all__ = ["GatheredSegments", "MergedSegments", "step_attention"]
 
 
 def step_attention(
-    plan: Plan | SegmentedPlan, counts: Sequence[int], *, capped: bool, invariant: bool = False
+    plan: Plan | SegmentedPlan, counts: Sequence[int], *, has_softcap: bool, invariant: bool = False
 ) -> Attend:
     """The attention of a forward pass.
 
     Args:
         plan: where keys and values are stored.
         counts: the number of new tokens of each sequence.
-        capped: whether some layer of the model has a soft cap (`caps_scores`).
+        has_softcap: whether some layer of the model has a soft cap (`caps_scores`).
         invariant: whether, on CUDA, a sequence's sums must not depend on the other sequences.
     """
     if isinstance(plan, SegmentedPlan):
@@ -51,7 +51,7 @@ def step_attention(
     if isinstance(plan, PagedPlan) and can_read_blocks(plan.k):
         if not invariant and has_flash_attn(plan.k.device):
             return FlashAttention(plan.k, plan.v, PagedStep.of(plan))
-        if not capped and has_varlen_attn():
+        if not has_softcap and has_varlen_attn():
             return VarlenAttention(plan.k, plan.v, PagedStep.of(plan), invariant)
     return StepAttention(plan, counts)
 
@@ -70,21 +70,21 @@ class GatheredSegments:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for index, new in enumerate(self._spans):
-            if (view := self._whole_view(layer, index, k[new], v[new])) is not None:
+            if (view := self._gather_view(layer, index, k[new], v[new])) is not None:
                 out[new] = ViewAttention([view], [(0, self._counts[index])])(0, q[new], kind)
         return out
 
-    def _whole_view(self, layer: int, index: int, k: Tensor, v: Tensor) -> KVView | None:
+    def _gather_view(self, layer: int, index: int, k: Tensor, v: Tensor) -> KVView | None:
         """All keys and values of the sequence; None if it has no segments."""
         view = None
         for segment in self._plan.segments(layer, index, k, v):
             if view is None:
-                view = _empty_view(segment.stored, self._plan.lengths[index])
-            first, stored = 0, segment.stored
-            for where in segment.where:
-                last = first + len(where)
-                view.k[0, where.start : where.stop] = stored.k[0, first:last]
-                view.v[0, where.start : where.stop] = stored.v[0, first:last]
+                view = _empty_view(segment.view, self._plan.lengths[index])
+            first, stored = 0, segment.view
+            for run in segment.positions:
+                last = first + len(run)
+                view.k[0, run.start : run.stop] = stored.k[0, first:last]
+                view.v[0, run.start : run.stop] = stored.v[0, first:last]
                 first = last
         return view
 
@@ -104,22 +104,24 @@ class MergedSegments:
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
-        exact = torch.promote_types(q.dtype, torch.float32)
-        out = q.new_zeros(q.shape, dtype=exact)
-        lse = q.new_full(q.shape[:2], -torch.inf, dtype=exact)
+        precise_dtype = torch.promote_types(q.dtype, torch.float32)
+        out = q.new_zeros(q.shape, dtype=precise_dtype)
+        lse = q.new_full(q.shape[:2], -torch.inf, dtype=precise_dtype)
         for index, new in enumerate(self._spans):
             for segment in self._plan.segments(layer, index, k[new], v[new]):
-                some = slice(new.start + segment.queries.start, new.start + segment.queries.stop)
-                past = self._plan.lengths[index] - self._counts[index]
-                if segment.where[-1][-1] < kind.first(past + segment.queries.start):
+                query_span = slice(new.start + segment.queries.start, new.start + segment.queries.stop)
+                past_length = self._plan.lengths[index] - self._counts[index]
+                if segment.positions[-1][-1] < kind.first(past_length + segment.queries.start):
                     continue  # it ends before all windows
                 keys, values = segment.read()
-                mask = self._mask(some.stop - some.start, len(keys), q.device) if segment.causal else None
+                mask = (
+                    self._mask(query_span.stop - query_span.start, len(keys), q.device) if segment.is_causal else None
+                )
                 if kind.window is not None:
-                    near = _near(segment, past, kind.window, q.device)
-                    mask = near if mask is None else near & mask
-                part = attention_with_lse(q[some], keys, values, mask, kind)
-                out[some], lse[some] = merge_attention_outputs(out[some], lse[some], *part)
+                    in_window = _window_mask(segment, past_length, kind.window, q.device)
+                    mask = in_window if mask is None else in_window & mask
+                part = attention_with_lse(q[query_span], keys, values, mask, kind)
+                out[query_span], lse[query_span] = merge_attention_outputs(out[query_span], lse[query_span], *part)
         return out.to(q.dtype)
 
     def _mask(self, new: int, total: int, device: torch.device) -> Tensor | None:
@@ -132,8 +134,8 @@ class MergedSegments:
         return self._masks[new, total]
 
 
-def _near(segment: Segment, past: int, window: int, device: torch.device) -> Tensor:
+def _window_mask(segment: Segment, past_length: int, window: int, device: torch.device) -> Tensor:
     """A mask of the segment's keys that are in the window of each query, ignoring causality."""
-    keys = torch.cat([torch.arange(part.start, part.stop, device=device) for part in segment.where])
-    queries = torch.arange(segment.queries.start, segment.queries.stop, device=device) + past
+    keys = torch.cat([torch.arange(part.start, part.stop, device=device) for part in segment.positions])
+    queries = torch.arange(segment.queries.start, segment.queries.stop, device=device) + past_length
     return keys > queries.unsqueeze(1) - window

@@ -25,7 +25,7 @@ __all__ = ["SlotAttention", "can_read"]
 
 def can_read(view: KVView) -> bool:
     """Whether the kernel can read a view: it is on the CPU, and the queries are float32 or bfloat16."""
-    return view.k.device.type == "cpu" and _head(view)[1] in (torch.float32, torch.bfloat16)
+    return view.k.device.type == "cpu" and _head_format(view)[1] in (torch.float32, torch.bfloat16)
 
 
 class SlotAttention:
@@ -44,13 +44,17 @@ class SlotAttention:
     ) -> None:
         first = views[0]
         self._tensors = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel has only addresses
-        (size, stored), kv_heads = _head(first), first.k.shape[2]
+        (size, stored), kv_heads = _head_format(first), first.k.shape[2]
         self._dtype = stored if dtype is None else dtype
         self._shape = (heads, size)
         for i, view in enumerate(views):
             if i == 0 or view.k is not first.k or view.v is not first.v:
                 _check(view)
-            if type(view) is not type(first) or _head(view) != _head(first) or view.k.shape[2] != kv_heads:
+            if (
+                type(view) is not type(first)
+                or _head_format(view) != _head_format(first)
+                or view.k.shape[2] != kv_heads
+            ):
                 raise ValueError("the views differ in form")
         rows = [_row(view, span) for view, span in zip(views, spans, strict=True)]
         self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, first.k.dtype.itemsize, rows)
@@ -75,7 +79,7 @@ class SlotAttention:
         return out
 
 
-def _head(view: KVView) -> tuple[int, torch.dtype]:
+def _head_format(view: KVView) -> tuple[int, torch.dtype]:
     """The size and type of a head's unpacked values."""
     if isinstance(view, PackedKVView):
         return view.head_dim, view.dtype

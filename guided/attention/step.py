@@ -58,19 +58,19 @@ class ViewAttention:
         for view, (first, last) in zip(self._views, self._spans, strict=True):
             k, v = view.read(layer)
             if q.device.type != "cpu":
-                read = self._read_together
+                attend = self._read_together
             else:
-                read = self._read_in_float32 if q.dtype == torch.float16 else self._read_one_by_one
-            read(q[first:last], k, v, out[first:last], kind)
+                attend = self._read_in_float32 if q.dtype == torch.float16 else self._read_one_by_one
+            attend(q[first:last], k, v, out[first:last], kind)
         return out
 
     def _read_together(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         first = kind.first(len(k) - len(q))
         k, v = k[first:], v[first:]
-        form = len(q), len(k), kind.window
-        if form not in self._masks:
-            self._masks[form] = causal_mask(*form[:2], q.device, window=kind.window)
-        out.copy_(sdpa(q, k, v, self._masks[form], kind))
+        mask_key = len(q), len(k), kind.window
+        if mask_key not in self._masks:
+            self._masks[mask_key] = causal_mask(*mask_key[:2], q.device, window=kind.window)
+        out.copy_(sdpa(q, k, v, self._masks[mask_key], kind))
 
     def _read_in_float32(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         view = KVView(k.float().unsqueeze(0), v.float().unsqueeze(0), slice(0, len(k)))

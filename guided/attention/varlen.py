@@ -72,10 +72,10 @@ class VarlenAttention(PagedAttention):
         if step.spans is None:
             self._queries = torch.arange(len(step.lengths) + 1, dtype=torch.int32, device=step.lengths.device)
             self._keys = F.pad(step.lengths.cumsum(0, dtype=torch.int32), (1, 0))
-            self._most_queries = 1
+            self._max_queries = 1
         else:
-            self._queries, self._keys, self._most_queries = step.spans.queries, step.spans.keys, step.spans.most_queries
-        self._most_keys = step.tables.shape[1] * self.k.shape[2]
+            self._queries, self._keys, self._max_queries = step.spans.queries, step.spans.keys, step.spans.max_queries
+        self._max_keys = step.tables.shape[1] * self.k.shape[2]
 
     def _read(
         self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
@@ -88,8 +88,8 @@ class VarlenAttention(PagedAttention):
             values,
             self._queries,
             self._keys,
-            self._most_queries,
-            self._most_keys,
+            self._max_queries,
+            self._max_keys,
             scale=kind.scale,
             window_size=self._window(kind),
             enable_gqa=q.shape[1] != keys.shape[2],
@@ -103,7 +103,7 @@ class VarlenAttention(PagedAttention):
         """The number of keys that a query reads before and after its own position; -1: all."""
         if kind.window is not None:
             return kind.window - 1, 0
-        return (-1, -1) if self._most_queries == 1 and not self.invariant else (-1, 0)
+        return (-1, -1) if self._max_queries == 1 and not self.invariant else (-1, 0)
 
 
 @cache

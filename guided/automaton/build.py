@@ -18,7 +18,7 @@ from typing import TypeAlias, get_args
 from guided.automaton import _core
 from guided.automaton.conditions import flatten_condition
 from guided.automaton.entries import check_entries
-from guided.automaton.marked_texts import marked_texts
+from guided.automaton.marked_texts import mark_texts
 from guided.automaton.native_encodings import native_encoding
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
@@ -52,7 +52,7 @@ from guided.ir.nodes import (
 from guided.ir.ranges import Ranges, charset, has_surrogate
 from guided.ir.tokens import is_any_text
 from guided.limits import Limits
-from guided.meter import compiling, fail_if_exhausted, seconds_left, spend
+from guided.meter import fail_if_exhausted, limit_compilation, seconds_left, spend
 
 __all__ = ["GrammarBuilder", "Target", "compile_native"]
 
@@ -128,7 +128,7 @@ class GrammarBuilder:
 
     def __init__(self, grammar: Grammar, target: Target, limits: Limits) -> None:
         self.grammar, self.target, self.limits, self.limits_tokens = grammar, target, limits, False
-        self.quoted = 0  # characters in the documents of all `Substrings` so far
+        self.quoted_length = 0  # characters in the documents of all `Substrings` so far
         self.end_tokens = frozenset(target.end_tokens)
         self.builder = _core.Builder()
         self.rule = ""
@@ -138,15 +138,19 @@ class GrammarBuilder:
         self._add_encoding(UTF8)
 
     def compile(self, prefix: str = "") -> _core.CompiledRules:
-        """Compile the grammar. `prefix`: of the names of rules. Errors: those of `compile_native`."""
+        """Compile the grammar. `prefix`: the prefix of the rules' names. Errors: those of `compile_native`."""
         if self.grammar.start not in self.rule_number:
             raise SpecError(
                 f"the start rule {self.grammar.start!r} is not defined", hint=self._suggest_rule(self.grammar.start)
             )
-        if bad_names := [name for name in self.rule_number if not isinstance(name, str)]:
-            raise SpecError(f"the rule name {bad_names[0]!r} is not a string", hint='write Grammar({"start": node})')
-        if bad_names := [name for name in self.rule_number if has_surrogate(name)]:
-            raise SpecError(f"the rule name {bad_names[0]!r} contains a lone surrogate", hint="use other characters")
+        if invalid_names := [name for name in self.rule_number if not isinstance(name, str)]:
+            raise SpecError(
+                f"the rule name {invalid_names[0]!r} is not a string", hint='write Grammar({"start": node})'
+            )
+        if invalid_names := [name for name in self.rule_number if has_surrogate(name)]:
+            raise SpecError(
+                f"the rule name {invalid_names[0]!r} contains a lone surrogate", hint="use other characters"
+            )
         spend(len(self.grammar.rules))
         rules = self._read_rules()
         del self.reader  # it refers to all nodes
@@ -187,7 +191,7 @@ class GrammarBuilder:
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
             out = []
             for rule, it in [later[number] for number in numbers]:
-                with compiling(limits, work=False):
+                with limit_compilation(limits, work=False):
                     grammar, prefix = it.read(), f"{rule}: "
                     origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
                     out.append(GrammarBuilder(grammar, target, limits).compile(prefix))
@@ -247,8 +251,8 @@ class GrammarBuilder:
             case Automaton(states, start):
                 return build.automaton(*_renumber_from_start(states, start))
             case Substrings():
-                marked = marked_texts(node, self.limits, self.quoted)
-                self.quoted += sum(map(len, node.texts))
+                marked = mark_texts(node, self.limits, self.quoted_length)
+                self.quoted_length += sum(map(len, node.texts))
                 return build.substrings(*marked)
             case Dispatch(automaton, exits, followers):
                 renumbered = {automaton.start: 0, 0: automaton.start}  # as in `_renumber_from_start`

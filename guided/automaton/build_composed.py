@@ -36,7 +36,7 @@ class Occurrence:
 
     part: int
     next: dict[int, None] = field(default_factory=dict)
-    last: bool = False
+    is_last: bool = False
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ def compile_composed(
     graph = build_part_graph(grammar)
     return _core.CompiledComposition(
         [compile_part(part) for part in graph.parts],
-        [(each.part, list(each.next), each.last) for each in graph.occurrences],
+        [(occurrence.part, list(occurrence.next), occurrence.is_last) for occurrence in graph.occurrences],
         graph.first,
         graph.is_empty,
         vocabulary,
@@ -78,12 +78,12 @@ def build_part_graph(grammar: Grammar) -> PartGraph:
     """Find the parts of a grammar and their order. Errors: those of `compile_composed`, except from `compile_part`."""
     builder = _Builder(grammar.rules, grammar.origins)
     try:
-        whole = builder.fragment(Ref(grammar.start), "")
+        fragment = builder.fragment(Ref(grammar.start), "")
     except RecursionError:
         raise LimitExceeded("depth", 1000, 900, fixed=True) from None
-    for at in whole.last:
-        builder.graph.occurrences[at].last = True
-    builder.graph.first, builder.graph.is_empty = whole.first, whole.is_empty
+    for at in fragment.last:
+        builder.graph.occurrences[at].is_last = True
+    builder.graph.first, builder.graph.is_empty = fragment.first, fragment.is_empty
     return builder.graph
 
 
@@ -150,25 +150,25 @@ class _Builder:
     def merge_without_lexer(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
         """The items, with adjacent items without a lexer merged. In a choice, all of them are merged."""
         out: list[Node] = []
-        plain: list[Node] = []
+        uncompiled: list[Node] = []
         for item in items:
             if not self.has_lexer(item):
-                plain.append(item)
+                uncompiled.append(item)
                 continue
-            if plain and kind is Seq:
-                out.append(Seq(tuple(plain)))
-                plain = []
+            if uncompiled and kind is Seq:
+                out.append(Seq(tuple(uncompiled)))
+                uncompiled = []
             out.append(item)
-        return [*out, kind(tuple(plain))] if plain else out
+        return [*out, kind(tuple(uncompiled))] if uncompiled else out
 
     def part(self, node: Node, rule: str) -> _Fragment:
         """Add a node without a lexer as a part, with the rules that it needs. `rule` has a lexer, so is not needed."""
         names = dict.fromkeys(self.mentions(node))
-        work = list(names)
-        for name in work:  # grows during the loop
+        pending = list(names)
+        for name in pending:  # grows during the loop
             new_names = [other for other in self.mentions_by_rule.get(name, ()) if other not in names]
             names |= dict.fromkeys(new_names)
-            work += new_names
+            pending += new_names
         rules = {name: self.rules[name] for name in names if name in self.rules}
         return self.add_occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
 
@@ -184,16 +184,16 @@ class _Builder:
         return _Fragment([at], [at], False)
 
     def sequence(self, parts: Iterable[_Fragment]) -> _Fragment:
-        whole = _Fragment([], [], True)
+        fragment = _Fragment([], [], True)
         for part in parts:
-            for at in whole.last:
+            for at in fragment.last:
                 self.graph.occurrences[at].next |= dict.fromkeys(part.first)
-            whole = _Fragment(
-                whole.first + part.first if whole.is_empty else whole.first,
-                whole.last + part.last if part.is_empty else part.last,
-                whole.is_empty and part.is_empty,
+            fragment = _Fragment(
+                fragment.first + part.first if fragment.is_empty else fragment.first,
+                fragment.last + part.last if part.is_empty else part.last,
+                fragment.is_empty and part.is_empty,
             )
-        return whole
+        return fragment
 
     def choice(self, parts: list[_Fragment]) -> _Fragment:
         first = [at for part in parts for at in part.first]

@@ -26,7 +26,7 @@ from guided.ir.embedded import EmbeddedSchema
 from guided.ir.encodings import UTF8
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
-from guided.meter import compiling, seconds_left, spend
+from guided.meter import limit_compilation, seconds_left, spend
 
 __all__ = ["CompiledTable", "compile_stored"]
 
@@ -112,7 +112,7 @@ class _TableCompiler:
 
     def _compile_later(self, rule: str, number: int, origins: dict[str, str]) -> _core.CompiledRules:
         prefix = f"{rule}: "
-        with compiling(self.limits, work=False):
+        with limit_compilation(self.limits, work=False):
             table = self.compile(number, prefix)
             if table is not None and isinstance(table.native, _core.CompiledRules):
                 origins.update({prefix + name: table.origins.get(name, name) for name in table.rules})

@@ -19,22 +19,22 @@ from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
 from guided.meter import spend
 
-__all__ = ["marked_texts"]
+__all__ = ["mark_texts"]
 
 _WORD_OR_SIGN: Final = re.compile(r"\w+|[^\w\s]")
-_MARKED: Final = "\ud800\\g<0>\ud801"
+_MARKED_TEXT: Final = "\ud800\\g<0>\ud801"
 
 
-def marked_texts(node: Substrings, limits: Limits, earlier: int) -> tuple[list[str], bool]:
-    """The texts, and whether they have marks. `earlier`: the number of characters of earlier nodes of the grammar.
+def mark_texts(node: Substrings, limits: Limits, earlier_length: int) -> tuple[list[str], bool]:
+    """The texts, and whether they have marks. `earlier_length`: the number of characters in earlier nodes.
 
     Raises:
         ValueError: all texts are empty, or a text contains a surrogate. LimitExceeded: the automaton would be too
             large.
     """
     size = sum(map(len, node.texts))
-    if earlier + size > limits.states:  # a lower bound: a state for each character; the core counts exactly
-        raise LimitExceeded("states", earlier + size, limits.states)
+    if earlier_length + size > limits.states:  # a lower bound: a state for each character; the core counts exactly
+        raise LimitExceeded("states", earlier_length + size, limits.states)
     spend(size)
     if not size:
         raise ValueError("there is no text")
@@ -42,4 +42,4 @@ def marked_texts(node: Substrings, limits: Limits, earlier: int) -> tuple[list[s
         raise ValueError("a text contains a surrogate")
     if not node.whole_words:
         return list(node.texts), False
-    return [_WORD_OR_SIGN.sub(_MARKED, text.strip()) for text in node.texts], True
+    return [_WORD_OR_SIGN.sub(_MARKED_TEXT, text.strip()) for text in node.texts], True

@@ -105,7 +105,7 @@ def _pieces(renderer: CallRenderer, shape: Shape, count: int) -> _Pieces | None:
     """The pieces of a message with this many calls. None if the template does not show all of them."""
     calls = _PROBES[:count]
     try:
-        text = re.sub("call0000[0-9]", "{id}", renderer.text(calls))
+        text = re.sub("call0000[0-9]", "{id}", renderer.render_calls(calls))
     except TemplateRefusal:
         return None
     inner, between = list[str](), list[str]()

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from guided.chat.compiled import CompiledTemplate, TemplateRefusal
 from guided.chat.conversation import to_plain_messages, with_arguments
-from guided.chat.tagged_text import tagged
+from guided.chat.tagged_text import tag_text
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError, brief
 
 __all__ = ["HINT", "CallRenderer", "Calls", "common_prefix", "common_suffix", "probe_tools"]
@@ -42,14 +42,14 @@ class CallRenderer:
 
     def __init__(self, template: CompiledTemplate, source: str, tokens: Mapping[str, str]) -> None:
         self._template, self._source = template, source
-        self._tokens = {name: tagged(text) for name, text in tokens.items()}
+        self._tokens = {name: tag_text(text) for name, text in tokens.items()}
         self._has_results = False
         if not self._shows_calls():
             self._has_results = True
             if not self._shows_calls():
                 raise UnsupportedError("the chat template does not show the calls of earlier messages", hint=HINT)
 
-    def text(self, calls: Calls, *, tools: Calls | None = None) -> str:
+    def render_calls(self, calls: Calls, *, tools: Calls | None = None) -> str:
         """The text of the calls of an assistant's message, with the results if they follow.
 
         `tools`: calls of the tools that the prompt lists; None: `calls`.
@@ -59,7 +59,10 @@ class CallRenderer:
                 answers without calls begin with another header.
         """
         tool_list = probe_tools(calls if tools is None else tools)
-        rendered, with_answer = self._render(self._messages(calls), tool_list), self._render(self._answer(), tool_list)
+        rendered, with_answer = (
+            self._render(self._call_messages(calls), tool_list),
+            self._render(self._answer_messages(), tool_list),
+        )
         start = len(common_prefix(rendered, with_answer))
         header, _, after = with_answer[start:].partition(_ANSWER)
         if header.strip():
@@ -67,10 +70,10 @@ class CallRenderer:
         end = "" if self._has_results else _from_marker(common_suffix(rendered[start:], after), after)
         return rendered[start : len(rendered) - len(end)]
 
-    def text_or_empty(self, calls: Calls) -> str:
-        """As `text`. "" if the template refuses these calls, or cannot render them."""
+    def render_calls_or_empty(self, calls: Calls) -> str:
+        """As `render_calls`. "" if the template refuses these calls, or cannot render them."""
         try:
-            return self.text(calls)
+            return self.render_calls(calls)
         except LimitExceeded:
             raise
         except GuidedError:
@@ -79,7 +82,7 @@ class CallRenderer:
     def accepts_id(self, identifier: str) -> bool:
         """Whether the template accepts this identifier of a call."""
         calls = [("qzfirst", {"qza": "qzone"})]
-        messages = self._messages(calls)
+        messages = self._call_messages(calls)
         messages[1]["tool_calls"][0]["id"] = identifier
         try:
             return identifier in self._render(messages, probe_tools(calls))
@@ -89,14 +92,16 @@ class CallRenderer:
     @cached_property
     def message_end(self) -> str:
         """The first marker after an answer, such as <|im_end|>, if results follow the calls; otherwise ""."""
-        rendered = self._render(self._answer(), probe_tools([("qzfirst", {})]))
+        rendered = self._render(self._answer_messages(), probe_tools([("qzfirst", {})]))
         match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._has_results else None
         return match[0] if match else ""
 
     def _shows_calls(self) -> bool:
         """Whether the text contains the name of a called function, even if it is not in the list of tools."""
         try:
-            return "qzfirst" in self.text([("qzfirst", {"qza": "qzone"})], tools=[("qzother", {"qza": "qzone"})])
+            return "qzfirst" in self.render_calls(
+                [("qzfirst", {"qza": "qzone"})], tools=[("qzother", {"qza": "qzone"})]
+            )
         except LimitExceeded:
             raise
         except GuidedError:
@@ -104,7 +109,7 @@ class CallRenderer:
                 raise
             return False
 
-    def _messages(self, calls: Calls) -> list[dict[str, Any]]:
+    def _call_messages(self, calls: Calls) -> list[dict[str, Any]]:
         tool_calls = [
             {"id": f"call{number:05d}", "type": "function", "function": {"name": name, "arguments": dict(arguments)}}
             for number, (name, arguments) in enumerate(calls)
@@ -117,7 +122,7 @@ class CallRenderer:
             ]
         return messages
 
-    def _answer(self) -> list[dict[str, Any]]:
+    def _answer_messages(self) -> list[dict[str, Any]]:
         return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._has_results else [])]
 
     def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:

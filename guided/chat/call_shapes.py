@@ -91,7 +91,7 @@ def infer_shape(renderer: CallRenderer) -> Shape:
 
 
 def _after_name(renderer: CallRenderer, arguments: Mapping[str, Any]) -> str:
-    text = renderer.text([("qzfirst", arguments)])
+    text = renderer.render_calls([("qzfirst", arguments)])
     before, name, after = text.partition("qzfirst")
     if not name:
         raise UnsupportedError("the chat template does not show the names of functions", hint=HINT)
@@ -146,13 +146,13 @@ def _from_marker(end: str, text: str) -> str:
 
 
 def _element_form(
-    renderer: CallRenderer, begin: str, assign: str, number_assign: str, around: tuple[str, str, str]
+    renderer: CallRenderer, begin: str, assign: str, number_assign: str, surrounding_texts: tuple[str, str, str]
 ) -> ElementForm:
     """The form of elements.
 
-    `around`: the texts before the first element, after the first value, and after the last value.
+    `surrounding_texts`: the texts before the first element, after the first value, and after the last value.
     """
-    before, tail, after = around
+    before, tail, after = surrounding_texts
     tail, after = tail.replace("qza", "{name}"), after.replace("qzb", "{name}")
     end = common_prefix(tail, after).rstrip()
     gap, rest = tail[len(end) :], after[len(end) :]
@@ -179,7 +179,7 @@ def _with_escapes(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     """Find out how the template escapes special characters in names."""
     if not form.quotes:
         return form
-    text = renderer.text_or_empty([("qzfirst", {'qza&"<>z': "qzone"})])
+    text = renderer.render_calls_or_empty([("qzfirst", {'qza&"<>z': "qzone"})])
     name = text.partition(form.begin)[2].partition("qzone")[0]
     escapes = {char: entity for char, entity in _ENTITIES.items() if entity in name}
     return form._replace(escapes=escapes) if escapes.keys() >= {"&", '"'} else form
@@ -189,7 +189,7 @@ def _with_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     """Find out how types are labelled, and whether objects and arrays consist of elements."""
     heads, values = dict[str, str](), dict[str, str]()
     for kind, value in _KINDS.items():
-        text = renderer.text_or_empty([("qzfirst", {"qza": value, "qzb": "qztwo"})])
+        text = renderer.render_calls_or_empty([("qzfirst", {"qza": value, "qzb": "qztwo"})])
         inside = text.partition(f"{form.begin}qza{form.after}")[2].partition(f"{form.begin}qzb")[0]
         end = inside.rfind(form.end.replace("{name}", "qza"))
         values[kind] = inside[:end] if end >= 0 else ""
@@ -266,6 +266,6 @@ def _literal_form(
 
 def _literal_value(renderer: CallRenderer, value: Any) -> str:
     """A value as the template writes it as an argument. "" if the template cannot write it."""
-    text = renderer.text_or_empty([("qzfirst", {"qza": value, "qzb": "qztwo"})])
+    text = renderer.render_calls_or_empty([("qzfirst", {"qza": value, "qzb": "qztwo"})])
     inside = text.partition("qza")[2].rpartition("qzb")[0]
     return inside.strip(" =:,\n")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from guided.chat.tagged_text import tagged
+from guided.chat.tagged_text import tag_text
 from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.frontends.structural_tag.tool_prompts import read_arguments
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
@@ -100,7 +100,7 @@ def to_plain(value: Any, what: str, depth: int = 0) -> Any:
         return {key: to_plain(member, what, depth + 1) for key, member in value.items()}
     if isinstance(value, list | tuple):
         return [to_plain(item, what, depth + 1) for item in value]
-    raise GuidedError(f"{what} hold {brief(value)}, which is not a JSON value")
+    raise GuidedError(f"{what} contain {brief(value)}, which is not a JSON value")
 
 
 def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
@@ -118,14 +118,14 @@ def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[s
     return [_message(number, message, template) for number, message in enumerate(messages)]
 
 
-def _message(number: int, message_given: Message, template: str) -> dict[str, Any]:
-    if not isinstance(message_given, Mapping) or not isinstance(role := message_given.get("role"), str):
+def _message(number: int, source_message: Message, template: str) -> dict[str, Any]:
+    if not isinstance(source_message, Mapping) or not isinstance(role := source_message.get("role"), str):
         raise MessageError(number, "role", _FORM)
     if role not in _STANDARD_ROLES and not (role.isidentifier() and role in template):
         roles = ", ".join(_STANDARD_ROLES)
         what = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
         raise MessageError(number, "role", what)
-    message = {key: to_plain(value, f"message {number}") for key, value in message_given.items() if value is not None}
+    message = {key: to_plain(value, f"message {number}") for key, value in source_message.items() if value is not None}
     keys = {
         "role",
         "content",
@@ -141,7 +141,7 @@ def _message(number: int, message_given: Message, template: str) -> dict[str, An
     reasoning = next((message[key] for key in _REASONING if key in message), None)
     if reasoning is not None:
         message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
-    return message | {"role": tagged(role) if role in _ROLES else role}
+    return message | {"role": tag_text(role) if role in _ROLES else role}
 
 
 def _check_content(number: int, message: Mapping[str, Any]) -> None:

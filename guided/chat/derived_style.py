@@ -101,8 +101,8 @@ def _derive(renderer: CallRenderer, name: str) -> ToolStyle:
     data = {"models": [], "source": "derived from a chat template", "excludes": [], **markup.data, "call": call}
     style = ToolStyle(name, data)
     argument_form(call["arguments"])  # checks the description
-    exact, notes = _check_values(renderer, style, markup)
-    _check_messages(renderer, style, markup, exact)
+    exact_values, notes = _check_values(renderer, style, markup)
+    _check_messages(renderer, style, markup, exact_values)
     if not markup.parallel:
         notes.append("the template does not write several calls in one message")
     return ToolStyle(name, data | ({"notes": notes} if notes else {}))
@@ -110,12 +110,12 @@ def _derive(renderer: CallRenderer, name: str) -> ToolStyle:
 
 def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) -> tuple[list[Any], list[str]]:
     """Compare how the style and the template write each value. Returns the values that agree, and notes on others."""
-    exact, notes = list[Any](), list[str]()
+    exact_values, notes = list[Any](), list[str]()
     for kind, value in _VALUES.items():
         calls = [("probe", {"a": value, "b": "x"})]
-        rendered, derived = renderer.text_or_empty(calls), _write_calls(style, markup, calls)
+        rendered, derived = renderer.render_calls_or_empty(calls), _write_calls(style, markup, calls)
         if rendered.startswith(derived) and _read_calls(style, derived, calls) == list(calls):
-            exact.append(value)
+            exact_values.append(value)
         elif kind in _REQUIRED:
             message = f"the template writes {kind} as {brief(rendered)}, and the derived style as {brief(derived)}"
             if rendered.startswith(derived):
@@ -123,7 +123,7 @@ def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) 
             raise UnsupportedError(message, hint=HINT)
         else:
             notes.append(f"the template does not write {kind} as this style does")
-    return exact, notes
+    return exact_values, notes
 
 
 def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup, values: list[Any]) -> None:
@@ -138,7 +138,7 @@ def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup
         for number in range(1 + trial % 3 if markup.parallel else 1):
             names = sorted(rng.sample(["a", "at_place", "b2", "city", "zone"], rng.randint(0, 3)))
             calls.append((f"probe_{number}", {key: rng.choice(values) for key in names}))
-        rendered, derived = renderer.text(calls), _write_calls(style, markup, calls)
+        rendered, derived = renderer.render_calls(calls), _write_calls(style, markup, calls)
         if not rendered.startswith(derived):
             message = f"the template writes calls as {brief(rendered)}, and the derived style as {brief(derived)}"
             raise UnsupportedError(message, hint=HINT)

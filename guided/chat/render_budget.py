@@ -18,7 +18,7 @@ from guided.errors import LimitExceeded
 
 __all__ = ["MAX_CALLS", "STEP", "charge", "charge_all", "charge_items", "limit_rendering", "nested_call"]
 
-_FREE: Final = 20_000_000
+_BASE_BUDGET: Final = 20_000_000
 _FACTOR: Final = 64
 STEP: Final = 16  # the charge for a loop step, a visited value, or a call
 MAX_CALLS: Final = 100  # nested calls
@@ -45,7 +45,7 @@ def limit_rendering(size: int) -> Iterator[None]:
     if _METER.get() is not None:
         yield
         return
-    token = _METER.set(_Meter(_FREE + _FACTOR * size))
+    token = _METER.set(_Meter(_BASE_BUDGET + _FACTOR * size))
     try:
         yield
     finally:
@@ -108,8 +108,8 @@ def charge_all(value: Any) -> Any:
     return value
 
 
-def _cost(value: Any, enough: int) -> int:
-    """The charge for a value with all its contents, or any amount above `enough`.
+def _cost(value: Any, max_cost: int) -> int:
+    """The charge for a value with all its contents, or any amount above `max_cost`.
 
     A container counts wherever it occurs, but is visited once: n steps of `x = [x, x]` make a value of 2^n parts.
     """
@@ -117,18 +117,21 @@ def _cost(value: Any, enough: int) -> int:
         return _cost_of_leaf(value)
     costs, parts_of, pending, visited = dict[int, int](), dict[int, list[Any]](), [value], 0
     while pending:
-        one = pending.pop()
-        if id(one) not in costs:
-            parts_of[id(one)] = parts = [*one, *one.values()] if isinstance(one, Mapping) else [*one]
-            costs[id(one)] = _ENDLESS  # until all its parts are visited, so also if it contains itself
+        container = pending.pop()
+        if id(container) not in costs:
+            parts_of[id(container)] = parts = (
+                [*container, *container.values()] if isinstance(container, Mapping) else [*container]
+            )
+            costs[id(container)] = _ENDLESS  # until all its parts are visited, so also if it contains itself
             visited += len(parts)
-            if visited * STEP > enough:
+            if visited * STEP > max_cost:
                 return _ENDLESS
-            pending.append(one)
+            pending.append(container)
             pending += [part for part in parts if isinstance(part, _CONTAINERS) and id(part) not in costs]
-        elif costs[id(one)] == _ENDLESS:
-            costs[id(one)] = STEP + sum(
-                costs[id(part)] if isinstance(part, _CONTAINERS) else _cost_of_leaf(part) for part in parts_of[id(one)]
+        elif costs[id(container)] == _ENDLESS:
+            costs[id(container)] = STEP + sum(
+                costs[id(part)] if isinstance(part, _CONTAINERS) else _cost_of_leaf(part)
+                for part in parts_of[id(container)]
             )
     return costs[id(value)]
 

@@ -33,7 +33,7 @@ from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
 from guided.chat.render_budget import charge, charge_all, charge_items, nested_call
-from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tagged
+from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tag_text
 from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
@@ -112,12 +112,12 @@ class _Generator(CodeGenerator):
 
     def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
         if isinstance(node.value, str):
-            self.write(f"environment.tagged({str(node.value)!r})")
+            self.write(f"environment.tag_text({str(node.value)!r})")
         else:
             super().visit_Const(node, frame)
 
     def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:
-        self.write(f"environment.tagged({str(node.data)!r})")
+        self.write(f"environment.tag_text({str(node.data)!r})")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
         if isinstance(node.arg, nodes.Const):  # a key, not a text
@@ -135,7 +135,7 @@ class _Generator(CodeGenerator):
         self.write(")))")
 
     def _output_const_repr(self, group: Iterable[Any]) -> str:
-        return f"environment.tagged({''.join(map(str, group))!r})"
+        return f"environment.tag_text({''.join(map(str, group))!r})"
 
     def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
         self.write("environment.text_of(")
@@ -150,7 +150,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     code_generator_class = _Generator
     intercepted_binops = frozenset(("+", "*", "**", "%"))
     concat = staticmethod(join_tagged)
-    tagged = staticmethod(tagged)
+    tag_text = staticmethod(tag_text)
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], optimized=False)
@@ -208,7 +208,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         def formatted(*args: Any, **kwargs: Any) -> str:
             def fill_in() -> str:
                 simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
-                text = template.filled("{}", args) if simple and isinstance(template, TaggedText) else None
+                text = template.fill_fields("{}", args) if simple and isinstance(template, TaggedText) else None
                 return usual(*args, **kwargs) if text is None else text
 
             return _format_charged(template, [*args, *kwargs.values()], fill_in)
@@ -332,7 +332,7 @@ def _sum_of_depths(value: Any) -> int:
         item, depth = pending.pop()
         inner = item.values() if isinstance(item, Mapping) else item if isinstance(item, list | tuple) else ()
         out += depth
-        pending += [(each, depth + 1) for each in inner]
+        pending += [(item, depth + 1) for item in inner]
     return out
 
 

@@ -58,8 +58,10 @@ def _read(path: Path) -> str:
 def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
     """`bos_token` and similar variables in tokenizer_config.json, given as texts or as entries with `content`."""
     extra_tokens = settings.get("extra_special_tokens")
-    every = {**settings, **(extra_tokens if isinstance(extra_tokens, Mapping) else {})}
-    names = {name: token.get("content") if isinstance(token, Mapping) else token for name, token in every.items()}
+    all_settings = {**settings, **(extra_tokens if isinstance(extra_tokens, Mapping) else {})}
+    names = {
+        name: token.get("content") if isinstance(token, Mapping) else token for name, token in all_settings.items()
+    }
     return {name: text for name, text in names.items() if name.endswith("_token") and isinstance(text, str)}
 
 

@@ -9,7 +9,7 @@ string operations of templates (join, slice, strip, replace, repeat) keep these 
 slices see the same strings. Errors are only possible in the safe direction: text whose tags get lost, and text from
 outside, never becomes a control token.
 
-In: literals (`tagged`), and the operations of `str`. Out: a text and the spans that the template wrote, merged and in
+In: literals (`tag_text`), and the operations of `str`. Out: a text and the spans that the template wrote, merged and in
 order. Cost: the string operation, and the spans; `join_tagged`, where texts grow, charges for both
 (render_budget.py). Tags are not kept by upper(), iteration, formats with widths and similar operations.
 """
@@ -23,7 +23,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 from guided.chat.render_budget import STEP, charge
 
-__all__ = ["TaggedText", "join_tagged", "spans_of", "tagged"]
+__all__ = ["TaggedText", "join_tagged", "spans_of", "tag_text"]
 
 _PART: Final = 64  # the charge for each part of a split text
 Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -63,10 +63,10 @@ class TaggedText(str):
     __rmul__ = __mul__
 
     def __mod__(self, values: Any) -> str:
-        text = self.filled("%s", values if isinstance(values, tuple) else (values,))
+        text = self.fill_fields("%s", values if isinstance(values, tuple) else (values,))
         return str.__mod__(self, values) if text is None else text
 
-    def filled(self, field: str, values: tuple[Any, ...]) -> str | None:
+    def fill_fields(self, field: str, values: tuple[Any, ...]) -> str | None:
         """Fill the fields `%s` or `{}` with values. None if there are other fields, or the numbers do not match."""
         parts = self.split(field)
         if any(sign in part for part in parts for sign in field if sign != "s") or len(values) != len(parts) - 1:
@@ -151,7 +151,7 @@ class TaggedText(str):
 
 
 @lru_cache(maxsize=4096)
-def tagged(text: str) -> TaggedText:
+def tag_text(text: str) -> TaggedText:
     """A text that the template wrote entirely."""
     return TaggedText(text, ((0, len(text)),) if text else ())
 

@@ -38,7 +38,7 @@ from guided.chat.conversation import (
 )
 from guided.chat.derived_style import derive_tool_style
 from guided.chat.sources import named_templates
-from guided.chat.tagged_text import join_tagged, tagged
+from guided.chat.tagged_text import join_tagged, tag_text
 from guided.chat.tokens import ids_of, names_pattern
 from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
 from guided.errors import GuidedError, brief
@@ -82,7 +82,7 @@ class ChatTemplate:
         if not self._templates:
             raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
         self.tokens: Mapping[str, str] = MappingProxyType(dict(tokens or {}))
-        self._tokens = {name: tagged(text) for name, text in self.tokens.items()}
+        self._tokens = {name: tag_text(text) for name, text in self.tokens.items()}
         self.tool_style = next(
             filter(None, map(detect_style, (self._select(None, tools) for tools in (True, False)))), None
         )
@@ -131,7 +131,7 @@ class ChatTemplate:
             raise GuidedError("this model's chat template does not support documents")
         if chat.continue_final_message:
             messages[-1] = _mark_continuation(messages[-1], chat)
-        more: dict[str, Any] = {
+        template_variables: dict[str, Any] = {
             "documents": documents or None,
             "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
             **variables,
@@ -140,13 +140,15 @@ class ChatTemplate:
         if "tools" in template.variables and self._writes_as(chat.tool_style):
             template_messages = with_arguments(messages, as_text=template.arguments_are_text)
             try:
-                text = template.render(messages=template_messages, tools=tools or None, **more)
+                text = template.render(messages=template_messages, tools=tools or None, **template_variables)
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
                 if self.style is None or not any(message.get("tool_calls") for message in messages):
                     raise
         if text is None:
             style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
-            text = _render_with_tool_prompt(template, without_tools(messages, style), style, tools, source, more)
+            text = _render_with_tool_prompt(
+                template, without_tools(messages, style), style, tools, source, template_variables
+            )
         if chat.continue_final_message:
             text = _cut_at_continuation_mark(text)
         return _append_begin(text, chat.begin)
@@ -223,10 +225,10 @@ class ChatTemplate:
             if names
             else {}
         )
-        parted = {key: re.split(f"({names_pattern(names)})", content) for key, content in texts.items()}
+        split_texts = {key: re.split(f"({names_pattern(names)})", content) for key, content in texts.items()}
         return message | {
-            key: join_tagged(tagged(part) if at % 2 else part for at, part in enumerate(parts))
-            for key, parts in parted.items()
+            key: join_tagged(tag_text(part) if at % 2 else part for at, part in enumerate(parts))
+            for key, parts in split_texts.items()
         }
 
     def _markers(self, source: str) -> tuple[str, ...]:
@@ -285,4 +287,4 @@ def _append_begin(text: str, begin: str) -> str:
     """The text followed by `begin`, without the part of `begin` that the text already ends with."""
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""
-    return join_tagged((text, tagged(rest))) if rest else text
+    return join_tagged((text, tag_text(rest))) if rest else text

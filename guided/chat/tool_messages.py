@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from guided.chat.tagged_text import join_tagged, tagged
+from guided.chat.tagged_text import join_tagged, tag_text
 from guided.errors import UnsupportedError
 from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
@@ -39,9 +39,9 @@ def with_system_prompt(
         UnsupportedError: see `write_calls`.
     """
     if messages[0]["role"] not in ("system", "developer"):
-        messages = [{"role": tagged("system"), "content": default}, *messages]
+        messages = [{"role": tag_text("system"), "content": default}, *messages]
     first, instructions = messages[0], _text(tool_instructions(style, tools))
-    content = join_tagged((_content(first), tagged("\n\n"), instructions)) if _content(first) else instructions
+    content = join_tagged((_content(first), tag_text("\n\n"), instructions)) if _content(first) else instructions
     return [{**first, "content": content}, *map(dict, messages[1:])]
 
 
@@ -49,7 +49,7 @@ def with_tool_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """As `with_system_prompt`, but describe the tools in the first message, whatever its role."""
-    content = join_tagged((_text(tool_instructions(style, tools)), tagged("\n\n"), _content(messages[0])))
+    content = join_tagged((_text(tool_instructions(style, tools)), tag_text("\n\n"), _content(messages[0])))
     return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
@@ -62,16 +62,16 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
     out: list[dict[str, Any]] = []
     for role, group in groupby(messages, key=lambda message: message["role"]):
         if role == "tool":  # consecutive results share a user message
-            begin, end = tagged("<tool_response>\n"), tagged("\n</tool_response>")
+            begin, end = tag_text("<tool_response>\n"), tag_text("\n</tool_response>")
             results = [join_tagged((begin, _content(message), end)) for message in group]
-            out.append({"role": tagged("user"), "content": tagged("\n").join(results)})
+            out.append({"role": tag_text("user"), "content": tag_text("\n").join(results)})
             continue
         for message in group:
             copy = {key: value for key, value in message.items() if key != "tool_calls"}
             if calls := message.get("tool_calls"):
                 calls_as_text = [(call["function"]["name"], _arguments(call)) for call in calls]
                 parts = [part for part in (_content(message), _text(write_calls(style, calls_as_text))) if part]
-                copy["content"] = tagged("\n").join(parts)
+                copy["content"] = tag_text("\n").join(parts)
             out.append(copy)
     return out
 
@@ -92,4 +92,4 @@ def _content(message: Mapping[str, Any]) -> str:
 
 
 def _text(pieces: Iterable[Piece]) -> str:
-    return join_tagged(piece.text if piece.literal else tagged(piece.text) for piece in pieces)
+    return join_tagged(piece.text if piece.literal else tag_text(piece.text) for piece in pieces)

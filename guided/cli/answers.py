@@ -60,7 +60,7 @@ class AnswerFile:
 
     Attributes:
         kept_numbers: see `Answers`.
-        others: how many earlier answers have the id of a request, but answer a different request.
+        mismatched_count: how many earlier answers have the id of a request, but answer a different request.
     """
 
     def __init__(self, path: Path, keys: Sequence[Key], *, resume: bool) -> None:
@@ -71,7 +71,7 @@ class AnswerFile:
                 `resume` is False, or a line is not an answer with the id of a request.
         """
         self._path, self._lines = path, dict[int, str]()
-        self.others = 0
+        self.mismatched_count = 0
         if path.exists() and not path.is_file():
             raise InputError(f"--output {path} is {'a directory' if path.is_dir() else 'not a regular file'}")
         if not path.parent.is_dir():
@@ -108,15 +108,15 @@ class AnswerFile:
                 )
                 raise InputError(f"{self._path}, line {at}: this is {what}; is it the file of another batch?")
             number = numbers.get((answer["id"], answer["request"]))
-            self.others += number is None
+            self.mismatched_count += number is None
             if number is not None and "error" not in answer:
                 self._lines[number] = line.decode()
 
     def _sort(self) -> None:
         """Replace the file by a sorted one. This is atomic, so the file is never half written."""
-        part = self._path.with_name(f".{self._path.name}.part")
-        part.write_text("".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8")
-        os.replace(part, self._path)
+        temporary = self._path.with_name(f".{self._path.name}.part")
+        temporary.write_text("".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8")
+        os.replace(temporary, self._path)
         self._lines = dict(sorted(self._lines.items()))
 
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from guided.cli.answers import AnswerFile, Answers, AnswersInOrder
-from guided.cli.console import DONE, NO, InputError, error_fields, note, read_text, tell_error
+from guided.cli.console import DONE, NEGATIVE, InputError, error_fields, note, print_error, read_text
 from guided.cli.kinds import OPTIONS_OF, as_flags
 from guided.cli.lines import SPECIFICATIONS, Line, read_lines
-from guided.cli.options import tools_named
+from guided.cli.options import tools_by_names
 from guided.cli.results import is_shortened, result_to_json
 from guided.cli.specification import GENERATION, Specification, specification_options
 from guided.errors import GuidedError
@@ -75,9 +75,9 @@ class Batch:
             raise InputError("--resume continues an --output file, which is not given")
         if arguments.output == "":
             raise InputError("the name of the file for --output is empty")
-        self._writing = {kind: specification_options(arguments, kind) for kind in SPECIFICATIONS}
-        if self._writing["schema"]:
-            trial = Specification("schema", "{}", self._writing["schema"])
+        self._json_options = {kind: specification_options(arguments, kind) for kind in SPECIFICATIONS}
+        if self._json_options["schema"]:
+            trial = Specification("schema", "{}", self._json_options["schema"])
             trial.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
         self._lines = read_lines(read_text(arguments.batch, _NO_BATCH))
@@ -88,16 +88,16 @@ class Batch:
     def run(self, load: Callable[[], Engine]) -> int:
         """Answer the requests that have no answer yet, and return the exit code. `load` is called only if a request
         needs the engine."""
-        answers = self._open()
+        answers = self._open_answers()
         todo = [number for number in range(len(self._lines)) if number not in answers.kept_numbers]
         try:
             for number in todo:
                 if (error := self._lines[number].error) is not None:
-                    self._fail(answers, number, error, tell_error)
-            if good := [number for number in todo if self._lines[number].error is None]:
-                self._generate(load(), good, answers)
+                    self._fail(answers, number, error, print_error)
+            if valid_numbers := [number for number in todo if self._lines[number].error is None]:
+                self._generate(load(), valid_numbers, answers)
         except KeyboardInterrupt:
-            tell_error(
+            print_error(
                 "interrupted; finished answers are kept" + (": --resume continues" if self._arguments.output else "")
             )
             raise
@@ -106,17 +106,20 @@ class Batch:
         if count := self._shortened_count:
             answers_were = "1 answer was" if count == 1 else f"{count} answers were"
             note(f"{answers_were} shortened to fit max_tokens (see budget_bound); raise it for longer answers")
-        return NO if self._failed_count else DONE
+        return NEGATIVE if self._failed_count else DONE
 
-    def _open(self) -> Answers:
+    def _open_answers(self) -> Answers:
         if self._arguments.output in (None, "-"):
             return AnswersInOrder()
         keys = [(line.id, self._digest(line)) for line in self._lines]
         file = AnswerFile(Path(self._arguments.output), keys, resume=self._arguments.resume)
         if self._arguments.resume:
             note(f"{len(file.kept_numbers)} of {len(self._lines)} requests are already answered")
-        if file.others:
-            note(f"{file.others} answers are to other requests with the same ids, or to other options: answering again")
+        if file.mismatched_count:
+            note(
+                f"{file.mismatched_count} answers are to other requests with the same ids, or to other options: "
+                "answering again"
+            )
         return file
 
     def _generate(self, engine: Engine, numbers: list[int], answers: Answers) -> None:
@@ -124,13 +127,13 @@ class Batch:
 
         line = ProgressLine()
         show = line if self._arguments.progress or sys.stderr.isatty() else False
-        say = tell_error if self._arguments.quiet else line.print_line
+        print_line = print_error if self._arguments.quiet else line.print_line
         requests = (self._request(engine, self._lines[number]) for number in numbers)
         try:
             with closing(engine.generate_each(requests, total=len(numbers), progress=show)) as outcomes:
                 for at, outcome in outcomes:
                     if isinstance(outcome, Exception):
-                        self._fail(answers, numbers[at], outcome, say)
+                        self._fail(answers, numbers[at], outcome, print_line)
                     else:
                         answers.write(numbers[at], self._answer(numbers[at], outcome))
         finally:
@@ -142,22 +145,24 @@ class Batch:
 
         options = {**self._options, **line.options}
         n: int = options.pop("n")
-        own = Specification(line.kind, line.value, self._writing[line.kind]) if line.kind else self._specification
+        specification = (
+            Specification(line.kind, line.value, self._json_options[line.kind]) if line.kind else self._specification
+        )
         json_options = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
         for name in json_options:
-            if own is None or name not in OPTIONS_OF.get(own.kind, ()):
+            if specification is None or name not in OPTIONS_OF.get(specification.kind, ()):
                 needs = " or ".join(kind for kind, names in OPTIONS_OF.items() if name in names)
                 return InputError(f"{name} needs a specification of kind {needs}")
-        if own is not None:
-            own = replace(own, options={**own.options, **json_options})
+        if specification is not None:
+            specification = replace(specification, options={**specification.options, **json_options})
         try:
-            grammar = own.compile_quietly(engine.compiler, GENERATION) if own is not None else None
+            grammar = specification.compile_quietly(engine.compiler, GENERATION) if specification is not None else None
         except (GuidedError, ValueError) as error:
             return line.with_position(error)
         if names := options.pop("tools", None):
             if grammar is not None:
                 return InputError("tools cannot be combined with a specification: only free text can contain calls")
-            options["tools"] = tools_named(names, self._arguments.tool_tokens)
+            options["tools"] = tools_by_names(names, self._arguments.tool_tokens)
         assert line.prompt is not None
         if options.get("raw") and self._arguments.system is not None:
             return InputError("raw cannot be combined with --system: a raw prompt has no messages")
@@ -168,11 +173,15 @@ class Batch:
         objects = [result_to_json(result) for result in results]
         return self._record(number, objects[0] if len(objects) == 1 else {"results": objects})
 
-    def _fail(self, answers: Answers, number: int, error: Exception, say: Callable[[str], None]) -> None:
+    def _fail(self, answers: Answers, number: int, error: Exception, print_line: Callable[[str], None]) -> None:
         """Write an error as the answer to a request, and show it on standard error."""
         self._failed_count += 1
         answers.write(number, self._record(number, {"error": error_fields(error)}))
-        say(as_flags(f"{self._source}, line {self._lines[number].number}: {_located(error, self._lines[number])}"))
+        print_line(
+            as_flags(
+                f"{self._source}, line {self._lines[number].number}: {_message_in_line(error, self._lines[number])}"
+            )
+        )
 
     def _record(self, number: int, content: dict[str, Any]) -> str:
         line = self._lines[number]
@@ -181,9 +190,13 @@ class Batch:
 
     def _digest(self, line: Line) -> str:
         """A digest of all inputs of the answer."""
-        a, own = self._arguments, self._specification
-        common = [a.model, a.adapter, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._writing]
-        inputs = [line.text, *common, None if own is None else [own.kind, own.value, own.options]]
+        a, specification = self._arguments, self._specification
+        common = [a.model, a.adapter, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._json_options]
+        inputs = [
+            line.text,
+            *common,
+            None if specification is None else [specification.kind, specification.value, specification.options],
+        ]
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
 
 
@@ -194,7 +207,7 @@ def build_prompt(prompt: str | list[dict[str, str]], arguments: argparse.Namespa
     return [{"role": "system", "content": arguments.system}, {"role": "user", "content": prompt}]
 
 
-def _located(error: Exception, line: Line) -> str:
+def _message_in_line(error: Exception, line: Line) -> str:
     """The text of an error. A position in the line is given without the line number, which the caller adds."""
     text = str(error)
     return text.replace("(line 1, column", "(column", 1) if getattr(error, "text", None) == line.text else text

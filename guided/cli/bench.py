@@ -176,12 +176,12 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _statistics(values: list[float]) -> dict[str, float]:
-    ordered = sorted(values)
+    sorted_values = sorted(values)
     return {
-        "p50": statistics.median(ordered),
-        "p99": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)],
-        "max": ordered[-1],
-        "mean": statistics.fmean(ordered),
+        "p50": statistics.median(sorted_values),
+        "p99": sorted_values[min(len(sorted_values) - 1, len(sorted_values) * 99 // 100)],
+        "max": sorted_values[-1],
+        "mean": statistics.fmean(sorted_values),
     }
 
 

@@ -11,10 +11,10 @@ import argparse
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from guided.cli.console import DONE, NO, Progress, error_fields, print_json
+from guided.cli.console import DONE, NEGATIVE, Progress, error_fields, print_json
 from guided.cli.kinds import as_flags
 from guided.cli.specification import Specification, add_specification, specification_of
-from guided.cli.texts import add_texts, texts_of
+from guided.cli.texts import add_texts, read_texts
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, Report, check_json_schema
 from guided.frontends.json_schema.check import pattern_notes
@@ -39,7 +39,7 @@ exit codes: 0 it compiles, and every text matches; 1 it is refused, or a text do
 """
 
 _MAX_SHOWN: Final = 200  # characters of the shortest text
-_AS_A_VALIDATOR: Final = JsonSchemaOptions(surrounding_whitespace=True, property_order="any")
+_VALIDATOR_OPTIONS: Final = JsonSchemaOptions(surrounding_whitespace=True, property_order="any")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,15 +54,15 @@ class Verdict:
 
     name: str
     matches: bool
-    place: ErrorLocation | None = None
+    error_location: ErrorLocation | None = None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report. Return 0, or 1 if a check failed."""
     specification = specification_of(arguments)
     assert specification is not None
-    texts = texts_of(arguments)
-    base = _AS_A_VALIDATOR if texts else JsonSchemaOptions()
+    texts = read_texts(arguments)
+    base = _VALIDATOR_OPTIONS if texts else JsonSchemaOptions()
     report = _report(specification, base)
     error: GuidedError | None = report.error if report is not None else None
     grammar: CompiledGrammar | None = None
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         _print_json(specification, report, error, shortest, verdicts)
     else:
         _print_text(report, error, shortest, verdicts)
-    return DONE if error is None and all(verdict.matches for verdict in verdicts) else NO
+    return DONE if error is None and all(verdict.matches for verdict in verdicts) else NEGATIVE
 
 
 def _report(specification: Specification, base: JsonSchemaOptions) -> Report | None:
@@ -120,9 +120,9 @@ def _print_text(
         else:
             print(f"compiles; the shortest text is {excerpt!r}")
     for verdict in verdicts:
-        print(f"{verdict.name}: {'matches' if verdict.place is None else 'does not match'}")
-        if verdict.place is not None:
-            print(verdict.place)
+        print(f"{verdict.name}: {'matches' if verdict.error_location is None else 'does not match'}")
+        if verdict.error_location is not None:
+            print(verdict.error_location)
 
 
 def _print_json(
@@ -145,7 +145,7 @@ def _print_json(
                 {
                     "name": verdict.name,
                     "matches": verdict.matches,
-                    "place": verdict.place.fields() if verdict.place else None,
+                    "place": verdict.error_location.fields() if verdict.error_location else None,
                 }
                 for verdict in verdicts
             ],

@@ -28,22 +28,22 @@ from guided.errors import BudgetError, GuidedError, GuidedWarning, fields_of
 __all__ = [
     "BAD_INPUT",
     "DONE",
-    "NO",
+    "NEGATIVE",
     "InputError",
     "Progress",
     "brief_text",
     "error_fields",
     "message_of",
     "note",
+    "print_error",
     "print_json",
     "quietly",
     "read_text",
-    "tell_error",
     "warnings_as_notes",
 ]
 
 DONE: Final = 0
-NO: Final = 1
+NEGATIVE: Final = 1
 BAD_INPUT: Final = 2
 
 _QUIET_SECONDS: Final = 2.0
@@ -80,9 +80,9 @@ def read_text(name: str, hint: str = "") -> str:
     try:
         text = data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        front = data[: error.start].decode(errors="replace")
+        valid_text = data[: error.start].decode(errors="replace")
         what = f"is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
-        raise InputError(f"{source} {what}, in line {front.count(chr(10)) + 1}") from None
+        raise InputError(f"{source} {what}, in line {valid_text.count(chr(10)) + 1}") from None
     return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
 
 
@@ -130,7 +130,7 @@ def note(text: str) -> None:
     print(as_flags(text), file=sys.stderr, flush=True)
 
 
-def tell_error(text: str) -> None:
+def print_error(text: str) -> None:
     """Print an error on standard error, even with --quiet."""
     print(as_flags(text), file=_for_errors or sys.stderr, flush=True)
 
@@ -141,10 +141,10 @@ _for_errors: TextIO | None = None
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Suppress all output to standard error, from any library, except errors from `tell_error`."""
+    """Suppress all output to standard error, from any library, except errors from `print_error`."""
     global _for_errors
     _for_errors = sys.stderr
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
+    with open(os.devnull, "w", encoding="utf-8") as null_device, redirect_stderr(null_device):
         try:
             yield
         finally:

@@ -13,7 +13,7 @@ import os
 from typing import Final
 
 from guided.cli.arguments import at_least
-from guided.cli.console import DONE, NO, InputError, print_json, read_text
+from guided.cli.console import DONE, NEGATIVE, InputError, print_json, read_text
 from guided.cli.specification import add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.matching import GrammarCompiler, GrammarMatcher
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"prefix_accepted": True, **answer.fields()})
     else:
         _print(answer, continuation, vocabulary)
-    return DONE if answer.explanation.accepted else NO
+    return DONE if answer.explanation.accepted else NEGATIVE
 
 
 def _report_refused_prefix(location: ErrorLocation, as_json: bool) -> int:
@@ -84,7 +84,7 @@ def _report_refused_prefix(location: ErrorLocation, as_json: bool) -> int:
         print_json({"prefix_accepted": False, "accepted": False, "reason": str(location), "place": location.fields()})
     else:
         print(f"the prefix itself is not allowed\n{location}")
-    return NO
+    return NEGATIVE
 
 
 def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocabulary) -> None:
@@ -98,13 +98,13 @@ def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocab
     else:
         print("allowed" if explanation.accepted else explanation.reason)
     allowed = answer.allowed
-    some = ", ".join(_name(token, vocabulary) for token in allowed[:_MAX_LISTED])
+    shown_tokens = ", ".join(_name(token, vocabulary) for token in allowed[:_MAX_LISTED])
     ellipsis = ", ..." if len(allowed) > _MAX_LISTED else ""
-    print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {some}{ellipsis}")
+    print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {shown_tokens}{ellipsis}")
     if answer.forced:
         print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
     completion = answer.prefix_end.completion.decode(errors="backslashreplace")
-    print(f"shortest way to finish: {completion!r}, {answer.to_finish} with the end token")
+    print(f"shortest way to finish: {completion!r}, {answer.min_tokens} with the end token")
 
 
 def _tokens(count: int) -> str:

@@ -17,7 +17,7 @@ from guided.cli.batch import Batch, add_batch, build_prompt
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
 from guided.cli.model import engine_of as _engine
-from guided.cli.options import add_options, options_given, tools_named
+from guided.cli.options import add_options, given_options, tools_by_names
 from guided.cli.results import describe_shortening, describe_speed, is_shortened, result_to_json
 from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.errors import GuidedError, VocabularyError
@@ -83,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Generate and print."""
     batch = arguments.batch is not None
-    specification = specification_of(arguments, mixed=batch)
-    options = options_given(arguments)
+    specification = specification_of(arguments, allows_other_kinds=batch)
+    options = given_options(arguments)
     n: int = options.pop("n", 1)
     _check(arguments, n, specification is not None)
     if specification is not None:  # report errors in it before downloading and loading a model
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
     text = _prompt(arguments.prompt)
     if "tools" in options:
-        options["tools"] = tools_named(options["tools"], arguments.tool_tokens)
+        options["tools"] = tools_by_names(options["tools"], arguments.tool_tokens)
     engine = _engine(arguments)
     grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
     prompt = build_prompt(text, arguments)
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise error if isinstance(error, GuidedError) else InputError(str(error)) from None
     for result in results:
         if result.finish_reason == "length":
-            note(_cut_off(len(result.tokens), options.get("max_tokens")))
+            note(_cut_off_advice(len(result.tokens), options.get("max_tokens")))
         if is_shortened(result):
             note(describe_shortening(result))
         if not arguments.json and sys.stderr.isatty():
@@ -133,7 +133,7 @@ def _prompt(prompt: str) -> str:
     return text
 
 
-def _cut_off(tokens: int, max_tokens: int | None) -> str:
+def _cut_off_advice(tokens: int, max_tokens: int | None) -> str:
     """The advice for an output that was cut off."""
     if max_tokens is not None and tokens < max_tokens:
         return f"cut off after {tokens} tokens, where the model's context is full"

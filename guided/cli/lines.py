@@ -46,7 +46,7 @@ _FORBIDDEN: Final = {
 }
 """Arguments that a line cannot have, and what to do instead."""
 _CUTOFF: Final = 0.8  # a less similar key would be a guess
-_ONE_A_LINE: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
+_LINE_FORM: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
 
@@ -61,7 +61,7 @@ class Line:
         prompt: a string, or messages; None if there is an error.
         kind: the kind of the line's own specification, such as "schema" or "structural_tag"; "" if it has none.
         value: the specification. A schema or a structural tag is kept as text, which preserves all digits of numbers.
-        value_at: the offset of that text in the line.
+        value_offset: the offset of that text in the line.
         options: the options in the line, including n.
         error: the error in the line; its span refers to `text`.
     """
@@ -72,7 +72,7 @@ class Line:
     prompt: str | list[dict[str, str]] | None = None
     kind: str = ""
     value: Any = None
-    value_at: int = 0
+    value_offset: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     error: GuidedError | None = None
 
@@ -80,7 +80,7 @@ class Line:
         """The error in the line's specification, with its position in the line."""
         if self.kind not in _OBJECTS or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
             return error
-        span = (error.span[0] + self.value_at, error.span[1] + self.value_at)
+        span = (error.span[0] + self.value_offset, error.span[1] + self.value_offset)
         pointer = f"/{self.kind}{error.pointer}"
         if isinstance(error, SpecError):
             return SpecError(error.message, text=self.text, span=span, pointer=pointer, hint=error.hint)
@@ -116,13 +116,13 @@ def _line(number: int, text: str) -> Line:
         except LimitExceeded as error:
             raise SpecError(str(error)) from None
         except SpecError as error:
-            raise SpecError(error.message, text=error.text, span=error.span, hint=error.hint or _ONE_A_LINE) from None
+            raise SpecError(error.message, text=error.text, span=error.span, hint=error.hint or _LINE_FORM) from None
         members = json.loads(text)
         if not isinstance(members, dict):
-            raise SpecError("a request must be a JSON object", text=text, hint=_ONE_A_LINE)
+            raise SpecError("a request must be a JSON object", text=text, hint=_LINE_FORM)
         members = {name: value for name, value in members.items() if value is not None}
-        if _MEMBERS["id"][1](own := members.get("id", number)):
-            id = own
+        if _MEMBERS["id"][1](line_id := members.get("id", number)):
+            id = line_id
         _check(text, members)
         return _request(number, text, id, members)
     except ValueError as error:  # an integer with more digits than Python accepts
@@ -152,8 +152,8 @@ def _check(text: str, members: dict[str, Any]) -> None:
     """Check names and types: exactly one prompt, at most one specification."""
     for name, value in members.items():
         if name not in _MEMBERS and name not in _OPTIONS:
-            close = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_CUTOFF)
-            hint = _FORBIDDEN.get(name, f"did you mean {close!r}?" if close else "")
+            similar_name = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_CUTOFF)
+            hint = _FORBIDDEN.get(name, f"did you mean {similar_name!r}?" if similar_name else "")
             raise _member_error(text, name, f"a request cannot have {brief(name)}", hint)
         if name in _MEMBERS and not _MEMBERS[name][1](value):
             raise _member_error(text, name, f"{name} must be {_MEMBERS[name][0]}, not {_shorten(value)}")

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from time import perf_counter
 from typing import Any, Final
 
-from guided.cli.console import DONE, NO, Progress, print_json
+from guided.cli.console import DONE, NEGATIVE, Progress, print_json
 from guided.cli.specification import GENERATION, add_specification, specification_of
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.frontends.common.lint_finding import LintFinding
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({"findings": [asdict(finding) for finding in findings], "size": size, "masks": masks})
     else:
         _show(findings, size, masks)
-    return NO if any(finding.matters for finding in findings) else DONE
+    return NEGATIVE if any(finding.matters for finding in findings) else DONE
 
 
 def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
     slowest, before = max(times)
     return {
         "measured": len(times),
-        "median_us": statistics.median(each for each, _ in times),
+        "median_us": statistics.median(seconds for seconds, _ in times),
         "slowest_us": slowest,
         "after": before[-60:].decode(errors="replace"),
     }

@@ -18,9 +18,9 @@ from guided.cli.console import (
     InputError,
     error_fields,
     message_of,
+    print_error,
     print_json,
     quietly,
-    tell_error,
     warnings_as_notes,
 )
 from guided.cli.parser import Parser, UsageError
@@ -71,13 +71,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _report({"type": "KeyboardInterrupt", "message": "interrupted"}, "", as_json, _INTERRUPTED)
     except (GuidedError, OSError, MemoryError) as error:
-        plain = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
-        kind = "" if plain else f"{type(error).__name__}: "
+        is_expected = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
+        kind = "" if is_expected else f"{type(error).__name__}: "
         return _report(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (install_hint := how_to_install(error)):
             return _report(error_fields(error), f"{name} {install_hint}", as_json, BAD_INPUT)
-        tell_error("".join(traceback.format_exception(error)).rstrip())
+        print_error("".join(traceback.format_exception(error)).rstrip())
         text = f"{name}: this is a bug in guided, please report it: {type(error).__name__}: {error}"
         return _report(error_fields(error), text, as_json, _INTERNAL_ERROR)
     return code
@@ -88,7 +88,7 @@ def _report(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
     if as_json:
         print_json({"error": fields})
     elif text:
-        tell_error(text)
+        print_error(text)
     return code
 
 

@@ -22,9 +22,9 @@ __all__ = [
     "LINE_OPTIONS",
     "add_options",
     "add_tools",
-    "options_given",
+    "given_options",
     "options_of_line",
-    "tools_named",
+    "tools_by_names",
 ]
 
 _TOOLS: Final = ("calculator",)
@@ -109,7 +109,7 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
     add("--ignore-eos", action="store_true", default=None, help="do not end at the model's end tokens")
 
 
-def options_given(arguments: argparse.Namespace) -> dict[str, Any]:
+def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options on the command line, including n. Tools are still names."""
     specification_options = {name for names in OPTIONS_OF.values() for name in names}
     names = [name for name in LINE_OPTIONS if name not in specification_options]
@@ -137,7 +137,7 @@ def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def tools_named(names: list[str], tokens: list[str] | None) -> list[Tool]:
+def tools_by_names(names: list[str], tokens: list[str] | None) -> list[Tool]:
     """The tools with these names."""
     from dataclasses import replace
 
@@ -148,35 +148,35 @@ def tools_named(names: list[str], tokens: list[str] | None) -> list[Tool]:
     return tools if tokens is None else [replace(tool, tokens=ToolTokens(*tokens)) for tool in tools]
 
 
-def _integer(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _boolean(value: object) -> bool:
+def _is_boolean(value: object) -> bool:
     return isinstance(value, bool)
 
 
-def _text(value: object) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+def _is_list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
-def _biases(value: object) -> bool:
+def _are_biases(value: object) -> bool:
     return (
         isinstance(value, dict)
         and all(key.isascii() and key.isdigit() for key in value)
-        and all(map(_number, value.values()))
+        and all(map(_is_number, value.values()))
     )
 
 
-def _grammars(value: object) -> bool:
+def _are_grammars(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str | dict) for each in value.values())
 
 
@@ -185,16 +185,16 @@ def _thoughts(text: str) -> int | str:
     return text if text == "answer" else at_least(1)(text)
 
 
-_INTEGER, _NUMBER, _BOOLEAN = ("an integer", _integer), ("a number", _number), ("true or false", _boolean)
-_IDS = ("a list of token ids", _list_of(_integer))
-_TEXT = ("a string", _text)
-_TEXTS = ("a string or a list of strings", lambda value: _text(value) or _list_of(_text)(value))
+_INTEGER, _NUMBER, _BOOLEAN = ("an integer", _is_integer), ("a number", _is_number), ("true or false", _is_boolean)
+_IDS = ("a list of token ids", _is_list_of(_is_integer))
+_TEXT = ("a string", _is_text)
+_TEXTS = ("a string or a list of strings", lambda value: _is_text(value) or _is_list_of(_is_text)(value))
 
 # name -> (the expected type in a line, a check of the value)
 LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "allowed_token_ids": _IDS,
-    "bad_words": ("a list of lists of token ids", _list_of(_list_of(_integer))),
-    "logit_bias": ('an object such as {"17": -5}', _biases),
+    "bad_words": ("a list of lists of token ids", _is_list_of(_is_list_of(_is_integer))),
+    "logit_bias": ('an object such as {"17": -5}', _are_biases),
     **dict.fromkeys(("repetition_penalty", "presence_penalty", "frequency_penalty"), _NUMBER),
     **dict.fromkeys(("temperature", "min_p", "top_p", "budget_ramp"), _NUMBER),
     **dict.fromkeys(("top_k", "seed", "n", "max_tokens", "min_tokens"), _INTEGER),
@@ -203,9 +203,9 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("surrounding_whitespace", "strict", "search"), _BOOLEAN),
     **dict.fromkeys(("whitespace", "property_order", "numbers", "escapes", "constants", "classes", "format"), _TEXT),
     **dict.fromkeys(("unknown_format", "draft", "dialect"), _TEXT),
-    "separators": ("a list of two strings", _list_of(_text)),
-    "indent": ("an integer or a string", lambda value: _integer(value) or _text(value)),
-    "additional_properties": ('true, false or "minimal"', lambda value: _boolean(value) or value == "minimal"),
+    "separators": ("a list of two strings", _is_list_of(_is_text)),
+    "indent": ("an integer or a string", lambda value: _is_integer(value) or _is_text(value)),
+    "additional_properties": ('true, false or "minimal"', lambda value: _is_boolean(value) or value == "minimal"),
     "registry": ("an object of schemas", lambda value: isinstance(value, dict)),
     "documents": ("an object of texts", lambda value: isinstance(value, dict)),
     "stop_token_ids": _IDS,
@@ -214,13 +214,13 @@ LINE_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("reasoning_end", "sampling"), _TEXT),
     **dict.fromkeys(("max_passes", "retries"), _INTEGER),
     "retry_below": _NUMBER,
-    "think_first": ('an integer or "answer"', lambda value: _integer(value) or value == "answer"),
-    "tools": (f"a list of tool names ({', '.join(_TOOLS)})", _list_of(lambda value: value in _TOOLS)),
+    "think_first": ('an integer or "answer"', lambda value: _is_integer(value) or value == "answer"),
+    "tools": (f"a list of tool names ({', '.join(_TOOLS)})", _is_list_of(lambda value: value in _TOOLS)),
     **dict.fromkeys(("drafts", "logprobs", "prompt_logprobs"), _INTEGER),
     "logprobs_mode": _TEXT,
 }
 GRAMMAR_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("start", "semantics", "lexer", "postlex", "root"), _TEXT),
-    "grammars": ("an object of texts and schemas", _grammars),
+    "grammars": ("an object of texts and schemas", _are_grammars),
 }
 """The same for the options of grammars. They are used in compiling, so the engine does not get them."""

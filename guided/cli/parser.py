@@ -96,8 +96,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _suggest(word: str, words: list[str]) -> str:
-    close = close_name(word, words, cutoff=0.75)
-    return f"; did you mean {close}?" if close else ""
+    similar_name = close_name(word, words, cutoff=0.75)
+    return f"; did you mean {similar_name}?" if similar_name else ""
 
 
 def _list(commands: list[str]) -> str:

@@ -74,8 +74,8 @@ def describe_speed(result: Result) -> str:
     forced = len(result.tokens) - sum(result.token_masks)
     parts = [f"{len(result.tokens)} tokens, {forced} of them forced", f"{result.timings.total:.1f} s"]
     parts += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]
-    if result.timings.drafted:
-        parts.append(f"{result.timings.held} of {result.timings.drafted} drafted tokens accepted")
+    if result.timings.drafted_tokens:
+        parts.append(f"{result.timings.accepted_drafts} of {result.timings.drafted_tokens} drafted tokens accepted")
     if result.timings.mask:
         parts.append(f"mask {statistics.median(result.timings.mask_us):.0f} us")
     return "; ".join(parts)

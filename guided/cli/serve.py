@@ -90,12 +90,12 @@ def run(arguments: argparse.Namespace) -> int:
         server: Server = app.state.server
         address = _address(arguments, listener)
         try:
-            listening = uvicorn.Server(config)
-            asyncio.run(_serve(listening, server, listener, address, arguments.uds, arguments.shutdown_timeout))
+            http_server = uvicorn.Server(config)
+            asyncio.run(_serve(http_server, server, listener, address, arguments.uds, arguments.shutdown_timeout))
         finally:
             if arguments.uds:
                 Path(arguments.uds).unlink(missing_ok=True)
-        return _CUT_OFF if server.thread.cut_off else DONE
+        return _CUT_OFF if server.thread.cut_off_requests else DONE
 
 
 @contextlib.contextmanager
@@ -115,7 +115,7 @@ def _tracer_provider(collector: str | None) -> Iterator[TracerProvider | None]:
 
 
 async def _serve(
-    listening: uvicorn.Server,
+    http_server: uvicorn.Server,
     server: Server,
     listener: socket.socket,
     address: str,
@@ -123,14 +123,14 @@ async def _serve(
     shutdown_timeout: float,
 ) -> None:
     """Serve until a signal arrives. Print a note when the server is ready. `_drain` handles the shutdown."""
-    loop, serving = asyncio.get_running_loop(), asyncio.ensure_future(listening.serve([listener]))
-    stop, cut = asyncio.Event(), asyncio.Event()
-    while not listening.started and not serving.done():
+    loop, serve_task = asyncio.get_running_loop(), asyncio.ensure_future(http_server.serve([listener]))
+    stop, cut_off = asyncio.Event(), asyncio.Event()
+    while not http_server.started and not serve_task.done():
         await asyncio.sleep(0.01)
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn's own handlers let the signal end the process
         with contextlib.suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(number, lambda: cut.set() if stop.is_set() else stop.set())
-    if listening.started:
+            loop.add_signal_handler(number, lambda: cut_off.set() if stop.is_set() else stop.set())
+    if http_server.started:
         route, body = "chat/completions", '"messages": [{"role": "user", "content": "Name a river."}]'
         if server.engine.chat_template is None:
             route, body = "completions", '"prompt": "A river:"'
@@ -140,26 +140,26 @@ async def _serve(
         note(f"serving {name} at {address}/v1{where}; try\n  curl {option}{address}/v1/{route} -d '{body}'")
         if uds is None:  # browsers cannot open Unix sockets
             note(f"open {address}/ in a browser for the inspector")
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not serving.done():
-        await _drain(server, cut, shutdown_timeout)
-        listening.should_exit = True
-    await serving
+    stop_task = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([serve_task, stop_task], return_when=asyncio.FIRST_COMPLETED)
+    stop_task.cancel()
+    if not serve_task.done():
+        await _drain(server, cut_off, shutdown_timeout)
+        http_server.should_exit = True
+    await serve_task
 
 
-async def _drain(server: Server, cut: asyncio.Event, seconds: float) -> None:
+async def _drain(server: Server, cut_off: asyncio.Event, seconds: float) -> None:
     """Wait until the open requests are answered. Cut them off after `seconds`, or at a second signal.
 
     Meanwhile the server still listens: /ready reports the shutdown, and new requests are refused with a Retry-After.
     """
-    server.thread.draining = True
-    waits = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut.wait())]
+    server.thread.is_draining = True
+    waits = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut_off.wait())]
     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
-    server.cut()
+    server.end_open_requests()
 
 
 def _address(arguments: argparse.Namespace, listener: socket.socket) -> str:

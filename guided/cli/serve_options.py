@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from guided.cli.arguments import at_least, real
 from guided.cli.console import InputError, read_text
-from guided.cli.options import add_tools, tools_named
+from guided.cli.options import add_tools, tools_by_names
 from guided.server.settings import Settings
 
 __all__ = ["API_KEY", "add_serve_options", "settings_of"]
@@ -145,14 +145,14 @@ def _add_logs(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _number(group: argparse._ArgumentGroup, option: str, about: str, *, minimum: int = 0) -> None:
+def _number(group: argparse._ArgumentGroup, option: str, description: str, *, minimum: int = 0) -> None:
     default = getattr(_DEFAULTS, option[2:].replace("-", "_"))
-    group.add_argument(option, type=at_least(minimum), default=default, metavar="N", help=f"{about} ({default})")
+    group.add_argument(option, type=at_least(minimum), default=default, metavar="N", help=f"{description} ({default})")
 
 
-def _seconds(group: argparse._ArgumentGroup, option: str, about: str, *, minimum: float = 0.0) -> None:
+def _seconds(group: argparse._ArgumentGroup, option: str, description: str, *, minimum: float = 0.0) -> None:
     default = getattr(_DEFAULTS, option[2:].replace("-", "_"))
-    group.add_argument(option, type=real(minimum), default=default, metavar="S", help=f"{about} ({default:g})")
+    group.add_argument(option, type=real(minimum), default=default, metavar="S", help=f"{description} ({default:g})")
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -193,7 +193,7 @@ def _tools_and_reasoning(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.reasoning_begin is not None:
         settings["reasoning_begin"] = arguments.reasoning_begin
     if arguments.tools:
-        settings["tools"] = tuple(tools_named(arguments.tools, arguments.tool_tokens))
+        settings["tools"] = tuple(tools_by_names(arguments.tools, arguments.tool_tokens))
     return settings
 
 

@@ -253,8 +253,8 @@ def _object(name: str, file: str, form: str) -> dict[str, Any]:
     return value
 
 
-def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> Specification | None:
-    """The specification on the command line; None if there is none. `mixed`: lines of a batch may have other kinds.
+def specification_of(arguments: argparse.Namespace, *, allows_other_kinds: bool = False) -> Specification | None:
+    """The specification on the command line; None if there is none. `allows_other_kinds`: as in the lines of a batch.
 
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
@@ -263,7 +263,7 @@ def specification_of(arguments: argparse.Namespace, *, mixed: bool = False) -> S
     kind = next((name for name in kinds if getattr(arguments, name) is not None), "")
     own = specification_options(arguments, "schema" if kind == "type" else kind)
     for name in dict.fromkeys(name for names in OPTIONS_OF.values() for name in names):
-        if getattr(arguments, name) is not None and name not in own and not mixed:
+        if getattr(arguments, name) is not None and name not in own and not allows_other_kinds:
             needs = " or ".join(flag(kind) for kind, names in OPTIONS_OF.items() if name in names)
             instead = f", not to {flag(kind)}" if kind else ", which is not given"
             raise InputError(f"{flag(name, getattr(arguments, name))} belongs to {needs}{instead}")

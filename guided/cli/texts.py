@@ -7,7 +7,7 @@ import os
 
 from guided.cli.console import read_text
 
-__all__ = ["add_texts", "texts_of"]
+__all__ = ["add_texts", "read_texts"]
 
 
 def add_texts(group: argparse._ArgumentGroup, purpose: str) -> None:
@@ -22,7 +22,7 @@ def add_texts(group: argparse._ArgumentGroup, purpose: str) -> None:
     group.add_argument("--text", action="append", default=[], help=f"a text to {purpose}")
 
 
-def texts_of(arguments: argparse.Namespace) -> list[tuple[str, bytes]]:
+def read_texts(arguments: argparse.Namespace) -> list[tuple[str, bytes]]:
     """The name and the content of each text. Raises InputError if a file cannot be read."""
     texts = [(name, read_text(name, "--text takes the text itself").encode()) for name in arguments.instance]
     return [*texts, *((f"text {number + 1}", os.fsencode(text)) for number, text in enumerate(arguments.text))]

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from guided.cli.arguments import at_least
-from guided.cli.console import DONE, NO, InputError, Progress, print_json, read_text
+from guided.cli.console import DONE, NEGATIVE, InputError, Progress, print_json, read_text
 from guided.cli.specification import GENERATION, add_specification, specification_of
-from guided.cli.texts import add_texts, texts_of
+from guided.cli.texts import add_texts, read_texts
 from guided.cli.vocabularies import add_vocabulary, vocabulary_of
 from guided.errors import brief, marked_line
 from guided.matching import Explanation, GrammarCompiler, Masks, masks_of
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("there is no output to verify: give --ids, --text or --instance")
     vocabulary = vocabulary_of(arguments)
     outputs = _read_lines(arguments.ids) if arguments.ids is not None else []
-    outputs += [(name, _encoded(vocabulary, name, text)) for name, text in texts_of(arguments)]
+    outputs += [(name, _encode(vocabulary, name, text)) for name, text in read_texts(arguments)]
     grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
     with Progress("verifying"):
         verdicts = [(name, masks_of(grammar, ids, max_tokens=arguments.max_tokens)) for name, ids in outputs]
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for name, masks in verdicts:
             _print(name, masks)
-    return DONE if all(masks.refused is None for _, masks in verdicts) else NO
+    return DONE if all(masks.refused_at is None for _, masks in verdicts) else NEGATIVE
 
 
 def _read_lines(file: str) -> list[tuple[str, list[int]]]:
@@ -108,14 +108,14 @@ def _read_lines(file: str) -> list[tuple[str, list[int]]]:
     return outputs
 
 
-def _encoded(vocabulary: Vocabulary, name: str, text: bytes) -> list[int]:
+def _encode(vocabulary: Vocabulary, name: str, text: bytes) -> list[int]:
     if not is_text(text):
         raise InputError(f"{name} is not UTF-8 text; pass its token ids with --ids")
     return vocabulary.encode(text.decode())
 
 
 def _refusal(masks: Masks) -> _Refusal | None:
-    explanation, at = masks.explain(), masks.refused
+    explanation, at = masks.explain(), masks.refused_at
     if explanation is None or at is None:
         return None
     vocabulary, ids = masks.grammar.vocabulary, masks.ids.tolist()
@@ -137,20 +137,23 @@ def _print(name: str, masks: Masks) -> None:
         count = "the only token is" if len(masks) == 1 else f"all {len(masks):,} tokens are"
         print(f"{name}: {count} allowed; the output {'is' if masks.is_complete else 'is not'} complete")
         return
-    assert masks.refused is not None
-    print(f"{name}: token {masks.refused + 1:,} of {len(masks):,} is not allowed")
+    assert masks.refused_at is not None
+    print(f"{name}: token {masks.refused_at + 1:,} of {len(masks):,} is not allowed")
     print(marked_line(refusal.text, (refusal.start, refusal.end)))
-    print(f"position {masks.refused}, id {masks.ids[masks.refused]}, {refusal.token!r}: {refusal.explanation.reason}")
+    print(
+        f"position {masks.refused_at}, id {masks.ids[masks.refused_at]}, {refusal.token!r}: "
+        f"{refusal.explanation.reason}"
+    )
 
 
 def _fields(name: str, masks: Masks) -> dict[str, Any]:
     refusal = _refusal(masks)
     refused: dict[str, Any] | None = None
     if refusal is not None:
-        assert masks.refused is not None
+        assert masks.refused_at is not None
         refused = {
-            "position": masks.refused,
-            "id": int(masks.ids[masks.refused]),
+            "position": masks.refused_at,
+            "id": int(masks.ids[masks.refused_at]),
             "token": refusal.token,
             "offset": refusal.start,
             "reason": refusal.explanation.reason,

@@ -42,7 +42,9 @@ _PIECE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 _BEGIN: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
 _END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
 _FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
-_NEEDS: Final = re.compile(r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]")
+_NEEDS_REWRITING: Final = re.compile(
+    r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
+)
 
 
 def python_regex(pattern: str) -> str:
@@ -52,7 +54,7 @@ def python_regex(pattern: str) -> str:
         SpecError: a class or an escape is malformed; the error has its location. UnsupportedError: the pattern has a
             part that the module docstring lists as refused.
     """
-    return _Reader(pattern).read() if _NEEDS.search(pattern) else pattern
+    return _Reader(pattern).read() if _NEEDS_REWRITING.search(pattern) else pattern
 
 
 def without_anchors(pattern: str) -> str:
@@ -179,7 +181,7 @@ class _Reader:
         self.at += 1
         negated = self.pattern.startswith("^", self.at)
         self.at += negated
-        whole: Ranges | None = None
+        combined: Ranges | None = None
         operator, items, is_first = "", list[tuple[int, int]](), True
         while True:
             if self.at >= len(self.pattern):
@@ -187,10 +189,10 @@ class _Reader:
             pair = self.pattern[self.at : self.at + 2]
             if pair[0] == "]" and not is_first:
                 self.at += 1
-                whole = _combine(whole, operator, charset(items))
-                return complement(whole) if negated else whole
+                combined = _combine(combined, operator, charset(items))
+                return complement(combined) if negated else combined
             if pair in ("&&", "--", "~~"):
-                whole, operator, items = _combine(whole, operator, charset(items)), pair, []
+                combined, operator, items = _combine(combined, operator, charset(items)), pair, []
                 self.at += 2
                 continue
             is_first = False
@@ -250,14 +252,14 @@ def _close_groups(flags: list[str]) -> str:
     return "".join("\n)" if "x" in text.partition("-")[0] else ")" for text in flags)
 
 
-def _combine(whole: Ranges | None, operator: str, other: Ranges) -> Ranges:
-    if whole is None:
+def _combine(combined: Ranges | None, operator: str, other: Ranges) -> Ranges:
+    if combined is None:
         return other
     if operator == "&&":
-        return intersect(whole, other)
+        return intersect(combined, other)
     if operator == "--":
-        return intersect(whole, complement(other))
-    return charset([*intersect(whole, complement(other)), *intersect(other, complement(whole))])
+        return intersect(combined, complement(other))
+    return charset([*intersect(combined, complement(other)), *intersect(other, complement(combined))])
 
 
 @lru_cache(maxsize=256)

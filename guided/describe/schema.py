@@ -29,7 +29,7 @@ __all__ = ["MAX_LENGTH", "schema_form"]
 
 MAX_LENGTH: Final = 6_000  # characters of a form
 _MAX_VALUES: Final = 40  # of an enum
-_DEEPEST: Final = 24  # schemas in each other
+_MAX_DEPTH: Final = 24  # levels of nested schemas
 _ANY: Final = "any value"
 _FORMATS: Final[Mapping[str, str]] = {
     "date": "date: YYYY-MM-DD",
@@ -50,7 +50,7 @@ def schema_form(schema: object) -> str:
     writer = _Writer(schema)
     form, notes = writer.form(schema, 0, ())
     text = form + _comment(notes)
-    while (pending := writer.undefined()) is not None:
+    while (pending := writer.next_undefined()) is not None:
         name, target = pending
         form, notes = writer.form(target, 0, (name,))
         text += f"\n{name} = {form}{_comment(notes)}"
@@ -71,7 +71,7 @@ class _Writer:
         self._document, self._names, self._defined = document, dict[str, str](), set[str]()
         self._size = self._depth = 0
 
-    def undefined(self) -> tuple[str, object] | None:
+    def next_undefined(self) -> tuple[str, object] | None:
         """A name that a form uses and that has no definition yet, and its schema."""
         for reference, name in self._names.items():
             if name not in self._defined:
@@ -79,20 +79,20 @@ class _Writer:
                 return name, self._target(reference)
         return None
 
-    def form(self, schema: object, indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
-        """The form of a schema, and the comments on it. `inside`: the references that lead to it."""
-        if not isinstance(schema, Mapping) or self._depth > _DEEPEST or self._size > MAX_LENGTH:
+    def form(self, schema: object, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+        """The form of a schema, and the comments on it. `references`: the references that lead to it."""
+        if not isinstance(schema, Mapping) or self._depth > _MAX_DEPTH or self._size > MAX_LENGTH:
             return _ANY, []
         notes = [_one_line(schema.get("description") or schema.get("title") or "")]
         self._depth += 1
-        form, form_notes = self._form(schema, indent, inside)
+        form, form_notes = self._form(schema, indent, references)
         self._depth -= 1
         self._size += len(form) if "\n" not in form else 2
         return form, notes + form_notes
 
-    def _form(self, schema: Mapping[str, Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _form(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         if isinstance(reference := schema.get("$ref"), str):
-            return self._reference(reference, indent, inside)
+            return self._reference(reference, indent, references)
         if "const" in schema:
             return _value(schema["const"]), []
         if isinstance(values := schema.get("enum"), list):
@@ -102,33 +102,37 @@ class _Writer:
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
                 rest = _without_keyword(schema, keyword)
                 merged = [{**rest, **branch} if isinstance(branch, Mapping) else branch for branch in branches]
-                return self._union(merged, indent, inside)
+                return self._union(merged, indent, references)
         if isinstance(parts := schema.get("allOf"), list) and parts:
             return self.form(
-                _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolved, parts)]), indent, inside
+                _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolve, parts)]), indent, references
             )
         kind = schema.get("type")
         if isinstance(kind, list):
-            return self._union([{**schema, "type": type_name} for type_name in kind], indent, inside)
+            return self._union([{**schema, "type": type_name} for type_name in kind], indent, references)
         if kind == "object" or (kind is None and "properties" in schema):
-            return self._object(schema, indent, inside)
+            return self._object(schema, indent, references)
         if kind == "array" or (kind is None and ("items" in schema or "prefixItems" in schema)):
-            return self._array(schema, indent, inside)
+            return self._array(schema, indent, references)
         if kind in ("integer", "number"):
-            return kind, [_range(schema, "minimum", "maximum", ""), _exclusive(schema), _multiple(schema)]
+            return kind, [
+                _describe_range(schema, "minimum", "maximum", ""),
+                _describe_exclusive_bounds(schema),
+                _describe_multiple(schema),
+            ]
         if kind == "string" or (kind is None and ("pattern" in schema or "format" in schema)):
             return "string", _string_notes(schema)
         return (kind if kind in ("boolean", "null") else _ANY), []
 
-    def _union(self, branches: list[Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _union(self, branches: list[Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         forms, notes = list[str](), list[str]()
         for branch in branches:
-            form, form_notes = self.form(branch, indent, inside)
+            form, form_notes = self.form(branch, indent, references)
             forms.append(form)
             notes += form_notes
         return " | ".join(dict.fromkeys(forms)), notes
 
-    def _object(self, schema: Mapping[str, Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _object(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         required = schema.get("required")
         required = required if isinstance(required, list) else []
         members = schema.get("properties")
@@ -136,17 +140,17 @@ class _Writer:
         for name, member in members.items() if isinstance(members, Mapping) else ():
             if member is False:
                 continue
-            form, notes = self.form(member, indent + 1, inside)
+            form, notes = self.form(member, indent + 1, references)
             lines.append((f"{_value(name)}{'' if name in required else '?'}: {form}", notes))
         patterns = schema.get("patternProperties")
         for pattern, member in patterns.items() if isinstance(patterns, Mapping) else ():
-            form, notes = self.form(member, indent + 1, inside)
+            form, notes = self.form(member, indent + 1, references)
             lines.append((f"[name: string]: {form}", [f"names match {pattern}", *notes]))
         others = schema.get("additionalProperties")
         if isinstance(others, Mapping) and others:
-            form, notes = self.form(others, indent + 1, inside)
+            form, notes = self.form(others, indent + 1, references)
             lines.append((f"[name: string]: {form}", notes))
-        counts = [_range(schema, "minProperties", "maxProperties", "members")]
+        counts = [_describe_range(schema, "minProperties", "maxProperties", "members")]
         if not lines:
             return "{}" if others is False else "object", counts
         padding = "  " * (indent + 1)
@@ -154,38 +158,41 @@ class _Writer:
         body = (padding + text + comma + _comment(notes) for (text, notes), comma in zip(lines, commas, strict=True))
         return "\n".join(("{", *body, "  " * indent + "}")), counts
 
-    def _array(self, schema: Mapping[str, Any], indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
-        notes = [_range(schema, "minItems", "maxItems", "items"), "all different" * (schema.get("uniqueItems") is True)]
+    def _array(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+        notes = [
+            _describe_range(schema, "minItems", "maxItems", "items"),
+            "all different" * (schema.get("uniqueItems") is True),
+        ]
         first, rest = schema.get("prefixItems"), schema.get("items")
         if isinstance(rest, list):
             first, rest = rest, schema.get("additionalItems")
         forms = list[str]()
         for item in first if isinstance(first, list) else ():
-            form, form_notes = self.form(item, indent, inside)
+            form, form_notes = self.form(item, indent, references)
             forms.append(form)
             notes += form_notes
         if isinstance(rest, Mapping):
-            form, form_notes = self.form(rest, indent, inside)
+            form, form_notes = self.form(rest, indent, references)
             forms += [f"({form})" if " | " in form and "\n" not in form else form, "..."]
             notes += form_notes
         elif rest is not False:
             forms.append("...")
         return f"[{', '.join(forms)}]", notes
 
-    def _reference(self, reference: str, indent: int, inside: tuple[str, ...]) -> tuple[str, list[str]]:
-        if reference in inside or reference in self._names:
+    def _reference(self, reference: str, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+        if reference in references or reference in self._names:
             name = self._names.setdefault(reference, reference.rsplit("/", 1)[-1].strip("#") or "Value")
             return name, []
         target = self._target(reference)
         if target is None:
             return _ANY, []
-        form, notes = self.form(target, indent, (*inside, reference))
+        form, notes = self.form(target, indent, (*references, reference))
         if reference in self._names:  # it is recursive
             return self._names[reference], []
         return form, notes
 
-    def _resolved(self, schema: object) -> object:
-        for _ in range(_DEEPEST):
+    def _resolve(self, schema: object) -> object:
+        for _ in range(_MAX_DEPTH):
             if not (isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str)):
                 break
             schema = self._target(reference)
@@ -237,7 +244,7 @@ def _number(value: object) -> str:
     return "" if isinstance(value, bool) or not isinstance(value, int | float) else f"{value}"
 
 
-def _range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:
+def _describe_range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:
     low, high = _number(schema.get(lower)), _number(schema.get(upper))
     if unit and low == "0":
         low = ""
@@ -249,7 +256,7 @@ def _range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:
     return f"{span} {unit}".strip()
 
 
-def _exclusive(schema: Mapping[str, Any]) -> str:
+def _describe_exclusive_bounds(schema: Mapping[str, Any]) -> str:
     parts = (
         (_number(schema.get("exclusiveMinimum")), "more than"),
         (_number(schema.get("exclusiveMaximum")), "less than"),
@@ -257,7 +264,7 @@ def _exclusive(schema: Mapping[str, Any]) -> str:
     return " and ".join(f"{words} {number}" for number, words in parts if number)
 
 
-def _multiple(schema: Mapping[str, Any]) -> str:
+def _describe_multiple(schema: Mapping[str, Any]) -> str:
     number = _number(schema.get("multipleOf"))
     return f"a multiple of {number}" if number else ""
 
@@ -268,5 +275,5 @@ def _string_notes(schema: Mapping[str, Any]) -> list[str]:
     notes.append(f"matches {pattern}" if isinstance(pattern, str) and len(pattern) <= 200 else "")
     quote = schema.get("x-guided-quote")
     notes.append("copied verbatim from the given text" if "x-guided-quote" in schema else "")
-    notes.append(_range(quote, "minWords", "", "words") if isinstance(quote, Mapping) else "")
-    return [*notes, _range(schema, "minLength", "maxLength", "characters")]
+    notes.append(_describe_range(quote, "minWords", "", "words") if isinstance(quote, Mapping) else "")
+    return [*notes, _describe_range(schema, "minLength", "maxLength", "characters")]

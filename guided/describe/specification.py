@@ -27,7 +27,7 @@ __all__ = ["Description", "describe"]
 
 _MAX_CHOICES: Final = 100
 _SAMPLES: Final = 2
-_LONGEST_SAMPLE: Final = 60  # bytes
+_MAX_SAMPLE_LENGTH: Final = 60  # bytes
 _SEVERAL_CALLS: Final = "If the user asks for several things, call the function once for each of them"
 
 
@@ -129,7 +129,7 @@ def _describe_choices(choices: Any) -> Description:
 
 def _with_samples(instruction: str, grammar: CompiledGrammar) -> str:
     try:
-        texts = sample(grammar, _SAMPLES, seed=0, max_length=_LONGEST_SAMPLE)
+        texts = sample(grammar, _SAMPLES, seed=0, max_length=_MAX_SAMPLE_LENGTH)
     except GuidedError:  # all texts are longer
         return f"{instruction}."
     return f"{instruction}, such as {' or '.join(dict.fromkeys(texts))}"

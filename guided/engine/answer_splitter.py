@@ -22,12 +22,12 @@ __all__ = ["AnswerPart", "AnswerSplitter", "AnswerText"]
 class AnswerText:
     """A piece of the text or of the reasoning.
 
-    `at`: the positions of its characters in the decoded answer, if known.
+    `positions`: the positions of its characters in the decoded answer, if known.
     """
 
     text: str
     reasoning: bool = False
-    at: Sequence[int] = ()
+    positions: Sequence[int] = ()
 
 
 AnswerPart: TypeAlias = AnswerText | CallPart | ToolResult
@@ -45,9 +45,9 @@ class AnswerSplitter:
         has_stops: whether stops may end the text.
 
     Attributes:
-        decoded: for each token of the last event, and for the end of the answer: the texts that it completes, and
-            whether the token itself is hidden, as in a tool's call. If there are two texts, the first one replaces an
-            incomplete character before the token.
+        decoded_tokens: for each token of the last event, and for the end of the answer: the texts that it completes,
+            and whether the token itself is hidden, as in a tool's call. If there are two texts, the first one replaces
+            an incomplete character before the token.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class AnswerSplitter:
         reasoning_end: str = "",
         has_stops: bool = False,
     ) -> None:
-        self.decoder, self.decoded = decoder, list[tuple[list[str], bool]]()
+        self.decoder, self.decoded_tokens = decoder, list[tuple[list[str], bool]]()
         self._reader, self._markers, self._reasoning_end = reader, markers, reasoning_end
         self._tail = StopTail() if has_stops else None
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
         self._start = ""  # the answer so far, while it may still begin with a marker
         self._space = ""  # white space between calls or at the end; it becomes text if text follows
-        self._space_at: Sequence[int] = ()
+        self._space_positions: Sequence[int] = ()
         self._size = 0  # number of characters that are decoded and certain
         self._has_text = self._has_calls = self._has_ended = False
 
@@ -74,11 +74,11 @@ class AnswerSplitter:
         """The position of the first character that may still become text or not."""
         if self._reader is None or self._has_ended:
             return self._size
-        return 0 if self._markers else min([self._reader.interpreted_length, *self._space_at[:1]])
+        return 0 if self._markers else min([self._reader.interpreted_length, *self._space_positions[:1]])
 
     def read(self, event: StreamEvent) -> list[AnswerPart]:
         """The parts of an event."""
-        self.decoded = []
+        self.decoded_tokens = []
         if event.reasoning and event.result is None:
             return self._read_reasoning(event.text)
         parts = self._text_parts(event.text) if self.decoder is None else self._read_tokens(event, self.decoder)
@@ -98,7 +98,7 @@ class AnswerSplitter:
         for token in event.tokens if event.result is None else (*event.tokens, None):
             items = decoder.read([] if token is None else [token], last=token is None)
             texts = [item for item in items if isinstance(item, str)]
-            self.decoded.append((texts, decoder.in_call or len(texts) < len(items)))
+            self.decoded_tokens.append((texts, decoder.in_call or len(texts) < len(items)))
             piece += "".join(texts)
             decoded_size += 0 if token is not None and decoder.is_control(token) else sum(map(len, texts))
             for item in items:
@@ -139,9 +139,9 @@ class AnswerSplitter:
 
     def _text_around_calls(self, text: str, at: Sequence[int]) -> list[AnswerPart]:
         """Text without the white space that separates or precedes calls."""
-        text, at = self._space + text, [*self._space_at, *at]
+        text, at = self._space + text, [*self._space_positions, *at]
         visible = text.rstrip()
-        self._space, self._space_at = text[len(visible) :], at[len(visible) :]
+        self._space, self._space_positions = text[len(visible) :], at[len(visible) :]
         if self._has_calls and not self._has_text:
             at = at[len(visible) - len(visible.lstrip()) :]
             visible = visible.lstrip()
@@ -159,5 +159,5 @@ class AnswerSplitter:
         elif self._reader is not None:
             parts += self._merge_parts(self._reader.finish())
         if not self._has_calls:
-            parts += self._text_parts(self._space, self._space_at)
+            parts += self._text_parts(self._space, self._space_positions)
         return parts

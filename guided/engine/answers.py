@@ -107,7 +107,7 @@ class PendingChoices(Generic[_Key]):
     def wait(self) -> list[_ChoiceAnswer[_Key]]:
         """Wait for the answers. If the joint call failed, retry each request on its own."""
         try:
-            answers, repeated = self._launched.wait(), self._launched.repeated
+            answers, repeated = self._launched.wait(), self._launched.repeated_rows
         except Exception:
             retried = self._answers.answer_all(self._requests)
             return [_ChoiceAnswer(key, answer, False) for (key, _), answer in zip(self._requests, retried, strict=True)]

@@ -28,7 +28,7 @@ class AsyncDriver:
     def __init__(self, driver: Driver) -> None:
         self._driver, self._lock = driver, threading.Lock()
         self._commands = list[Callable[[], None]]()
-        self._open = dict[Task, OutcomeCallback]()  # tasks whose last outcome has not been delivered
+        self._open_tasks = dict[Task, OutcomeCallback]()  # tasks whose last outcome has not been delivered
         self._is_running = False
 
     async def events(self, groups: Sequence[Sequence[Task]]) -> AsyncGenerator[tuple[Task, StreamEvent], None]:
@@ -49,7 +49,7 @@ class AsyncDriver:
 
         def deliver(task: Task, outcome: Outcome) -> None:
             if _is_last(outcome):
-                self._open.pop(task, None)
+                self._open_tasks.pop(task, None)
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, (task, outcome))
             except RuntimeError:  # the event loop is closed, so nobody waits for the outcome
@@ -57,7 +57,7 @@ class AsyncDriver:
 
         def add_tasks() -> None:
             for group in groups:
-                self._open |= dict.fromkeys(group, deliver)
+                self._open_tasks |= dict.fromkeys(group, deliver)
                 self._driver.add(group, deliver)
 
         self._execute(add_tasks)
@@ -74,7 +74,7 @@ class AsyncDriver:
     def _cancel(self, tasks: Sequence[Task]) -> None:
         def cancel() -> None:
             for task in tasks:
-                self._open.pop(task, None)
+                self._open_tasks.pop(task, None)
             self._driver.cancel(tasks)
 
         self._execute(cancel)
@@ -91,7 +91,7 @@ class AsyncDriver:
         while True:
             with self._lock:
                 commands, self._commands = self._commands, []
-                if not commands and not self._open:
+                if not commands and not self._open_tasks:
                     self._is_running = False
                     return
             try:
@@ -103,7 +103,7 @@ class AsyncDriver:
 
     def _fail_all(self, error: Exception) -> None:
         """Let all open tasks end with an error."""
-        tasks = list(self._open.items())
+        tasks = list(self._open_tasks.items())
         with suppress(Exception):
             self._driver.cancel([task for task, _ in tasks])
         for task, deliver in tasks:

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol, Unpack, overload
 
 from guided.engine.async_driver import AsyncDriver
-from guided.engine.batch import paired
-from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt
+from guided.engine.batch import pair_with_constraints
+from guided.engine.request import FOREIGN_KEYWORDS, Options, Prompt
 from guided.engine.result import GrowingText, Result, StreamEvent, ValueT_co
 from guided.engine.task import Task
 from guided.keywords import keywords_checked
@@ -50,7 +50,7 @@ class AsyncMethods:
     async def agenerate(
         self: _Engine, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Result | list[Result]: ...
-    @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(Options.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     async def agenerate(
         self: _Engine, prompt: Prompt, constraint: Constraint = None, *, n: int = 1, **options: Unpack[Options]
     ) -> Any:
@@ -71,7 +71,7 @@ class AsyncMethods:
         constraints: Sequence[Constraint] | None = None,
         **options: Unpack[Options],
     ) -> list[Result]: ...
-    @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(Options.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     async def agenerate_batch(
         self: _Engine,
         prompts: Sequence[Prompt],
@@ -81,7 +81,7 @@ class AsyncMethods:
         **options: Unpack[Options],
     ) -> Any:
         """Like `Engine.generate_batch`, without `progress`. Raises the same errors."""
-        pairs = paired(prompts, constraint, constraints)
+        pairs = pair_with_constraints(prompts, constraint, constraints)
         return await _results(self, [self._background_tasks(*pair, 1, **options) for pair in pairs])
 
     @overload
@@ -96,7 +96,7 @@ class AsyncMethods:
     def astream(
         self: _Engine, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> AsyncGenerator[StreamEvent, None]: ...
-    @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(Options.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     async def astream(self: _Engine, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]) -> Any:
         """Like `Engine.stream`. Errors are raised when the first event is awaited."""
         text: GrowingText | None = None

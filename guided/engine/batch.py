@@ -19,7 +19,7 @@ from guided.errors import brief
 from guided.keywords import read_items
 from guided.matching.constraint import Constraint
 
-__all__ = ["Answer", "answer_each", "paired"]
+__all__ = ["Answer", "answer_each", "pair_with_constraints"]
 
 Answer: TypeAlias = tuple[int, list[Result] | Exception]
 
@@ -30,16 +30,16 @@ class _Group:
 
     number: int
     tasks: list[Task]
-    ends: dict[Task, Result | Exception] = field(default_factory=dict)
+    outcomes: dict[Task, Result | Exception] = field(default_factory=dict)
 
     def answer(self) -> Answer:
         """The results in order, or the first error."""
         results = list[Result]()
         for task in self.tasks:
-            end = self.ends[task]
-            if isinstance(end, Exception):
-                return self.number, end
-            results.append(end)
+            outcome = self.outcomes[task]
+            if isinstance(outcome, Exception):
+                return self.number, outcome
+            results.append(outcome)
         return self.number, results
 
 
@@ -66,7 +66,7 @@ def answer_each(
                 groups.update(dict.fromkeys(tasks, _Group(number, tasks)))
                 yield tasks
 
-    def hand_out() -> Iterator[Answer]:
+    def yield_ready() -> Iterator[Answer]:
         while ready:
             number, answer = ready.popleft()
             meter.finish(0 if isinstance(answer, Exception) else sum(len(result.tokens) for result in answer))
@@ -79,14 +79,14 @@ def answer_each(
             end = outcome.result if isinstance(outcome, StreamEvent) else outcome
             if end is not None:
                 group = groups.pop(task)
-                group.ends[task] = end
-                if len(group.ends) == len(group.tasks):
+                group.outcomes[task] = end
+                if len(group.outcomes) == len(group.tasks):
                     ready.append(group.answer())
-            yield from hand_out()
-        yield from hand_out()
+            yield from yield_ready()
+        yield from yield_ready()
 
 
-def paired(
+def pair_with_constraints(
     prompts: Sequence[Prompt], constraint: Constraint, constraints: Sequence[Constraint] | None
 ) -> list[tuple[Prompt, Constraint]]:
     """Each prompt of a batch with its constraint.
@@ -98,7 +98,7 @@ def paired(
         raise TypeError(
             f"prompts must be a list of prompts, not {type(prompts).__name__}: for a single prompt call generate"
         )
-    each = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
-    if len(each) != len(prompts):
-        raise ValueError(f"{len(prompts)} prompts, but {len(each)} constraints")
-    return list(zip(prompts, each, strict=True))
+    constraint_list = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
+    if len(constraint_list) != len(prompts):
+        raise ValueError(f"{len(prompts)} prompts, but {len(constraint_list)} constraints")
+    return list(zip(prompts, constraint_list, strict=True))

@@ -94,8 +94,8 @@ class DraftModel(Generic[_Key]):
         lease = self._leases.get(key)
         if lease is None:
             lease = self._leases[key] = self._cache.open(ids)
-        same = _common_prefix_length(lease.tokens, ids)
-        self._cache.truncate(lease, min(same, len(ids) - 1))  # read the last id again: its logits are needed
+        common_length = _common_prefix_length(lease.tokens, ids)
+        self._cache.truncate(lease, min(common_length, len(ids) - 1))  # read the last id again: its logits are needed
         new = ids[lease.length : lease.length + PIECE]
         if not self._cache.reserve(lease, len(new)):
             self.close(key)
@@ -106,6 +106,6 @@ class DraftModel(Generic[_Key]):
 def _common_prefix_length(a: list[int], b: list[int]) -> int:
     """The length of the common prefix. Lists usually differ only in their last items, so these are compared first."""
     size = min(len(a), len(b))
-    near = max(0, size - 128)
-    begin = near if a[:near] == b[:near] else 0
+    last_items = max(0, size - 128)
+    begin = last_items if a[:last_items] == b[:last_items] else 0
     return next((at for at in range(begin, size) if a[at] != b[at]), size)

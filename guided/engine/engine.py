@@ -9,6 +9,7 @@ logits are bitwise equal (kernels/native/), elsewhere they differ by rounding.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self, Unpack, overload
@@ -19,7 +20,7 @@ from guided.chat import ChatTemplate
 from guided.engine.agent.chat_methods import ChatMethods
 from guided.engine.async_driver import AsyncDriver
 from guided.engine.async_methods import AsyncMethods
-from guided.engine.batch import Answer, answer_each, paired
+from guided.engine.batch import Answer, answer_each, pair_with_constraints
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.driver import Driver
 from guided.engine.instructions import Instructions
@@ -27,7 +28,7 @@ from guided.engine.loading import load, make_runner
 from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
 from guided.engine.prompts import PromptReader
-from guided.engine.request import OTHERS_KEYWORDS, Options, Prompt, Request
+from guided.engine.request import FOREIGN_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import GrowingText, Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
 from guided.engine.scheduler import Scheduler
@@ -47,7 +48,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Engine", "Options", "Prompt", "Request"]
 
-_COMPILERS = 2  # threads
+_COMPILER_THREADS = 2
 
 
 class Engine(ChatMethods, AsyncMethods):
@@ -98,7 +99,7 @@ class Engine(ChatMethods, AsyncMethods):
             lambda: self.compiler,
             lambda: self._prompts,
             drafts_by_model=draft is not None,
-            describes=describe,
+            describes_by_default=describe,
         )
         self.driver = Driver(self.scheduler)
 
@@ -182,7 +183,7 @@ class Engine(ChatMethods, AsyncMethods):
     @cached_property
     def _pool(self) -> PolitePool:
         """Threads that compile the constraints of concurrent requests."""
-        return PolitePool(_COMPILERS, "guided compiler")
+        return PolitePool(_COMPILER_THREADS, "guided compiler")
 
     # The value is an instance of the type for a type, the text for a regular expression or a choice, else any object.
     @overload
@@ -205,7 +206,7 @@ class Engine(ChatMethods, AsyncMethods):
     def generate(
         self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Result | list[Result]: ...
-    @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(Options.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     def generate(self, prompt: Prompt, constraint: Constraint = None, *, n: int = 1, **options: Unpack[Options]) -> Any:
         """Generate one `Result`, or a list of results if n > 1 (the model reads the prompt once).
 
@@ -247,7 +248,8 @@ class Engine(ChatMethods, AsyncMethods):
         **options: Unpack[Options],
     ) -> list[Result]: ...
     @keywords_checked(
-        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "generate_each takes requests with their own n"}
+        Options.__annotations__,
+        foreign_keywords={**FOREIGN_KEYWORDS, "n": "generate_each takes requests with their own n"},
     )
     def generate_batch(
         self,
@@ -271,7 +273,7 @@ class Engine(ChatMethods, AsyncMethods):
         Raises:
             The errors of `generate`, which stop the whole batch. ValueError: numbers of constraints and prompts differ.
         """
-        pairs = paired(prompts, constraint, constraints)
+        pairs = pair_with_constraints(prompts, constraint, constraints)
         groups = [self._background_tasks(prompt, constraint, 1, **options) for prompt, constraint in pairs]
         with Meter(len(groups), progress) as meter:
             return self._run(groups, meter)
@@ -305,7 +307,7 @@ class Engine(ChatMethods, AsyncMethods):
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]: ...
     @keywords_checked(
-        Options.__annotations__, elsewhere={**OTHERS_KEYWORDS, "n": "stream_samples streams n outputs at once"}
+        Options.__annotations__, foreign_keywords={**FOREIGN_KEYWORDS, "n": "stream_samples streams n outputs at once"}
     )
     def stream(
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
@@ -313,7 +315,7 @@ class Engine(ChatMethods, AsyncMethods):
         """Like `generate` with n=1, but yield events. The last event holds the result. Closing cancels the request."""
         return (event for _, event in self.stream_samples(prompt, constraint, n=1, **options))
 
-    @keywords_checked(Options.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(Options.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     def stream_samples(
         self, prompt: Prompt, constraint: Constraint = None, *, n: int, **options: Unpack[Options]
     ) -> Iterator[tuple[int, StreamEvent]]:
@@ -344,11 +346,16 @@ class Engine(ChatMethods, AsyncMethods):
         """
         return self._prompts.encode(prompt, raw=raw)
 
-    def described(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
+    def describe_prompt(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
         """The prompt with a description of the specification, if the engine describes them by default."""
-        if not self._maker.describes:
+        if not self._maker.describes_by_default:
             return prompt
         return Instructions(self._prompts, grammar, raw=raw).describe(prompt, is_required=False)
+
+    def described(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
+        """Deprecated: use `describe_prompt`."""
+        warnings.warn("Engine.described is Engine.describe_prompt", DeprecationWarning, stacklevel=2)
+        return self.describe_prompt(prompt, grammar, raw=raw)
 
     @property
     def _prompts(self) -> PromptReader:
@@ -368,7 +375,7 @@ class Engine(ChatMethods, AsyncMethods):
         return self._background_tasks(request.prompt, request.constraint, request.n, **request.options)
 
     def outputs(self, request: Request, ids: list[int], compiler: GrammarCompiler) -> list[Output]:
-        """The samples of a request, made on this thread, with the given compiler. `ids`: of its prompt."""
+        """The samples of a request, made on this thread, with the given compiler. `ids`: the ids of its prompt."""
         prompt, constraint, n = request.prompt, request.constraint, request.n
         return self._maker.make(prompt, constraint, n, ids=ids, compiler=compiler, **request.options)
 

@@ -21,7 +21,7 @@ p(output) / bound(root). The bound of the root does not depend on the output.
 
 Source: constrained adaptive rejection sampling (CARS, arXiv 2510.01902).
 Cost: one forward pass for each new prefix, with the forced tokens after it; 12 bytes or more for each of its allowed
-tokens, without those that are less than 1e-11 times as likely as the most likely one.
+tokens, except those that are less than 1e-11 times as likely as the most likely one.
 Not supported: parameters that change the model's distribution (except the temperature), tools, drafts, scores.
 """
 
@@ -90,7 +90,7 @@ class _Prefix:
         sums = np.exp(self.masses.astype(np.float64) - self.masses.max()).cumsum()
         return int(np.searchsorted(sums, number * sums[-1], side="right").clip(max=len(sums) - 1))
 
-    def lower(self, index: int, log_bound: float) -> None:
+    def reduce_bound(self, index: int, log_bound: float) -> None:
         """Lower the bound after the token at an index, and so the bound of this prefix."""
         if self.masses is self.scaled:
             self.masses = self.scaled.copy()
@@ -171,7 +171,7 @@ class ExactSequence(Sequence):
         else:
             self._root = prefix
         for before, index in reversed(path):
-            before.lower(index, prefix.log_bound)
+            before.reduce_bound(index, prefix.log_bound)
             prefix = before
         if prefix.log_bound == -inf:
             raise GuidedError("the model gives the probability 0 to every output that the specification allows")
@@ -185,30 +185,30 @@ class ExactSequence(Sequence):
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
             raise LimitExceeded("max_passes", self._passes + 1, self._max_passes, hint=hint)
         self._passes += 1
-        forced, temperatures = list[int](), [self.current_params().temperature]
+        forced_tokens, temperatures = list[int](), [self.current_params().temperature]
         for token in masks.matcher.forced_tokens():
             masks.invalidate()
-            masks.fill(self.budget(len(tokens) + len(forced)), timed=False)
+            masks.fill(self.budget(len(tokens) + len(forced_tokens)), measure_time=False)
             if token in self.ends or not masks.allows(token) or not masks.matcher.accept_token(token):
                 break
-            forced.append(token)
+            forced_tokens.append(token)
             temperatures.append(self.current_params().temperature)
         masks.invalidate()
-        masks.fill(self.budget(len(tokens) + len(forced)))
+        masks.fill(self.budget(len(tokens) + len(forced_tokens)))
         bits = masks.row().allowed
         assert bits is not None
-        allowed = [np.array([token]) for token in forced]
+        allowed = [np.array([token]) for token in forced_tokens]
         allowed.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
-        masks.matcher.rollback(len(forced))
-        ids = [*self.prompt, *tokens, *forced]
-        logits = yield forward_to(ids, len(forced) + 1, self._tokens_read)
+        masks.matcher.rollback(len(forced_tokens))
+        ids = [*self.prompt, *tokens, *forced_tokens]
+        logits = yield forward_to(ids, len(forced_tokens) + 1, self._tokens_read)
         assert isinstance(logits, LogitRows)
         self._tokens_read, self.prompt_is_read = ids, True
         rows = logits.tensor[:, : self.vocabulary.size]
         prefixes = [_make_prefix(*row) for row in zip(rows, allowed, temperatures, strict=True)]
         for before, after in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
             before.next[0] = after
-            before.lower(0, after.log_bound)
+            before.reduce_bound(0, after.log_bound)
         return prefixes[0]
 
     def result(self) -> Result:
@@ -256,7 +256,9 @@ def check_sampling(sampling: object, params: SamplingParams, max_passes: object,
         return
     if params.temperature == 0:
         raise OptionError('sampling="exact" needs a temperature above 0', option="temperature")
-    changes = not params.keeps_logits or any(value is not None for value in (params.top_k, params.top_p, params.min_p))
-    for name, is_used in {**features, "parameters that change the model's distribution": changes}.items():
+    changes_distribution = not params.keeps_logits or any(
+        value is not None for value in (params.top_k, params.top_p, params.min_p)
+    )
+    for name, is_used in {**features, "parameters that change the model's distribution": changes_distribution}.items():
         if is_used:
             raise OptionError(f'sampling="exact" cannot be combined with {name}', option="sampling")

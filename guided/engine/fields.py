@@ -26,7 +26,7 @@ from guided.frontends.structural_tag.calls import CallReader
 from guided.matching.regions.parse_paths import Capture
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ChoiceRecord", "Field", "choices_until", "text_with_names", "texts_of"]
+__all__ = ["ChoiceRecord", "Field", "decode_captures", "end_of_choices", "text_with_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Field:
 
 
 class _Span(NamedTuple):
-    """The span of a field in the text, in characters. Choices that begin before `until` belong to it."""
+    """The span of a field in the text, in characters. Choices that begin before `choices_end` belong to it."""
 
     name: str
     start: int
     end: int
-    until: int
+    choices_end: int
 
 
 class _Choice(NamedTuple):
@@ -118,7 +118,7 @@ class ChoiceRecord:
         """The fields of the output, in the order of the text. Further captures of a name are `name/1`, `name/2`, ...
 
         Args:
-            text, token_masks, removed, prefill: see `Result`.
+            text, token_masks, removed_masses, prefill: see `Result`.
             is_json: whether prefill and text together are JSON.
         """
         text, starts = prefill + text, [len(prefill) + start for start in self.starts]
@@ -138,7 +138,7 @@ class ChoiceRecord:
         control tokens have their names.
 
         Args:
-            tokens, token_masks, removed, reasoning_tokens: see `Result`.
+            tokens, token_masks, removed_masses, reasoning_tokens: see `Result`.
             reader: a new reader.
         """
         text, starts = text_with_names(self.vocabulary, tokens[reasoning_tokens:])
@@ -167,7 +167,7 @@ class ChoiceRecord:
         starts, ends = [choice.start for choice in choices], [choice.end for choice in choices]
         fields, numbers = dict[str, Field](), Counter[str]()
         for span in spans:
-            first, last = bisect_right(ends, span.start), bisect_left(starts, span.until)
+            first, last = bisect_right(ends, span.start), bisect_left(starts, span.choices_end)
             name = span.name
             while name in fields:
                 numbers[span.name] += 1
@@ -208,15 +208,15 @@ class ChoiceRecord:
 
 def _json_spans(text: str) -> Iterable[_Span]:
     for pointer, start, end in scalar_spans(text):
-        yield _Span(pointer, start, end, choices_until(text, start, end))
+        yield _Span(pointer, start, end, end_of_choices(text, start, end))
 
 
-def choices_until(text: str, start: int, end: int) -> int:
+def end_of_choices(text: str, start: int, end: int) -> int:
     """The offset before which all choices of a JSON value begin: those of a number include the choice that ends it."""
     return end if text[start] in '"[{' else end + 1
 
 
-def texts_of(captures: Mapping[str, Sequence[bytes]]) -> dict[str, list[str]]:
+def decode_captures(captures: Mapping[str, Sequence[bytes]]) -> dict[str, list[str]]:
     """The captures as texts."""
     return {name: [text.decode("utf-8", "replace") for text in texts] for name, texts in captures.items()}
 

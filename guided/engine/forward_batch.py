@@ -22,7 +22,7 @@ class Batch:
         lengths: for each sequence, its number of positions after the pass.
         kept_positions: the indices of the tokens whose logits are needed.
         plan: the cache slots of keys and values.
-        ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.
+        tokens_ahead: int64 (m,), on the device: the last m of `tokens`, which the host does not know yet.
     """
 
     tokens: Sequence[int]
@@ -30,4 +30,4 @@ class Batch:
     lengths: Sequence[int]
     kept_positions: Sequence[int]
     plan: Plan | SegmentedPlan
-    ahead: Tensor | None = None
+    tokens_ahead: Tensor | None = None

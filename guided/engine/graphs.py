@@ -99,8 +99,8 @@ class StepGraphs:
         if (graph := self._graphs[shape]) is None:
             return None
         graph.numbers.send(self._pack(batch, shape))
-        if batch.ahead is not None:
-            graph.numbers["tokens"][n - len(batch.ahead) : n] = batch.ahead
+        if batch.tokens_ahead is not None:
+            graph.numbers["tokens"][n - len(batch.tokens_ahead) : n] = batch.tokens_ahead
         return graph.replay()[:n]
 
     def _capture_graph(self, shape: _Shape) -> _Graph:
@@ -109,7 +109,7 @@ class StepGraphs:
         spans = None
         if shape.max_queries > 1:
             longest = self._blocks * self._block
-            spans = Spans(numbers["queries"], numbers["keys"], shape.max_queries, longest, all_new=False)
+            spans = Spans(numbers["queries"], numbers["keys"], shape.max_queries, longest, is_all_new=False)
         step = PagedStep(numbers["slots"], numbers["tables"], numbers["lengths"], spans)
 
         def forward() -> Tensor:

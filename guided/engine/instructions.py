@@ -12,7 +12,7 @@ from guided.chat import Conversation
 from guided.describe import Description, describe
 from guided.engine.prompts import PromptReader, has_description
 from guided.engine.request import Prompt
-from guided.engine.think_first import THINK, Thoughts, request_for_answer
+from guided.engine.think_first import THINK_INSTRUCTION, Thoughts, request_for_answer
 from guided.errors import OptionError
 from guided.matching.compiled import CompiledGrammar
 
@@ -65,7 +65,7 @@ class Instructions:
         if chat is None or chat.continue_final_message or not chat.add_generation_prompt:
             raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
         if thoughts != "answer":
-            chat = self._reader.with_instruction(chat, THINK)
+            chat = self._reader.with_instruction(chat, THINK_INSTRUCTION)
         description = self._describe_specification(chat) if may_describe else None
         text = "" if description is None or has_description(chat, description) else description.text
         return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))

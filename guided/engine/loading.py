@@ -81,7 +81,7 @@ def load(
         if not isinstance(parts.model, Decoder):
             reason = f"models of type {type(parts.model).__name__} cannot be compiled"
             raise UnsupportedError(reason, pointer="compile", hint="leave it out")
-        parts = replace(parts, model=parts.model.compiled(dynamic=True))
+        parts = replace(parts, model=parts.model.compile(dynamic=True))
     if draft_model is None:
         return EngineParts(parts)
     check_path("draft_model", draft_model, "the name of a model, or a path")

@@ -16,10 +16,10 @@ from typing import Final
 
 from guided.engine.task import Task
 
-__all__ = ["SHORT", "LongChunks", "divide_tokens", "first_in_order"]
+__all__ = ["SHORT_LENGTH", "LongChunks", "divide_tokens", "first_in_order"]
 
-SHORT: Final = 16  # tokens: text up to this length is short, and is read in one pass
-_UNMEASURED: Final = 64  # tokens of long text in a pass before any measurement
+SHORT_LENGTH: Final = 16  # tokens: text up to this length is short, and is read in one pass
+_INITIAL_TOKENS: Final = 64  # tokens of long text in a pass before any measurement
 _NEWEST_WEIGHT: Final = 0.5  # of the newest pass in the averages
 
 
@@ -28,23 +28,25 @@ class LongChunks:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._decoding: float | None = None  # seconds for a pass without long text
-        self._token: float | None = None  # seconds for each token of long text
+        self._decoding_seconds: float | None = None  # seconds for a pass without long text
+        self._token_seconds: float | None = None  # seconds for each token of long text
 
     def record(self, seconds: float, tokens: int) -> None:
         """Record the duration of a pass that read this many tokens of long text."""
         if not tokens:
-            self._decoding = _updated_average(self._decoding, seconds)
+            self._decoding_seconds = _updated_average(self._decoding_seconds, seconds)
         else:
-            self._token = _updated_average(self._token, max(0.0, seconds - (self._decoding or 0.0)) / tokens)
+            self._token_seconds = _updated_average(
+                self._token_seconds, max(0.0, seconds - (self._decoding_seconds or 0.0)) / tokens
+            )
 
     def tokens(self, max_tokens: int) -> int:
-        """How many tokens of long text the next pass may read: at least `SHORT`, at most `max_tokens`."""
-        if self._token is None:
-            return min(max_tokens, _UNMEASURED)
-        if self._token * max_tokens <= self.seconds:
+        """How many tokens of long text the next pass may read: at least `SHORT_LENGTH`, at most `max_tokens`."""
+        if self._token_seconds is None:
+            return min(max_tokens, _INITIAL_TOKENS)
+        if self._token_seconds * max_tokens <= self.seconds:
             return max_tokens
-        return min(max_tokens, max(SHORT, int(self.seconds / self._token)))
+        return min(max_tokens, max(SHORT_LENGTH, int(self.seconds / self._token_seconds)))
 
 
 def _updated_average(average: float | None, newest: float) -> float:
@@ -58,14 +60,14 @@ def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongCh
     shortest first. So a long prompt does not delay later short prompts, and they do not delay the long one.
     """
     shares_by_task = dict[Task, int]()
-    for task in sorted(task for task in running if task.unread <= SHORT):
+    for task in sorted(task for task in running if task.unread <= SHORT_LENGTH):
         shares_by_task[task] = min(task.unread, tokens_left)
         tokens_left -= shares_by_task[task]
-    long = sorted(task for task in running if task.unread > SHORT)
-    if long:
-        first, tokens_left = long[0], long_chunks.tokens(tokens_left) if shares_by_task else tokens_left
+    long_tasks = sorted(task for task in running if task.unread > SHORT_LENGTH)
+    if long_tasks:
+        first, tokens_left = long_tasks[0], long_chunks.tokens(tokens_left) if shares_by_task else tokens_left
         shares_by_task[first], half = 0, (tokens_left + 1) // 2  # 0 reserves its position in the order
-        for task in sorted(long[1:], key=lambda task: (task.priority, task.unread)):
+        for task in sorted(long_tasks[1:], key=lambda task: (task.priority, task.unread)):
             reserved = min(first.unread, half if task.priority == first.priority else tokens_left)
             shares_by_task[task] = min(task.unread, tokens_left - min(tokens_left, reserved))
             tokens_left -= shares_by_task[task]
@@ -73,14 +75,14 @@ def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongCh
     return list(shares_by_task.items())
 
 
-def first_in_order(candidates: Set[Task], short: Sequence[Task], tokens_left: int) -> list[Task]:
+def first_in_order(candidates: Set[Task], short_tasks: Sequence[Task], tokens_left: int) -> list[Task]:
     """The candidates that get one of `tokens_left` tokens if they and the tasks with short text are served in order.
 
     A candidate reads one token.
     """
-    ordered = list[Task]()
-    for task in sorted([*candidates, *short]):
+    ordered_tasks = list[Task]()
+    for task in sorted([*candidates, *short_tasks]):
         if task in candidates and tokens_left > 0:
-            ordered.append(task)
+            ordered_tasks.append(task)
         tokens_left -= 1 if task in candidates else task.unread
-    return ordered
+    return ordered_tasks

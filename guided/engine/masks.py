@@ -27,7 +27,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["MaskRow", "Masks"]
 
-_WORTHWHILE: Final = 2e-5  # seconds: if the last row took less, the next row is not prepared on another thread
+_QUICK_SECONDS: Final = 2e-5  # seconds: if the last row took less, the next row is not prepared on another thread
 
 
 class MaskRow(NamedTuple):
@@ -46,7 +46,7 @@ class Masks:
         times: a list to which the matcher's seconds for each applied row are appended, without the time for the ramp
             and for the row without a budget.
         ramp: the largest penalty of the budget ramp; 0 disables it.
-        free: whether the text never has to end. Then it ends with the budget, and there is no ramp.
+        open_ended: whether the text may end anywhere. Then it ends with the budget, and there is no ramp.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class Masks:
         times: list[float],
         *,
         ramp: float = 0.0,
-        free: bool = False,
+        open_ended: bool = False,
     ) -> None:
-        self.matcher, self._times, self._free = matcher, times, free
-        self._max_penalty = 0.0 if free else ramp
+        self.matcher, self._times, self._open_ended = matcher, times, open_ended
+        self._max_penalty = 0.0 if open_ended else ramp
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._all_tokens)), np.int32)
@@ -72,11 +72,11 @@ class Masks:
         self._preparation_seconds = 0.0  # seconds that another thread took to prepare the next row
 
     def next_request(self, tokens_left: int) -> tuple[_core.Matcher, int] | None:
-        """The matcher, and the budget of the first mask that `fill(left)` will need.
+        """The matcher, and the budget of the first mask that `fill(tokens_left)` will need.
 
         None if this mask cannot be prepared, or will probably be quick.
         """
-        is_quick = self._row_seconds < _WORTHWHILE
+        is_quick = self._row_seconds < _QUICK_SECONDS
         if self._filled or is_quick or tokens_left <= 1 or not isinstance(self.matcher, _core.Matcher):
             return None
         return self.matcher, tokens_left // 2 if self._max_penalty else tokens_left
@@ -85,7 +85,7 @@ class Masks:
         """Record the time that `prepare_masks` took for the next row."""
         self._preparation_seconds = seconds
 
-    def fill(self, tokens_left: int, row: int = 0, *, timed: bool = True) -> None:
+    def fill(self, tokens_left: int, row: int = 0, *, measure_time: bool = True) -> None:
         """Fill a row with the mask of the matcher's state.
 
         Args:
@@ -111,13 +111,13 @@ class Masks:
                 if not np.array_equal(unbudgeted, self._bits[row]):
                     self._unbudgeted[row] = unbudgeted
             self._call_seconds = seconds
-        if timed:
+        if measure_time:
             self._times.append(self._call_seconds + self._preparation_seconds)
             self._preparation_seconds = 0.0
         self._filled = row + 1
 
     def _is_tight(self, tokens_left: int, row: int) -> bool:
-        """Whether the budget may remove tokens here, or needs a ramp, which is then computed. If not, fill the row."""
+        """Whether the budget may remove tokens here, or needs a ramp. If so, compute the ramp; if not, fill the row."""
         if not self._max_penalty:
             return True
         try:  # can the output be completed with half of the budget?
@@ -156,7 +156,7 @@ class Masks:
         if not self.matcher.is_accepting():
             return False
         self.fill(tokens_left, row)
-        return self.allows_only_ends(row) and (self._free or row not in self._unbudgeted)
+        return self.allows_only_ends(row) and (self._open_ended or row not in self._unbudgeted)
 
     def is_budget_bound(self, row: int = 0) -> bool:
         """Whether the budget removed tokens from a row, which must have been filled."""

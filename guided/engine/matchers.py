@@ -34,8 +34,8 @@ __all__ = ["continued_text", "layers", "matcher_maker", "prompt_ids"]
 def prompt_ids(
     reader: PromptReader, prompt: Prompt, ids: list[int] | None, *, raw: bool, heal: bool
 ) -> tuple[list[int], bytes]:
-    """The ids of a prompt, and the bytes of the tokens that `heal` has removed from its end. `ids`: of the whole
-    prompt, if they are known.
+    """The ids of a prompt, and the bytes of the tokens that `heal` has removed from its end. `ids`: the ids of the
+    whole prompt, if they are known.
 
     Raises:
         GuidedError: the prompt is invalid. OptionError: a chat template would end the healed prompt.

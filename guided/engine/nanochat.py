@@ -97,14 +97,14 @@ class NanochatEngine:
         }
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
-        waiting = [deque[tuple[int, int]]() for _ in range(rows)]  # tokens of each row that have not been yielded yet
+        queued_tokens = [deque[tuple[int, int]]() for _ in range(rows)]  # of each row, not yielded yet
         is_ended = [False] * rows
         for row, event in events:
-            waiting[row].extend((token, int(not event.forced)) for token in event.tokens)
+            queued_tokens[row].extend((token, int(not event.forced)) for token in event.tokens)
             if event.result is not None:
                 is_ended[row] = True
                 if event.result.finish_reason == "stop":
-                    waiting[row].append((self.end, 1))
-            while any(waiting) and all(queue or end for queue, end in zip(waiting, is_ended, strict=True)):
-                column = [queue.popleft() if queue else (self.end, 0) for queue in waiting]
+                    queued_tokens[row].append((self.end, 1))
+            while any(queued_tokens) and all(queue or end for queue, end in zip(queued_tokens, is_ended, strict=True)):
+                column = [queue.popleft() if queue else (self.end, 0) for queue in queued_tokens]
                 yield [token for token, _ in column], [mask for _, mask in column]

@@ -44,7 +44,8 @@ class PolitePool(Executor):
     """
 
     def __init__(self, size: int, name: str) -> None:
-        self._free: list[ThreadPoolExecutor | None] = [None] * size  # pools of one thread each; None: not started yet
+        # Pools of one thread each; None: not started yet.
+        self._idle_threads: list[ThreadPoolExecutor | None] = [None] * size
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._running = set[Future[Any]]()
         self._lock, self._name, self._closed = threading.Lock(), name, False
@@ -66,11 +67,11 @@ class PolitePool(Executor):
             cancelled = [future for future, _ in self._waiting] if cancel_futures else []
             if cancel_futures:
                 self._waiting.clear()
-            free, self._free = self._free, []
+            idle_threads, self._idle_threads = self._idle_threads, []
             remaining = list(self._running | {future for future, _ in self._waiting})
         for future in cancelled:  # without holding the lock, since this runs the callbacks of the future
             future.cancel()
-        for thread in free:
+        for thread in idle_threads:
             if thread is not None:
                 thread.shutdown(wait)
         if wait:
@@ -78,8 +79,8 @@ class PolitePool(Executor):
 
     def _dispatch(self) -> None:
         """Start queued calls on the free threads. The caller holds the lock."""
-        while self._waiting and self._free:
-            thread = self._free.pop() or ThreadPoolExecutor(1, self._name, lower_priority)
+        while self._waiting and self._idle_threads:
+            thread = self._idle_threads.pop() or ThreadPoolExecutor(1, self._name, lower_priority)
             future, call = self._waiting.popleft()
             self._running.add(future)
             thread.submit(self._run, thread, future, call)
@@ -103,7 +104,7 @@ class PolitePool(Executor):
             if self._closed and not self._waiting:
                 executor.shutdown(wait=False)
             else:
-                self._free.append(reusable)
+                self._idle_threads.append(reusable)
                 self._dispatch()
 
 

@@ -108,11 +108,11 @@ def _tokenizer_of_directory(path: Path) -> tuple[Vocabulary, ChatTemplate | None
 def _native_dtype(device: torch.device) -> torch.dtype:
     """bfloat16 if the hardware can multiply it, else float32, which is then faster and more exact."""
     if device.type == "cuda":
-        native = torch.cuda.is_bf16_supported(including_emulation=False)
+        is_native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         probe = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-        native = device.type == "cpu" and probe is not None and bool(probe())
-    return torch.bfloat16 if native else torch.float32
+        is_native = device.type == "cpu" and probe is not None and bool(probe())
+    return torch.bfloat16 if is_native else torch.float32
 
 
 def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
@@ -127,14 +127,16 @@ def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, 
     try:
         step = tokenizer.get("post_processor") or {}
         steps = step["processors"] if step.get("type") == "Sequence" else [step]
-        names = [name for step in steps if step.get("type") == "TemplateProcessing" for name in _leading(step)]
+        names = [
+            name for step in steps if step.get("type") == "TemplateProcessing" for name in _leading_special_tokens(step)
+        ]
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"the post_processor of tokenizer.json cannot be read: {brief(error, 200)}") from None
     ids = {name: id for id, name in vocabulary.special_tokens.items()}
     return [ids[name] for name in names if name in ids]
 
 
-def _leading(template: dict[str, Any]) -> list[str]:
+def _leading_special_tokens(template: dict[str, Any]) -> list[str]:
     """The names of the special tokens before the text."""
     parts = takewhile(lambda part: "SpecialToken" in part, template["single"])
     return [part["SpecialToken"]["id"] for part in parts]

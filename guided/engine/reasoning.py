@@ -77,7 +77,7 @@ class ReasoningGate:
         """The end marker as text, without control tokens."""
         return self._vocabulary.decode(self._end).decode("utf-8", "replace")
 
-    def watches(self, token: int) -> bool:
+    def is_boundary(self, token: int) -> bool:
         """Whether a token may complete the end marker."""
         return not self.has_ended and token in self._end
 

@@ -13,7 +13,7 @@ from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 
-__all__ = ["OTHERS_KEYWORDS", "Options", "Prompt", "Request", "RequestOptions", "check_numbers", "texts_of"]
+__all__ = ["FOREIGN_KEYWORDS", "Options", "Prompt", "Request", "RequestOptions", "check_numbers", "read_texts"]
 
 _MAX_DRAFTS = 64
 
@@ -129,7 +129,7 @@ class Options(RequestOptions, total=False):
 
 
 _CONSTRAINT: Final = "the constraint is the second argument, as in generate(prompt, constraint)"
-OTHERS_KEYWORDS: Final[Mapping[str, str]] = {
+FOREIGN_KEYWORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("max_new_tokens", "max_length", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
     **dict.fromkeys(("stop_sequences", "stop_strings", "stop_words"), "stop"),
     **dict.fromkeys(
@@ -146,7 +146,7 @@ OTHERS_KEYWORDS: Final[Mapping[str, str]] = {
     "num_return_sequences": "n",
     "add_generation_prompt": "the chat template is always applied to a text, except with raw=True",
 }
-"""Keywords of other libraries -> the name of the same option here, or a hint what to do instead."""
+"""Keywords of other libraries -> the name of the same option here, or a hint on what to do instead."""
 
 
 @keywords_checked_class({"schema": _CONSTRAINT})
@@ -160,7 +160,7 @@ class Request:
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
-        check_keywords("Request", self.options, Options.__annotations__, OTHERS_KEYWORDS)
+        check_keywords("Request", self.options, Options.__annotations__, FOREIGN_KEYWORDS)
 
     def __repr__(self) -> str:
         parts = [brief(self.prompt, 30)]
@@ -192,6 +192,6 @@ def check_numbers(
             raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
 
 
-def texts_of(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
+def read_texts(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
     """The texts of an option that takes one text or several."""
     return (texts,) if isinstance(texts, str) else tuple(read_items(name, texts or ()))

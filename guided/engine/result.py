@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, cast
 from guided.engine.fields import ChoiceRecord, Field
 from guided.errors import short
 from guided.frontends.structural_tag.calls import CallReader
+from guided.keywords import accept_old_names
 from guided.matching.constraint import ValueParser
 from guided.sampling.logprobs import TokenLogprobs
 
@@ -27,6 +28,7 @@ else:
 FinishReason = Literal["stop", "length"]
 
 
+@accept_old_names({"drafted": "drafted_tokens", "held": "accepted_drafts"})
 @dataclass(slots=True)
 class Timings:
     """Times in seconds, by perf_counter. On an accelerator `forward` is the time to launch a pass, and `sample`
@@ -37,8 +39,8 @@ class Timings:
         forward: each later forward pass, including the work for other sequences.
         mask: the matcher's time to fill each applied mask. Other work for a step counts only in `total`.
         sample: for each step, masking the logits and choosing a token.
-        drafted: the number of drafted tokens.
-        held: the number of accepted drafts.
+        drafted_tokens: the number of drafted tokens.
+        accepted_drafts: the number of accepted drafts.
         total: all rounds in which the output took part, including the work for other sequences.
     """
 
@@ -46,13 +48,13 @@ class Timings:
     forward: list[float] = field(default_factory=list)
     mask: list[float] = field(default_factory=list)
     sample: list[float] = field(default_factory=list)
-    drafted: int = 0
-    held: int = 0
+    drafted_tokens: int = 0
+    accepted_drafts: int = 0
     total: float = 0.0
 
-    def add_forward(self, seconds: float, *, prompt: bool) -> None:
+    def add_forward(self, seconds: float, *, is_prompt: bool) -> None:
         """Record a forward pass over the prompt, or a later one."""
-        if prompt:
+        if is_prompt:
             self.prefill += seconds
         else:
             self.forward.append(seconds)
@@ -62,7 +64,8 @@ class Timings:
         self.prefill += earlier.prefill
         self.forward, self.sample = earlier.forward + self.forward, earlier.sample + self.sample
         self.mask[:0] = earlier.mask  # in place: the masks append to this list
-        self.drafted, self.held = self.drafted + earlier.drafted, self.held + earlier.held
+        self.drafted_tokens += earlier.drafted_tokens
+        self.accepted_drafts += earlier.accepted_drafts
         self.total += earlier.total
 
     @property
@@ -237,7 +240,7 @@ class Result(Generic[ValueT_co]):
 
     @property
     def log_weight(self) -> float:
-        """log of the weight with which samples stand for the model's distribution, conditioned on the constraint.
+        """log of the sample's importance weight for the model's distribution, conditioned on the constraint.
 
         0 for an exact sample. Otherwise -removed_log_mass, for samples at temperature 1 without parameters that change
         probabilities; they need `score_forced` if the constraint forces tokens, and `budget_ramp=0`.

@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from math import exp
 from typing import Final
 
-from guided.engine.fields import choices_until
+from guided.engine.fields import end_of_choices
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import Reply, Request, StagedOutput, forward_to
@@ -81,14 +81,14 @@ class _Version:
         """The confidence of a value, as in its `Field`."""
         _, start, end = self.values[number]
         transcript, scores = self.sequence.transcript, self.sequence.scores
-        until = end if self._scanner is None else choices_until(transcript.text, start, end)
+        choices_end = end if self._scanner is None else end_of_choices(transcript.text, start, end)
         first = self.first_choice(start)
         choice, total = sum(transcript.token_masks[:first]), 0.0
         for token in range(first, len(transcript.tokens)):
             if transcript.token_masks[token]:
-                if transcript.starts[token] >= until:
+                if transcript.starts[token] >= choices_end:
                     break
-                total += min(0.0, scores.logprobs[choice] + scores.removed[choice])
+                total += min(0.0, scores.logprobs[choice] + scores.removed_masses[choice])
                 choice += 1
         return exp(total)
 
@@ -131,13 +131,13 @@ class Retries(StagedOutput):
 
     def steps(self) -> Steps:
         """Write the output. Raises as `Sequence.steps`."""
-        version, checked = _Version(self._first, is_json=self._is_json), 0
+        version, checked_count = _Version(self._first, is_json=self._is_json), 0
         while True:
             forward = yield from self._advance(version)
-            while checked < len(version.values):
-                if version.confidence(checked) < self._threshold:
-                    version, forward = yield from self._best(version, forward, checked)
-                checked += 1
+            while checked_count < len(version.values):
+                if version.confidence(checked_count) < self._threshold:
+                    version, forward = yield from self._retry_value(version, forward, checked_count)
+                checked_count += 1
             if forward is None:
                 break
             yield from version.take_events()
@@ -172,7 +172,7 @@ class Retries(StagedOutput):
         self._tokens_read = ids
         return forward
 
-    def _best(
+    def _retry_value(
         self, best: _Version, forward: Forward | None, number: int
     ) -> Generator[Request, Reply, tuple[_Version, Forward | None]]:
         """Write a value again, and return the best version with its next forward pass.

@@ -146,7 +146,7 @@ class ModelRunner:
             lengths=[c.lease.length + n for c, n in zip(all_chunks, counts, strict=True)],
             kept_positions=kept_positions,
             plan=self.cache.plan([chunk.lease for chunk in all_chunks], counts),
-            ahead=None if ahead is None else ahead.tokens,
+            tokens_ahead=None if ahead is None else ahead.tokens,
         )
         logits = self.run(batch)
         for chunk in chunks:
@@ -170,13 +170,13 @@ class ModelRunner:
             if hidden is not None:
                 return hidden
         device = self.model.device
-        attend = step_attention(batch.plan, batch.counts, capped=self._capped, invariant=self._invariant)
+        attend = step_attention(batch.plan, batch.counts, has_softcap=self._capped, invariant=self._invariant)
         if self._graphs is None and isinstance(attend, PagedAttention):
             self._graphs = StepGraphs(self.model, attend, self._capture)
             return self._forward(batch)
         tokens = send(batch.tokens, torch.int64, device)
-        if batch.ahead is not None:
-            tokens[len(tokens) - len(batch.ahead) :] = batch.ahead
-        each = zip(batch.counts, batch.lengths, strict=True)
-        positions = send([at for n, end in each for at in range(end - n, end)], torch.int64, device)
+        if batch.tokens_ahead is not None:
+            tokens[len(tokens) - len(batch.tokens_ahead) :] = batch.tokens_ahead
+        spans = zip(batch.counts, batch.lengths, strict=True)
+        positions = send([at for n, end in spans for at in range(end - n, end)], torch.int64, device)
         return self.model.forward(tokens, positions, attend)

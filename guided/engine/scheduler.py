@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from guided.engine.answers import Answers, PendingChoices
-from guided.engine.long_chunks import SHORT, LongChunks, divide_tokens, first_in_order
+from guided.engine.long_chunks import SHORT_LENGTH, LongChunks, divide_tokens, first_in_order
 from guided.engine.prepare_masks import prepare_masks
 from guided.engine.runner import Chunk, ModelRunner, TokensAhead
 from guided.engine.step_requests import Draft, Forward, LogitRows
@@ -97,22 +97,22 @@ class Scheduler:
         return bool(self._compiling or self._waiting or self._running or self._outcomes or self._background_steps)
 
     @property
-    def compiling(self) -> int:
+    def compiling_count(self) -> int:
         """The number of tasks that wait for their grammar."""
         return sum(len(group) for _, group in self._compiling)
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """The number of tasks that wait for space in the cache, without followers."""
         return len(self._waiting)
 
     @property
-    def running(self) -> int:
+    def running_count(self) -> int:
         """The number of tasks that have a lease of the cache."""
         return len(self._running)
 
     @property
-    def prefilling(self) -> int:
+    def prefilling_count(self) -> int:
         """The number of running tasks that have not read their whole prompt."""
         return sum(not task.sequence.prompt_is_read for task in list(self._running))
 
@@ -133,9 +133,9 @@ class Scheduler:
         for task in group:
             task.stepper = task.stepper or Stepper(task.sequence)
             self._process_outcome(task, task.stepper.advance(None))
-        alive = [task for task in group if not task.done]
-        if alive:
-            leader, *others = alive
+        open_tasks = [task for task in group if not task.is_done]
+        if open_tasks:
+            leader, *others = open_tasks
             for task in others:
                 can_follow = (task.tokens, task.keep) == (leader.tokens, leader.keep)
                 leader.followers.append(task) if can_follow else heappush(self._waiting, task)
@@ -145,17 +145,17 @@ class Scheduler:
         """Stop a task in any state and release its memory. Does nothing if the task is done."""
         self._finish(task)
         for group in [
-            entry for entry in self._compiling if entry[0] is task.future and all(other.done for other in entry[1])
+            entry for entry in self._compiling if entry[0] is task.future and all(other.is_done for other in entry[1])
         ]:
             self._compiling.remove(group)
             group[0].cancel()  # has no effect once compilation has begun; that ends at its limits
-        if self._pending is not None and all(other.done for other in self._pending):
+        if self._pending is not None and all(other.is_done for other in self._pending):
             self._pending = None
 
     def step(self) -> list[tuple[Task, Outcome]]:
         """One round: admit tasks, run one forward pass, return the outcomes. Outcomes of the same task are in order."""
         begin = perf_counter()
-        self._take_compiled()
+        self._start_compiled_tasks()
         self._take_background_steps(0.0)
         self._admit()
         ahead = self._reserve_ahead()
@@ -171,24 +171,24 @@ class Scheduler:
         return out
 
     # ---- admission and planning
-    def _take_compiled(self) -> None:
+    def _start_compiled_tasks(self) -> None:
         """Start the tasks whose grammars are compiled. Wait briefly for one if there is nothing else to do."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
             wait([future for future, _ in self._compiling], _WAIT, FIRST_COMPLETED)
         ready = [entry for entry in self._compiling if entry[0].done()]
         for future, group in ready:
             self._compiling.remove((future, group))
-            alive = [task for task in group if not task.done]
+            open_tasks = [task for task in group if not task.is_done]
             try:
                 steppers = future.result()
             except Exception as error:
-                for task in alive:
+                for task in open_tasks:
                     self._finish(task, error)
                 continue
-            for task in alive:
+            for task in open_tasks:
                 task.stepper = steppers[task.number]
                 task.sequence = task.stepper.sequence
-            self._begin(alive)
+            self._begin(open_tasks)
 
     def _take_background_steps(self, timeout: float) -> None:
         """Continue tasks whose steps on other threads have ended. Wait up to `timeout` seconds for one."""
@@ -199,15 +199,15 @@ class Scheduler:
         """Admit waiting tasks in order, while the cache has space for all the tokens that they must read."""
         while self._waiting and len(self._running) < self.max_running:
             task = self._waiting[0]
-            if not task.done:
+            if not task.is_done:
                 lease = self._cache.open(task.tokens, keep=task.keep, salt=task.salt)
                 if self._running and len(task.tokens) - lease.length > self._cache.available:
                     self._cache.close(lease)
                     return
                 task.lease = lease
                 self._running.append(task)
-                if not task.admitted:
-                    task.admitted = perf_counter()
+                if not task.admission_time:
+                    task.admission_time = perf_counter()
                     self.prefix_queries += len(task.tokens)
                     self.prefix_hits += lease.length
             heappop(self._waiting)
@@ -215,15 +215,15 @@ class Scheduler:
     def _reserve_ahead(self) -> list[Task]:
         """The tasks that read their next token in this step before it is known. Reserves a position for it."""
         candidates = [task for task in self._pending or () if self._may_need_token(task)]
-        short = [task for task in self._running if 0 < task.unread <= SHORT] if candidates else []
-        if len(candidates) + sum(task.unread for task in short) > self.token_budget:
-            candidates = first_in_order(set(candidates), short, self.token_budget)
+        short_tasks = [task for task in self._running if 0 < task.unread <= SHORT_LENGTH] if candidates else []
+        if len(candidates) + sum(task.unread for task in short_tasks) > self.token_budget:
+            candidates = first_in_order(set(candidates), short_tasks, self.token_budget)
         return [task for task in candidates if self._cache.reserve(task.open_lease, 1)]
 
     def _may_need_token(self, task: Task) -> bool:
         """Whether a task whose token is being chosen may need another token after it."""
         is_slow = task.stepper is not None and task.stepper.is_slow
-        return not task.done and not is_slow and task.sequence.tokens_left > 1
+        return not task.is_done and not is_slow and task.sequence.tokens_left > 1
 
     def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
         """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""
@@ -267,7 +267,7 @@ class Scheduler:
     def _run(self, plan: list[tuple[Task, int]], ahead: list[Task]) -> None:
         tasks = [task for task, _ in plan]
         chunks = [task.chunk(number) for task, number in plan]
-        long = sum(number for task, number in plan if task.unread > SHORT)
+        long_tokens = sum(number for task, number in plan if task.unread > SHORT_LENGTH)
         begin = perf_counter()
         try:
             logits = self._forward(chunks, ahead)
@@ -277,18 +277,18 @@ class Scheduler:
             self._take_pending_choices([])
             return
         seconds = perf_counter() - begin
-        self._long_chunks.record(seconds, long)
-        wasted = self._take_pending_choices(ahead)
+        self._long_chunks.record(seconds, long_tokens)
+        wasted_tasks = self._take_pending_choices(ahead)
         tasks += ahead
         if self.runs_ahead:  # the accelerator is still computing, and the first access to the logits will wait for it
-            prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in wasted)
-        for task in (task for task in tasks if task not in wasted):
+            prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in wasted_tasks)
+        for task in (task for task in tasks if task not in wasted_tasks):
             self._fill_mask(task)
         counts, first = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
         assert len(logits) == sum(counts), f"{len(logits)} rows of logits, not {sum(counts)}"
         for task, number in zip(tasks, counts, strict=True):
-            if task not in wasted:
-                task.sequence.timings.add_forward(seconds, prompt=not task.sequence.prompt_is_read)
+            if task not in wasted_tasks:
+                task.sequence.timings.add_forward(seconds, is_prompt=not task.sequence.prompt_is_read)
                 self._collect_logits(task, LogitRows(logits, first, number))
             first += number
         self._answer()
@@ -298,7 +298,7 @@ class Scheduler:
         if part.number:
             task.rows.append(part)
         if task.unread == 0:
-            rows = task.rows[0] if len(task.rows) == 1 else LogitRows.joined(task.rows)
+            rows = task.rows[0] if len(task.rows) == 1 else LogitRows.concatenate(task.rows)
             task.rows = []
             self._fork_followers(task, rows)
             self._continue_task(task, rows)
@@ -312,19 +312,19 @@ class Scheduler:
 
     def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
         """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""
-        wasted, pending = set(ahead), self._pending
+        wasted_tasks, pending = set(ahead), self._pending
         self._pending = None
         for task, answer, was_read in pending.wait() if pending is not None else ():
             if isinstance(answer, Exception):
                 self._finish(task, answer)
-            elif task.stepper is not None and not task.done:
+            elif task.stepper is not None and not task.is_done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
                 tokens = [row.token for row in answer.rows if isinstance(row, ChosenToken)]
-                if task in wasted and was_read and outcome.request == Forward(tokens):
+                if task in wasted_tasks and was_read and outcome.request == Forward(tokens):
                     self._cache.advance(task.open_lease, tokens)
-                    wasted.discard(task)
-        return wasted
+                    wasted_tasks.discard(task)
+        return wasted_tasks
 
     def _fill_mask(self, task: Task) -> None:
         """Fill the bitmask row of a sequence, which needs no logits."""
@@ -339,14 +339,14 @@ class Scheduler:
         """Continue the other samples of the leader's prompt from a fork of its cache."""
         followers, leader.followers = leader.followers, []
         for task in followers:
-            if task.done:
+            if task.is_done:
                 continue
             try:
                 task.lease = self._cache.fork(leader.open_lease)
             except MemoryError:
                 heappush(self._waiting, task)
                 continue
-            task.admitted = task.admitted or perf_counter()
+            task.admission_time = task.admission_time or perf_counter()
             self._running.append(task)
             self._continue_task(task, rows)
 
@@ -367,7 +367,7 @@ class Scheduler:
             for (task, _), answer in zip(requests, self._answers.answer_all(requests), strict=True):
                 if isinstance(answer, Exception):
                     self._finish(task, answer)
-                elif task.stepper is not None and not task.done:
+                elif task.stepper is not None and not task.is_done:
                     self._process_outcome(task, task.stepper.advance(answer))
 
     def _launch(self, requests: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
@@ -384,7 +384,7 @@ class Scheduler:
     def _process_outcome(self, task: Task, outcome: StepOutcome) -> None:
         """Deliver the events of a step, and queue the task's next request."""
         assert task.stepper is not None
-        if task.done:  # it was cancelled during the step
+        if task.is_done:  # it was cancelled during the step
             task.stepper.close()
             return
         self._outcomes += [(task, event) for event in outcome.events]
@@ -402,9 +402,9 @@ class Scheduler:
         task.keep = outcome.request.keep
 
     def _finish(self, task: Task, error: Exception | None = None) -> None:
-        if task.done:
+        if task.is_done:
             return
-        task.done = True
+        task.is_done = True
         self._answers.forget(task)
         if error is not None:
             self._outcomes.append((task, error))
@@ -414,7 +414,7 @@ class Scheduler:
             self._cache.close(task.lease)
             task.lease = None
             self._running.remove(task)
-        followers, task.followers = [other for other in task.followers if not other.done], []
+        followers, task.followers = [other for other in task.followers if not other.is_done], []
         if followers:  # one of them must read the prompt instead
             leader, *leader.followers = followers
             heappush(self._waiting, leader)

@@ -30,8 +30,8 @@ class Scores:
     """The scores of one output.
 
     Attributes:
-        removed: for each chosen token, -log of the probability of all tokens that its mask allowed.
-        logprobs, preferred, by_budget: for each chosen token, see `ChosenToken`.
+        removed_masses: for each chosen token, -log of the probability of all tokens that its mask allowed.
+        logprobs, preferred, budget_masses: for each chosen token, see `ChosenToken`.
         budget_bound: the effect of the budget alone.
         forced_log_mass: -log of the model's probability of all forced tokens together, if they are scored.
     """
@@ -39,30 +39,30 @@ class Scores:
     def __init__(self, vocabulary: Vocabulary, logprob_params: LogprobParams) -> None:
         self._vocabulary, self._size, self._eos = vocabulary, vocabulary.size, sorted(vocabulary.eos_token_ids)
         self._logprob_params = logprob_params
-        self.removed: list[float] = []
+        self.removed_masses: list[float] = []
         self.logprobs: list[float] = []
         self.preferred: list[int | None] = []
-        self.by_budget: list[float | None] = []
+        self.budget_masses: list[float | None] = []
         self.budget_bound = BudgetBound()
         self.forced_log_mass = 0.0
 
     def copy_choices(self, earlier: Scores, choices: int) -> None:
         """Copy the first `choices` choices of another sequence."""
-        self.removed += earlier.removed[:choices]
+        self.removed_masses += earlier.removed_masses[:choices]
         self.logprobs += earlier.logprobs[:choices]
         self.preferred += earlier.preferred[:choices]
-        for mass in earlier.by_budget[:choices]:
+        for mass in earlier.budget_masses[:choices]:
             self._add_budget_mass(mass)
 
-    def _add_budget_mass(self, by_budget: float | None) -> None:
-        self.by_budget.append(by_budget)
-        if by_budget is not None:
-            self.budget_bound = self.budget_bound.with_step(by_budget)
+    def _add_budget_mass(self, budget_mass: float | None) -> None:
+        self.budget_masses.append(budget_mass)
+        if budget_mass is not None:
+            self.budget_bound = self.budget_bound.with_step(budget_mass)
 
     def add(self, choice: ChosenToken, penalty: float) -> None:
         """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
-        self._add_budget_mass(choice.by_budget)
-        self.removed.append(choice.removed - penalty)
+        self._add_budget_mass(choice.budget_mass)
+        self.removed_masses.append(choice.removed - penalty)
         self.logprobs.append(choice.logprob)
         self.preferred.append(choice.preferred)
 
@@ -70,39 +70,39 @@ class Scores:
         """The recorded choices. `starts`: the offset at which the text of each token begins; `regions`: the matcher
         with the captures, if any.
         """
-        captures = None if regions is None else regions.captures_with_places()
+        captures = None if regions is None else regions.captures_with_offsets()
         return ChoiceRecord(self._vocabulary, starts, self.logprobs, self.preferred, captures)
 
-    def of(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
+    def logprobs_of(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
         """The log probabilities of a token and of the k most likely tokens; None if k is None."""
         return None if k is None else token_logprobs(logits, token, k, self._size)
 
-    def prompt(self, tokens: list[int], out: list[TokenLogprobs | None]) -> Steps:
+    def score_prompt(self, tokens: list[int], out: list[TokenLogprobs | None]) -> Steps:
         """Read the prompt without its last token, and append the log probabilities of each next token to `out`."""
         for start in range(0, len(tokens) - 1, _PROMPT_CHUNK):
             chunk = tokens[start : min(start + _PROMPT_CHUNK, len(tokens) - 1)]
             logits = yield Forward(chunk, len(chunk))
             assert isinstance(logits, LogitRows)
             next_tokens, k = tokens[start + 1 : start + 1 + len(chunk)], self._logprob_params.prompt
-            out += [self.of(row, token, k) for row, token in zip(logits.tensor, next_tokens, strict=True)]
+            out += [self.logprobs_of(row, token, k) for row, token in zip(logits.tensor, next_tokens, strict=True)]
 
     @torch.inference_mode()
-    def forced(
-        self, logits: Tensor, tokens: Sequence[int], *, counted: Sequence[bool], is_ended: bool
+    def score_forced_tokens(
+        self, logits: Tensor, tokens: Sequence[int], *, is_counted: Sequence[bool], is_ended: bool
     ) -> list[TokenLogprobs | None]:
         """Count the model's probabilities of forced tokens, and of a forced end.
 
         Args:
             logits: the logits before each of the tokens, and after the last one.
             tokens: the forced tokens.
-            counted: whether each token counts. The tokens of a tool's result do not.
+            is_counted: whether each token counts. The tokens of a tool's result do not.
             is_ended: whether the output ends after them.
 
         Returns:
             Their log probabilities if these were requested, otherwise an empty list.
         """
-        for row, token, is_counted in zip(logits, tokens, counted, strict=False):
-            if is_counted:
+        for row, token, counts in zip(logits, tokens, is_counted, strict=False):
+            if counts:
                 self.forced_log_mass += log_mass(row) - float(row[token])
         if is_ended:
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self._eos])
@@ -110,6 +110,6 @@ class Scores:
             return []
         is_certain = self._logprob_params.mode == "masked"  # a forced token has probability 1
         return [
-            TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if is_certain else self.of(row, token, k)
+            TokenLogprobs(token, 0.0, ((token, 0.0),)[:k]) if is_certain else self.logprobs_of(row, token, k)
             for row, token in zip(logits, tokens, strict=False)
         ]

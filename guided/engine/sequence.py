@@ -28,7 +28,7 @@ from typing import Final
 
 from guided.engine.call_budget import CallBudget
 from guided.engine.drafting import Ngrams
-from guided.engine.fields import texts_of
+from guided.engine.fields import decode_captures
 from guided.engine.masks import MaskRow, Masks
 from guided.engine.matchers import layers
 from guided.engine.reasoning import ReasoningGate
@@ -72,7 +72,7 @@ class Sequence:
         drafted_by_model: whether drafts come from a second model instead of earlier text.
         budget_ramp: the largest penalty of the budget ramp, see `Masks`.
         parse: parses the text into the value of the result.
-        free: whether the matcher's text never has to end, so that the budget may cut it.
+        open_ended: whether the matcher's text may end anywhere, so that the budget may cut it.
         has_calls: whether the matcher's text consists of calls, or of free text with calls (call_budget.py).
         prefill: the beginning of the text, which is the end of the prompt, and which the matcher has accepted.
 
@@ -97,7 +97,7 @@ class Sequence:
         drafted_by_model: bool = False,
         budget_ramp: float = 0.0,
         parse: ValueParser | None = None,
-        free: bool = False,
+        open_ended: bool = False,
         has_calls: bool = False,
         prefill: str = "",
     ) -> None:
@@ -107,7 +107,7 @@ class Sequence:
                 raise BudgetError(needed, context_left, max_tokens)
             raise BudgetError(needed, limit)
         max_tokens = limit
-        if matcher is not None and stops and not (free and stops.has_only_text_stops and calls is None):
+        if matcher is not None and stops and not (open_ended and stops.has_only_text_stops and calls is None):
             raise GuidedError("a constraint determines where its output ends: leave out stops and ignore_eos")
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
@@ -125,15 +125,15 @@ class Sequence:
         self.call_budget = CallBudget(matcher) if has_calls and matcher is not None else None
         if self.regions is not None or self.call_budget is not None:  # their state after a draft is not known in time
             drafts = 0
-        self.transcript = Transcript(vocabulary, stops, thinking=self.gate is not None, skip=len(self.healed))
-        self.results: set[int] = set()  # positions of tokens of tool results in the output
+        self.transcript = Transcript(vocabulary, stops, is_reasoning=self.gate is not None, skip=len(self.healed))
+        self.result_positions: set[int] = set()  # positions of tokens of tool results in the output
         self.scores = Scores(vocabulary, logprobs)
         self.timings = Timings()
-        self.free, self.cut = free, False  # cut: only the budget forced the end
+        self.open_ended, self.cut = open_ended, False  # cut: only the budget forced the end
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
-            self.masks = Masks(matcher, vocabulary, 1 + drafts, times, ramp=budget_ramp, free=self.free)
+            self.masks = Masks(matcher, vocabulary, 1 + drafts, times, ramp=budget_ramp, open_ended=open_ended)
         self.max_drafts = drafts
         self.ngrams = Ngrams(prompt) if drafts and not drafted_by_model else None
         self.prompt_is_read = False
@@ -155,7 +155,7 @@ class Sequence:
         """
         unread, rejected = self.prompt, 0
         if self.prompt_logprobs is not None:
-            yield from self.scores.prompt(self.prompt, self.prompt_logprobs)
+            yield from self.scores.score_prompt(self.prompt, self.prompt_logprobs)
             self.transcript.prompt_logprobs, unread = self.prompt_logprobs, self.prompt[-1:]
         while True:
             forced = self.collect_forced_tokens()
@@ -164,16 +164,16 @@ class Sequence:
                 if not self.score_forced:  # otherwise the event follows once they are scored
                     yield self.event()
             if self.call_budget is not None:
-                self.call_budget.read(len(self.transcript.tokens), is_answer=not self.transcript.thinking)
+                self.call_budget.read(len(self.transcript.tokens), is_answer=not self.transcript.is_reasoning)
             self.check_end()
             if self.finish_reason is not None and not self.score_forced:
                 break
             if not unread and (self.score_forced or not forced):  # read the last token again: its logits are needed
                 unread, rejected = self.transcript.tokens[-1 - len(forced) :][:1], 1
-            drafts, settled = list[int](), False
+            drafts, is_settled = list[int](), False
             if self.finish_reason is None and self.max_drafts:
-                drafts, settled = yield from self.draft()
-            choosing = not settled
+                drafts, is_settled = yield from self.draft()
+            needs_choice = not is_settled
             scored_count = len(forced) if self.score_forced else 0
             self.is_choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*unread, *forced, *drafts], scored_count + 1 + len(drafts), rejected)
@@ -181,31 +181,31 @@ class Sequence:
             self.is_choosing, self.prompt_is_read = False, True
             if self.score_forced:
                 at = len(self.transcript.tokens) - len(forced)
-                scored = self.scores.forced(
+                forced_logprobs = self.scores.score_forced_tokens(
                     logits.tensor[: scored_count + 1],
                     forced,
-                    counted=[at + i not in self.results for i in range(len(forced))],
+                    is_counted=[at + i not in self.result_positions for i in range(len(forced))],
                     is_ended=self.finish_reason == "stop",
                 )
-                self.transcript.logprobs[len(self.transcript.logprobs) - len(scored) :] = scored
+                self.transcript.logprobs[len(self.transcript.logprobs) - len(forced_logprobs) :] = forced_logprobs
                 if forced:
                     yield self.event()
             if self.finish_reason is not None:
                 break
-            choices = [self.choice(at, drafts) for at in range(len(drafts) + choosing)]
+            choices = [self.choice(at, drafts) for at in range(len(drafts) + needs_choice)]
             answer = yield Choose(logits.logits, choices, logits.first + scored_count)
             assert isinstance(answer, Answer)
             rejected = len(drafts) - (accepted := self.take_choices(answer, drafts))
             if self.finish_reason is not None:
                 break
-            reasoning_ended = self.transcript.thinking and self.gate is not None and self.gate.has_ended
+            reasoning_ended = self.transcript.is_reasoning and self.gate is not None and self.gate.has_ended
             if reasoning_ended:
                 self.transcript.close()  # an incomplete character
             if (event := self.event()).tokens or event.text:
                 yield event
             if reasoning_ended and self.gate is not None:
                 self.transcript.begin_answer(self.gate.end_text)
-            unread = [] if accepted == len(drafts) and not choosing else self.transcript.tokens[-1:]
+            unread = [] if accepted == len(drafts) and not needs_choice else self.transcript.tokens[-1:]
         yield from self.end()
 
     def end(self) -> Iterator[StreamEvent]:
@@ -242,7 +242,7 @@ class Sequence:
         """Run the tool, and append the tokens of its result to `forced`."""
         result = calls.answer(self.tokens_left + 1 - len(forced))
         begin = len(self.transcript.tokens) + len(forced)
-        self.results.update(range(begin, begin + len(result)))
+        self.result_positions.update(range(begin, begin + len(result)))
         forced += result
 
     def append_forced(self, masks: Masks, forced: list[int]) -> None:
@@ -250,7 +250,7 @@ class Sequence:
         for token in masks.matcher.forced_tokens():
             if self.penalties is not None and self.penalties.forbids(token, [*self.transcript.tokens, *forced]):
                 return
-            masks.fill(self.budget(len(forced)), timed=False)
+            masks.fill(self.budget(len(forced)), measure_time=False)
             if not masks.allows(token) or not masks.accept(token):
                 return
             if token in self.vocabulary.eos_token_ids:
@@ -282,11 +282,11 @@ class Sequence:
         elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
         elif self.masks.ends_here(self.budget(0)):
-            self.finish_reason = "length" if self.free and self.masks.is_budget_bound() else "stop"
+            self.finish_reason = "length" if self.open_ended and self.masks.is_budget_bound() else "stop"
 
     def draft(self) -> Generator[Draft, LogitRows | Answer | None, tuple[list[int], bool]]:
         """Draft tokens, which the matcher accepts for now. Return them, and whether no token is chosen after them."""
-        settled, drafts, proposed = False, list[int](), list[int]()
+        is_settled, drafts, proposed = False, list[int](), list[int]()
         limit = min(self.max_drafts, self.tokens_left - 1)
         if self.ngrams is not None:
             self.ngrams.extend(self.transcript.tokens[self.ngrams.length - len(self.prompt) :])
@@ -302,17 +302,17 @@ class Sequence:
             else:
                 break
             if token in self.ends or any(
-                other.watches(token) for other in (self.calls, self.gate) if other is not None
+                other.is_boundary(token) for other in (self.calls, self.gate) if other is not None
             ):
                 break
             if self.masks is not None and not self.masks.accept_draft(token, self.budget(at), at):
                 break
             drafts.append(token)
-            settled = self.masks is not None and self.masks.is_settled(self.budget(len(drafts)), len(drafts))
-            if settled:  # no token is chosen here
+            is_settled = self.masks is not None and self.masks.is_settled(self.budget(len(drafts)), len(drafts))
+            if is_settled:  # no token is chosen here
                 break
-        self.timings.drafted += len(drafts)
-        return drafts, settled
+        self.timings.drafted_tokens += len(drafts)
+        return drafts, is_settled
 
     def choice(self, at: int, drafts: list[int]) -> Choice:
         """How to choose the token after the first `at` drafts."""
@@ -348,7 +348,7 @@ class Sequence:
             if not is_drafted or self.finish_reason is not None:
                 break
             accepted += 1
-        self.timings.held += accepted
+        self.timings.accepted_drafts += accepted
         return accepted
 
     def accept(self, choice: ChosenToken, at: int, drafts: list[int], *, is_drafted: bool) -> None:
@@ -374,7 +374,7 @@ class Sequence:
         if token in self.ends:
             self.finish_reason = "stop"
             self.stop = token if token in self.stops.token_ids else None
-            if self.stop is None or not self.stops.included:
+            if self.stop is None or not self.stops.includes_stop:
                 return
         if self.calls is not None:
             self.calls.read(token, self.tokens_left)
@@ -387,7 +387,7 @@ class Sequence:
         """The event for everything since the last event."""
         event = self.transcript.event(self.scores.budget_bound)
         if self.regions is not None:
-            event = replace(event, captures=texts_of(self.regions.captures(partial=True)))
+            event = replace(event, captures=decode_captures(self.regions.captures(partial=True)))
         return event
 
     def result(self) -> Result:
@@ -402,19 +402,19 @@ class Sequence:
             logprobs=None if self.logprob_params.output is None else self.transcript.logprobs,
             prompt_logprobs=self.prompt_logprobs,
             timings=self.timings,
-            removed_log_masses=self.scores.removed,
-            removed_log_mass=sum(self.scores.removed) + self.scores.forced_log_mass,
+            removed_log_masses=self.scores.removed_masses,
+            removed_log_mass=sum(self.scores.removed_masses) + self.scores.forced_log_mass,
             seed=self.params.seed,
             prompt_tokens=len(self.prompt),
             parse=self.parse,
             prefill=self.prefill,
             reasoning=None if self.gate is None else self.transcript.reasoning,
             reasoning_tokens=self.transcript.reasoning_tokens,
-            tool_calls=[] if self.calls is None else self.calls.done,
+            tool_calls=[] if self.calls is None else self.calls.completed_calls,
             budget_bound=self.scores.budget_bound,
             healed=self.healed.decode("utf-8", "replace"),
             non_canonical=0 if self.canonical is None else self.canonical.non_canonical,
-            captures={} if self.regions is None else texts_of(self.regions.captures()),
+            captures={} if self.regions is None else decode_captures(self.regions.captures()),
             cut=self.cut or self.finish_reason == "length",
             record=None if self.masks is None else self.scores.record(self.transcript.starts, self.regions),
         )

@@ -18,7 +18,7 @@ from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
 from guided.engine.instructions import Instructions
 from guided.engine.matchers import continued_text, matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
-from guided.engine.request import Prompt, check_numbers, texts_of
+from guided.engine.request import Prompt, check_numbers, read_texts
 from guided.engine.retries import THRESHOLD, Retries, check_retries
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import Output
@@ -118,7 +118,7 @@ class SequenceMaker:
         context: the maximum number of tokens that it reads.
         compiler, prompts: functions that return the compiler and the prompt reader.
         drafts_by_model: whether a second model drafts for it.
-        describes: whether the prompt describes the specification by default.
+        describes_by_default: whether prompts describe the specification by default.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class SequenceMaker:
         prompts: Callable[[], PromptReader],
         *,
         drafts_by_model: bool,
-        describes: bool = False,
+        describes_by_default: bool = False,
     ) -> None:
         self._vocabulary, self._context = vocabulary, context
         self._compiler, self._prompts = compiler, prompts
-        self._drafts_by_model, self.describes = drafts_by_model, describes
+        self._drafts_by_model, self.describes_by_default = drafts_by_model, describes_by_default
 
     def make(
         self,
@@ -160,7 +160,7 @@ class SequenceMaker:
         tools = read_items("tools", settings.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None
         needs_matcher = settings.reasoning_end is not None or settings.canonical or settings.heal_prompt
-        full_constraint = with_tools(constraint, tools, matched=needs_matcher)
+        full_constraint = with_tools(constraint, tools, needs_matcher=needs_matcher)
         grammar = compile_constraint(compiler or self._compiler(), full_constraint, constraint_options)
         full_prompt, bridge = self._add_instructions(prompt, grammar, settings)
         known_ids = ids if full_prompt is prompt else None
@@ -172,33 +172,33 @@ class SequenceMaker:
         kind = partial(ExactSequence, max_passes=settings.max_passes) if is_exact else Sequence
         context_left, parse = self._context - len(ids), None if constraint is None else value_parser(grammar)
 
-        def sequence(index: int, before: Items[int], counted: int, retry: int = 0) -> Sequence:
-            """`before`: ids between the prompt and the answer; `counted`: how many of them count towards the budget."""
+        def sequence(index: int, ids_before: Items[int], counted_tokens: int, retry: int = 0) -> Sequence:
+            """`ids_before`: ids between prompt and answer; `counted_tokens`: how many of them the budget counts."""
             matcher = make()
             return kind(
                 self._vocabulary,
-                [*ids, *before],
+                [*ids, *ids_before],
                 matcher,
                 params.sample(index).retry(retry),
-                max_tokens=settings.max_tokens - counted,
-                context_left=context_left - len(before),
+                max_tokens=settings.max_tokens - counted_tokens,
+                context_left=context_left - len(ids_before),
                 score_forced=settings.score_forced,
                 stops=stops,
-                logprobs=replace(logprobs, prompt=None) if before else logprobs,
+                logprobs=replace(logprobs, prompt=None) if ids_before else logprobs,
                 calls=None if matcher is None or toolbox is None else ToolCalls(toolbox, matcher),
                 drafts=0 if is_exact or settings.retries else drafts,
                 drafted_by_model=self._drafts_by_model,
                 budget_ramp=0.0 if is_exact else float(settings.budget_ramp),
                 parse=parse,
-                free=constraint is None or (isinstance(constraint, ConstraintCompiler) and constraint.free),
+                open_ended=constraint is None or (isinstance(constraint, ConstraintCompiler) and constraint.open_ended),
                 has_calls=isinstance(constraint, ConstraintCompiler) and constraint.has_calls,
                 prefill=prefill,
             )
 
-        def answer(index: int, before: Items[int] = (), counted: int = 0) -> Output:
+        def answer(index: int, ids_before: Items[int] = (), counted_tokens: int = 0) -> Output:
             if not settings.retries:
-                return sequence(index, before, counted)
-            make, is_json = partial(sequence, index, before, counted), parse is not None and parse.is_json
+                return sequence(index, ids_before, counted_tokens)
+            make, is_json = partial(sequence, index, ids_before, counted_tokens), parse is not None and parse.is_json
             return Retries(make, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
 
         if settings.think_first is None or not bridge:
@@ -225,7 +225,7 @@ class SequenceMaker:
         """The prompt with the instructions that the request asks for, and the ids between free text and answer."""
         instructions = Instructions(self._prompts(), grammar, raw=settings.raw)
         describe, thoughts = settings.describe, settings.think_first
-        if self.describes if describe is None else describe:
+        if self.describes_by_default if describe is None else describe:
             prompt = instructions.describe(prompt, is_required=describe is not None)
         if thoughts is None or settings.reasoning_end is not None:
             return prompt, []
@@ -245,6 +245,6 @@ def _stops(
     include_stop_str_in_output: bool = False,
     ignore_eos: bool = False,
 ) -> Stops:
-    texts, patterns = texts_of("stop", stop), texts_of("stop_regex", stop_regex)
+    texts, patterns = read_texts("stop", stop), read_texts("stop_regex", stop_regex)
     ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
     return Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)

@@ -99,11 +99,11 @@ def forward_to(ids: list[int], keep: int, tokens_read: list[int]) -> Forward:
         keep: the number of the last ids that need logits.
         tokens_read: the tokens that the cache contains before the pass.
     """
-    shared, limit = 0, min(len(tokens_read), len(ids) - keep)  # a binary search compares whole slices
-    while shared < limit:
-        middle = (shared + limit + 1) // 2
-        if tokens_read[shared:middle] == ids[shared:middle]:
-            shared = middle
+    shared_length, limit = 0, min(len(tokens_read), len(ids) - keep)  # a binary search compares whole slices
+    while shared_length < limit:
+        middle = (shared_length + limit + 1) // 2
+        if tokens_read[shared_length:middle] == ids[shared_length:middle]:
+            shared_length = middle
         else:
             limit = middle - 1
-    return Forward(ids[shared:], keep, len(tokens_read) - shared)
+    return Forward(ids[shared_length:], keep, len(tokens_read) - shared_length)

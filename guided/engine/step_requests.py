@@ -52,7 +52,7 @@ class LogitRows(NamedTuple):
         return self.logits[self.first : self.first + self.number]
 
     @classmethod
-    def joined(cls, parts: Sequence[LogitRows]) -> LogitRows:
+    def concatenate(cls, parts: Sequence[LogitRows]) -> LogitRows:
         """The rows of several passes, concatenated."""
         return cls(torch.cat([part.tensor for part in parts]), 0, sum(part.number for part in parts))
 

@@ -3,9 +3,9 @@
 In: a sequence, and the answer to its last request: logits or chosen tokens. Out: `StepOutcome`: its events, and its
 next request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up
 to `Limits.call_work`. On the scheduler's thread, all other sequences would have to wait for it. So a sequence with a
-step longer than `SLOW` runs on another thread until 32 steps in a row have been quick, and meanwhile the scheduler runs
-the other sequences. The core releases the GIL while it computes, and these threads yield the CPU cores to the model's
-threads.
+step longer than `SLOW_SECONDS` runs on another thread until 32 steps in a row have been quick, and meanwhile the
+scheduler runs the other sequences. The core releases the GIL while it computes, and these threads yield the CPU cores
+to the model's threads.
 
 The thread that compiled the grammar can run the first step before the scheduler sees the sequence (`begin`).
 """
@@ -27,10 +27,10 @@ from guided.engine.step_requests import NO_DRAFTS, Draft, Forward, LogitRows
 from guided.kernels.choose import answer
 from guided.sampling.choice import Answer, Choose
 
-__all__ = ["SLOW", "BackgroundSteps", "StepOutcome", "Stepper", "begin_steppers"]
+__all__ = ["SLOW_SECONDS", "BackgroundSteps", "StepOutcome", "Stepper", "begin_steppers"]
 
-SLOW: Final = 0.01  # seconds of thread time
-_MAX_AGE: Final = SLOW / 4  # how old a reading of the thread time may be, in seconds
+SLOW_SECONDS: Final = 0.01  # seconds of thread time
+_MAX_AGE: Final = SLOW_SECONDS / 4  # how old a reading of the thread time may be, in seconds
 _QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
 _THREADS: Final = 2
 _Key = TypeVar("_Key")
@@ -95,7 +95,7 @@ class Stepper:
         """Add the time that another thread took to prepare the mask."""
         if self.sequence.masks is not None:
             self.sequence.masks.record_preparation(seconds)
-        if seconds > SLOW:
+        if seconds > SLOW_SECONDS:
             self._record_duration(seconds)
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Stepper:
         return StepOutcome(events, yielded)
 
     def _record_duration(self, seconds: float) -> None:
-        self._quick_steps = 0 if seconds > SLOW else self._quick_steps + 1
+        self._quick_steps = 0 if seconds > SLOW_SECONDS else self._quick_steps + 1
         self.is_slow = self._quick_steps == 0 or (self.is_slow and self._quick_steps < _QUICK_STEPS)
 
 
@@ -140,7 +140,7 @@ class _Clock(threading.local):
     def end(self, begin: float) -> float:
         """The duration of the piece: its wall time if that is short, otherwise a lower bound of its thread time."""
         wall = perf_counter() - begin
-        return wall if wall <= SLOW else thread_time() - self.cpu - (begin - self.wall)
+        return wall if wall <= SLOW_SECONDS else thread_time() - self.cpu - (begin - self.wall)
 
 
 _clock = _Clock()

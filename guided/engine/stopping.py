@@ -51,7 +51,7 @@ class _Finder(Protocol):
         `text`: all of the text; `start`: the number of characters read before.
         """
 
-    def undecided(self, text: str) -> int:
+    def first_undecided(self, text: str) -> int:
         """The index of the first character that may still become part of a stop."""
 
 
@@ -64,14 +64,14 @@ class Stops:
         token_ids: each of them ends the output as an end token does.
         patterns: regular expressions as for a constraint, at most 32 with at most 256 characters each. The output ends
             where a substring matches one of them completely.
-        included: whether the output contains the stop, or the text of a stop token. If not, the output ends before it.
+        includes_stop: whether the output contains the stop, or the text of a stop token. If not, it ends before it.
         ignore_eos: end tokens do not end the output; they are tokens like any other.
     """
 
     texts: Sequence[str] = ()
     token_ids: Sequence[int] = ()
     patterns: Sequence[str] = ()
-    included: bool = False
+    includes_stop: bool = False
     ignore_eos: bool = False
     grammars: tuple[CompiledGrammar, ...] = field(default=(), init=False, repr=False, compare=False)
 
@@ -82,8 +82,9 @@ class Stops:
         if len(self.patterns) > _MAX_PATTERNS:
             message = f"stop_regex has {len(self.patterns)} patterns, but at most {_MAX_PATTERNS} are allowed"
             raise OptionError(message, option="stop_regex")
-        if long := [len(pattern) for pattern in self.patterns if len(pattern) > _MAX_PATTERN_LENGTH]:
-            message = f"stop_regex has a pattern of {long[0]} characters, but at most {_MAX_PATTERN_LENGTH} are allowed"
+        if long_lengths := [len(pattern) for pattern in self.patterns if len(pattern) > _MAX_PATTERN_LENGTH]:
+            length = long_lengths[0]
+            message = f"stop_regex has a pattern of {length} characters, but at most {_MAX_PATTERN_LENGTH} are allowed"
             raise OptionError(message, option="stop_regex")
         object.__setattr__(self, "grammars", tuple(map(_compile_pattern, self.patterns)))
 
@@ -124,7 +125,9 @@ class StopSearch:
         """
         start, self.text = len(self.text), self.text + piece
         matches = [match for finder in self._finders if (match := finder.read(self.text, start)) is not None]
-        self.decided_length = min((finder.undecided(self.text) for finder in self._finders), default=len(self.text))
+        self.decided_length = min(
+            (finder.first_undecided(self.text) for finder in self._finders), default=len(self.text)
+        )
         return min(matches) if matches and may_stop else None
 
 
@@ -149,7 +152,7 @@ class _TextFinder:
                 self._matched = self._border(self._matched)
         return match
 
-    def undecided(self, text: str) -> int:
+    def first_undecided(self, text: str) -> int:
         return len(text) - self._matched
 
     def _border(self, size: int) -> int:
@@ -186,7 +189,7 @@ class _PatternFinder:
                 match = next((StopMatch(at + 1, begin, str(self.grammar.source)) for begin in begins), None)
         return match
 
-    def undecided(self, text: str) -> int:
+    def first_undecided(self, text: str) -> int:
         return self.candidates[0][0] if self.candidates else len(text)
 
 

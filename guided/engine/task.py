@@ -26,19 +26,19 @@ class Task:
         sequence: the output.
         priority: tasks with a lower number run first.
         salt: tasks share prefixes in the cache only if their salts are equal.
-        done: whether the task has ended, has failed, or was cancelled.
+        is_done: whether the task has ended, has failed, or was cancelled.
         future: returns the sequences of the group once they are made; None if the sequence exists already.
         number: the index of this task's sequence among them.
-        admitted: when the task first got a lease of the cache, by perf_counter; 0.0 before that.
+        admission_time: when the task first got a lease of the cache, by perf_counter; 0.0 before that.
     """
 
     sequence: Output
     priority: int = 0
     salt: str = ""
-    done: bool = False
+    is_done: bool = False
     future: Future[list[Stepper]] | None = None
     number: int = 0
-    admitted: float = 0.0
+    admission_time: float = 0.0
     arrival: int = 0
     stepper: Stepper | None = None
     tokens: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
@@ -50,7 +50,7 @@ class Task:
     @classmethod
     def from_future(cls, future: Future[list[Stepper]], number: int) -> Task:
         """A task whose sequence a future will return."""
-        return cls(cast("Output", None), future=future, number=number)  # set by `_take_compiled` before any use
+        return cls(cast("Output", None), future=future, number=number)  # set by `_start_compiled_tasks` before any use
 
     def __lt__(self, other: Task) -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)

@@ -30,11 +30,11 @@ from guided.matching.protocol import Matcher
 from guided.sampling.params import SamplingParams
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["THINK", "ThinkFirst", "Thoughts", "check_thoughts", "request_for_answer", "token_limit"]
+__all__ = ["THINK_INSTRUCTION", "ThinkFirst", "Thoughts", "check_thoughts", "request_for_answer", "token_limit"]
 
 Thoughts: TypeAlias = int | Literal["answer"]
 """The free text that comes first: a maximum number of tokens, or a complete answer."""
-THINK: Final = (
+THINK_INSTRUCTION: Final = (
     "Before you answer, think about it in a few short sentences. Write only your thoughts now. You will be asked for "
     "the answer afterwards."
 )

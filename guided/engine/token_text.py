@@ -103,18 +103,21 @@ class StopTail:
 
     def __init__(self) -> None:
         self.withheld = ""
-        self._decoded = self._certain = 0  # the number of characters without names of control tokens
+        self._decoded_length = self._certain_length = 0  # the number of characters without names of control tokens
 
-    def read(self, piece: str, decoded: int, certain: int) -> str:
+    def read(self, piece: str, decoded_length: int, certain_length: int) -> str:
         """The certain part of the text withheld so far and a new piece.
 
         Args:
             piece: the decoded text of an event.
-            decoded: how many of its characters are not part of the name of a control token.
-            certain: the number of characters of `StreamEvent.text`.
+            decoded_length: how many of its characters are not part of the name of a control token.
+            certain_length: the number of characters of `StreamEvent.text`.
         """
-        self._decoded, self._certain = self._decoded + decoded, self._certain + certain
+        self._decoded_length, self._certain_length = (
+            self._decoded_length + decoded_length,
+            self._certain_length + certain_length,
+        )
         text = self.withheld + piece
-        end = len(text) - max(0, self._decoded - self._certain)
+        end = len(text) - max(0, self._decoded_length - self._certain_length)
         self.withheld = text[end:]
         return text[:end]

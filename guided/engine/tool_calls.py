@@ -28,11 +28,11 @@ class ToolCalls:
     Attributes:
         has_complete_call: whether a call is complete, so that its result must follow.
         reserved: how many tokens of the budget are reserved for the result of the call that is being written.
-        done: the calls that have results.
+        completed_calls: the calls that have results.
     """
 
     def __init__(self, toolbox: Toolbox, matcher: ForkingMatcher) -> None:
-        self.done = list[ToolCall]()
+        self.completed_calls = list[ToolCall]()
         self._toolbox, self._matcher = toolbox, matcher
         self._tool: BoundTool | None = None  # the tool whose call is being written
         self._arguments: list[int] = []
@@ -52,13 +52,15 @@ class ToolCalls:
             self._tool = self._toolbox.by_token.get(token)
             if self._tool is not None:
                 self._arguments = []
-                self.reserved = max(0, min(self._tool.tool.room, tokens_left - self._matcher.min_tokens_to_finish()))
+                self.reserved = max(
+                    0, min(self._tool.tool.reserved_tokens, tokens_left - self._matcher.min_tokens_to_finish())
+                )
         elif token in self._tool.ends:
             self.has_complete_call = True
         else:
             self._arguments.append(token)
 
-    def watches(self, token: int) -> bool:
+    def is_boundary(self, token: int) -> bool:
         """Whether a token begins or ends a call."""
         return token in self._toolbox.by_token or (self._tool is not None and token in self._tool.ends)
 
@@ -79,7 +81,7 @@ class ToolCalls:
             if self._can_be_completed_after(tokens, tokens_left):
                 for token in tokens:
                     self._matcher.accept_token(token)
-                self.done.append(ToolCall(bound.tool.name, text, answer_text))
+                self.completed_calls.append(ToolCall(bound.tool.name, text, answer_text))
                 return tokens
         raise GuidedError(f"the grammar does not allow the result of {bound.tool.name!r} after its call")
 
@@ -98,12 +100,12 @@ class ToolCalls:
 
     def _can_be_completed_after(self, tokens: Sequence[int], tokens_left: int) -> bool:
         """Whether the grammar accepts these tokens and the output can be completed after them."""
-        ahead = self._matcher.fork()
-        return all(map(ahead.accept_token, tokens)) and ahead.min_tokens_to_finish() <= tokens_left - len(tokens)
+        fork = self._matcher.fork()
+        return all(map(fork.accept_token, tokens)) and fork.min_tokens_to_finish() <= tokens_left - len(tokens)
 
 
-def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool = False) -> Constraint:
-    """Extend the constraint of a request by its tools. `matched`: the output needs a matcher even without tools.
+def with_tools(constraint: Constraint, tools: Sequence[Tool], *, needs_matcher: bool = False) -> Constraint:
+    """Extend the constraint of a request by its tools. `needs_matcher`: the output needs a matcher even without tools.
 
     Without a constraint, the answer is free text with calls anywhere. Otherwise calls occur where the constraint
     contains `tool.segment`.
@@ -112,7 +114,7 @@ def with_tools(constraint: Constraint, tools: Sequence[Tool], *, matched: bool =
         GuidedError: a constraint of this kind cannot contain tool calls.
     """
     if constraint is None:
-        return answer_with(tools) if tools or matched else None
+        return answer_with(tools) if tools or needs_matcher else None
     if not tools or isinstance(constraint, Expr | CompiledGrammar):
         return constraint
     raise GuidedError(

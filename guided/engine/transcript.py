@@ -29,26 +29,26 @@ class Transcript:
         logprobs: for each token, its log probabilities; None if they were not requested.
         text: the decoded text, complete characters only.
         stop_match: the stop at which the text was cut, if any.
-        thinking: whether the output is still reasoning and has not begun its answer.
+        is_reasoning: whether the output is still reasoning and has not begun its answer.
         reasoning: the text of the reasoning, once the answer has begun.
         reasoning_tokens: the number of its tokens, with those of the end marker.
         starts: for each token, how many characters of the text come before it.
         prompt_logprobs: the log probabilities of the prompt, for the next event.
     """
 
-    def __init__(self, vocabulary: Vocabulary, stops: Stops, *, thinking: bool = False, skip: int = 0) -> None:
+    def __init__(self, vocabulary: Vocabulary, stops: Stops, *, is_reasoning: bool = False, skip: int = 0) -> None:
         self.tokens: list[int] = []
         self.token_masks: list[int] = []
         self.logprobs: list[TokenLogprobs | None] = []
         self.text = ""
         self.stop_match: StopMatch | None = None
-        self.thinking, self.reasoning = thinking, ""
+        self.is_reasoning, self.reasoning = is_reasoning, ""
         self._skip = skip
         self._vocabulary, self._stops = vocabulary, stops
         self._stop_search: StopSearch | None = None
-        self._watch_start = 0  # the index of the first character that it has read
+        self._search_start = 0  # the index of the first character that it has read
         self._is_free = False
-        self._begin_watch(is_free=not thinking)
+        self._begin_stop_search(is_free=not is_reasoning)
         self.starts: list[int] = []
         self.reasoning_tokens = 0
         self.prompt_logprobs: Sequence[TokenLogprobs | None] = ()
@@ -83,12 +83,12 @@ class Transcript:
         self.text += piece
         if not self.has_text_stops:
             return
-        is_free = self._is_free if self._utf8.getstate()[0] else is_free and not self.thinking
+        is_free = self._is_free if self._utf8.getstate()[0] else is_free and not self.is_reasoning
         if self._stop_search is None or not is_free:
-            self._begin_watch(is_free=is_free)
+            self._begin_stop_search(is_free=is_free)
         elif (match := self._stop_search.read(piece, may_stop=may_stop)) is not None:
             self.stop_match = match
-            self._truncate(self._watch_start + (match.end if self._stops.included else match.begin))
+            self._truncate(self._search_start + (match.end if self._stops.includes_stop else match.begin))
 
     def close(self) -> None:
         """End the output: an incomplete character becomes U+FFFD."""
@@ -98,17 +98,17 @@ class Transcript:
 
     def begin_answer(self, end: str) -> None:
         """Begin the answer: all text so far, which must have been streamed, is reasoning that ended with `end`."""
-        self.reasoning, self.text, self.thinking = self.text.removesuffix(end), "", False
+        self.reasoning, self.text, self.is_reasoning = self.text.removesuffix(end), "", False
         self.reasoning_tokens = len(self.tokens)
         self.starts = [0] * self.reasoning_tokens
         self._streamed_text = 0
-        self._begin_watch(is_free=True)
+        self._begin_stop_search(is_free=True)
 
     def event(self, budget_bound: BudgetBound) -> StreamEvent:
         """The event with everything that can be streamed now and has not been streamed yet."""
         decided, tokens = len(self.text), len(self.tokens)
         if self._stop_search is not None and self.stop_match is None:
-            decided = self._watch_start + self._stop_search.decided_length
+            decided = self._search_start + self._stop_search.decided_length
             while tokens > self._streamed_tokens and self.starts[tokens - 1] >= decided:
                 tokens -= 1
         new, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided]
@@ -121,16 +121,16 @@ class Transcript:
             text,
             forced,
             logprobs=scores,
-            reasoning=self.thinking,
+            reasoning=self.is_reasoning,
             budget_bound=budget_bound,
             prompt_logprobs=prompt,
         )
 
-    def _begin_watch(self, *, is_free: bool) -> None:
+    def _begin_stop_search(self, *, is_free: bool) -> None:
         """Look for stops from here on, if the text is free."""
         self._is_free = is_free
         self._stop_search = StopSearch(self._stops) if is_free and self.has_text_stops else None
-        self._watch_start = len(self.text)
+        self._search_start = len(self.text)
 
     def _truncate(self, end: int) -> None:
         """Keep only the characters before `end`, and the tokens that begin before it."""

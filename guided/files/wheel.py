@@ -51,7 +51,7 @@ def _download(wheel: Wheel, folder: Path) -> None:
     temporary = folder / "tmp"
     temporary.mkdir()
     log = folder / "log"
-    with log.open("wb") as output, _bar(wheel) as bar:
+    with log.open("wb") as output, _progress_bar(wheel) as bar:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -65,14 +65,14 @@ def _download(wheel: Wheel, folder: Path) -> None:
                     code = process.wait(timeout=0.25)
                     break
                 except subprocess.TimeoutExpired:
-                    bar.update(min(_bytes_below(folder), wheel.size) - bar.n)
+                    bar.update(min(_directory_size(folder), wheel.size) - bar.n)
             bar.update(wheel.size - bar.n if code == 0 else 0)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
     if code:
-        raise ModelFileError(_failure(wheel, log.read_text(errors="replace")))
+        raise ModelFileError(_failure_message(wheel, log.read_text(errors="replace")))
 
 
 class _SilentBar:
@@ -86,12 +86,12 @@ class _SilentBar:
     def __exit__(self, *_: object) -> None:
         """Nothing was shown."""
 
-    def update(self, more: int) -> None:
-        """Count `more` bytes."""
-        self.n += more
+    def update(self, count: int) -> None:
+        """Count `count` bytes."""
+        self.n += count
 
 
-def _bar(wheel: Wheel) -> Any:
+def _progress_bar(wheel: Wheel) -> Any:
     """A progress bar on standard error, if that is a terminal. It appears after two seconds."""
     try:
         from tqdm import tqdm
@@ -101,7 +101,7 @@ def _bar(wheel: Wheel) -> Any:
     return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not is_terminal)
 
 
-def _failure(wheel: Wheel, log: str) -> str:
+def _failure_message(wheel: Wheel, log: str) -> str:
     """The error message if pip fails."""
     if "No module named pip" in log:
         return f"this Python ({sys.executable}) has no pip to fetch {wheel.requirement} with: install pip"
@@ -110,7 +110,7 @@ def _failure(wheel: Wheel, log: str) -> str:
     return f"pip cannot fetch {wheel.requirement} (is this machine offline?): {last_line}"
 
 
-def _bytes_below(directory: Path) -> int:
+def _directory_size(directory: Path) -> int:
     """The total size of the files in a directory tree that may change meanwhile."""
     total = 0
     for root, _, names in os.walk(directory):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief, warn_about
 from guided.frontends.combinators import (
     CapturePart,
     ChoicePart,
@@ -29,7 +29,7 @@ from guided.frontends.stored import Tables
 from guided.ir.nodes import Alt, DeferredRule, Grammar, Node, Ref, Region, Repeat, Seq, Text
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
-from guided.meter import compiling, spend
+from guided.meter import limit_compilation, spend
 
 __all__ = ["MIN_DEFERRED", "expr_to_grammar", "only_part", "part_kinds", "stored_tables"]
 
@@ -99,9 +99,9 @@ def expr_to_grammar(
     """
     lowering = _Lowering(Limits() if limits is None else limits, options, defer)
     try:
-        if isinstance(part := _unwrap(expr), ReadPart) and part.has_lexer:
-            return cast(Grammar, part.read(lowering.limits, options, lowering.findings))
-        with compiling(lowering.limits, work=False):
+        if isinstance(only := _unwrap(expr), ReadPart) and only.has_lexer:
+            return cast(Grammar, only.read(lowering.limits, options, lowering.findings))
+        with limit_compilation(lowering.limits, work=False):
             node = lowering.node(expr, {}, 0)
     except RecursionError:
         raise SpecError(
@@ -117,7 +117,7 @@ def expr_to_grammar(
     start = table.define("start", "", node)
     deferred = lowering.deferred_rules()
     if findings is None:
-        warn_of(lowering.findings)
+        warn_about(lowering.findings)
     else:
         findings += lowering.findings
     return Grammar(

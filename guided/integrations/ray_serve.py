@@ -40,9 +40,9 @@ from guided.server.settings import Settings
 __all__ = ["Arguments", "Replica", "app", "build"]
 
 _ROUTER: Final = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
-_ONGOING: Final = 64
-_QUEUED: Final = 256
-_DRAIN: Final = 30.0
+_MAX_ONGOING: Final = 64
+_MAX_QUEUED: Final = 256
+_DRAIN_SECONDS: Final = 30.0
 
 
 class Replica:
@@ -62,7 +62,7 @@ class Replica:
     def check_health(self) -> None:
         """Raise EngineStopped if the replica must be replaced. Ray Serve calls this periodically."""
         thread = self._application.state.server.thread
-        if not thread.alive:
+        if not thread.is_alive:
             raise EngineStopped(f"the engine has stopped: {thread.failure}")
 
     def __del__(self) -> None:
@@ -113,10 +113,10 @@ def build(
         settings = settings or Settings(model_name=Path(model).stem)
     options: dict[str, Any] = {
         "name": "guided",
-        "max_ongoing_requests": _ONGOING,
-        "max_queued_requests": _QUEUED,
+        "max_ongoing_requests": _MAX_ONGOING,
+        "max_queued_requests": _MAX_QUEUED,
         "backpressure_config": {"retry_after_s": settings.retry_after},
-        "graceful_shutdown_timeout_s": _DRAIN,
+        "graceful_shutdown_timeout_s": _DRAIN_SECONDS,
     }
     if affinity:
         if "request_router_config" in deployment:
@@ -148,9 +148,9 @@ class Arguments(BaseModel):
     api_key_file: str | None = None
     affinity: bool = False
     num_replicas: PositiveInt | Literal["auto"] | None = None
-    max_ongoing_requests: PositiveInt = _ONGOING
-    max_queued_requests: int = _QUEUED
-    shutdown_timeout: float = _DRAIN
+    max_ongoing_requests: PositiveInt = _MAX_ONGOING
+    max_queued_requests: int = _MAX_QUEUED
+    shutdown_timeout: float = _DRAIN_SECONDS
     num_cpus: float = 1
     num_gpus: float = 0
     device: str = "auto"

@@ -142,16 +142,16 @@ class RowMatchers:
             RuntimeWarning: a row is dead.
         """
         constrained = [(number, row.matcher, row) for number, row in enumerate(self._rows) if row.matcher is not None]
-        by_budget: dict[int | None, list[tuple[int, GrammarMatcher]]] = {}
+        rows_by_budget: dict[int | None, list[tuple[int, GrammarMatcher]]] = {}
         for number, matcher, row in constrained:
             if row.is_dead:
                 warn_of_dead_row(number)
                 bitmask[number] = self._ends
             elif isinstance(matcher, GrammarMatcher):
-                by_budget.setdefault(self.budget(row), []).append((number, matcher))
+                rows_by_budget.setdefault(self.budget(row), []).append((number, matcher))
             elif not matcher.fill_next_token_bitmask(bitmask, number, max_tokens=self.budget(row)):
                 bitmask[number] = -1
-        for budget, pairs in by_budget.items():
+        for budget, pairs in rows_by_budget.items():
             fill_batch([matcher for _, matcher in pairs], bitmask, [number for number, _ in pairs], max_tokens=budget)
         return [number for number, _, _ in constrained]
 
@@ -188,11 +188,15 @@ class RowMatchers:
                 f"{rows} cannot be divided among {prompts} constraints: give one for each prompt of the batch; a "
                 "choice among texts is a list"
             )
-        each = count // prompts
+        rows_per_prompt = count // prompts
         prompt_rows = [Row(self._matcher(grammar)) for grammar in self.grammars]
-        self._rows = [row.fork() for row in prompt_rows for _ in range(each)] if each > 1 else prompt_rows
+        self._rows = (
+            [row.fork() for row in prompt_rows for _ in range(rows_per_prompt)] if rows_per_prompt > 1 else prompt_rows
+        )
         self._prompt_length = ids.shape[1]
-        borders = [row for row in range(1, count) if row % each == 0 or not np.array_equal(ids[row], ids[row - 1])]
+        borders = [
+            row for row in range(1, count) if row % rows_per_prompt == 0 or not np.array_equal(ids[row], ids[row - 1])
+        ]
         runs = [range(*pair) for pair in pairwise([0, *borders, count])]
         self._rows_with_same_prompt = [run for run in runs for _ in run]
 
@@ -200,11 +204,11 @@ class RowMatchers:
         """The rows after some were copied, dropped or rolled back. None: they are other prompts."""
         rows = list[Row]()
         for number, row_ids in enumerate(ids):
-            common = {at: _common(row_ids, self._ids[at]) for at in self.rows_with_same_prompt(number)}
-            parent = max(common, key=lambda at: (common[at], at == number))
-            if common[parent] < len(row_ids) - 1:
+            common_lengths = {at: _common_length(row_ids, self._ids[at]) for at in self.rows_with_same_prompt(number)}
+            parent = max(common_lengths, key=lambda at: (common_lengths[at], at == number))
+            if common_lengths[parent] < len(row_ids) - 1:
                 return None
-            row = self._fork_row(parent, max(0, common[parent] - self._prompt_length))
+            row = self._fork_row(parent, max(0, common_lengths[parent] - self._prompt_length))
             was_dead = row.is_dead
             row.read(row_ids[self._prompt_length + row.output_length :].tolist())
             if new_count < 1 and row.is_dead and not was_dead:
@@ -233,7 +237,7 @@ def warn_of_dead_row(number: int) -> None:
     )
 
 
-def _common(first: Ids, other: Ids) -> int:
+def _common_length(first: Ids, other: Ids) -> int:
     """The length of the common prefix."""
     length = min(len(first), len(other))
     differ = np.flatnonzero(first[:length] != other[:length])

@@ -36,12 +36,12 @@ from guided.integrations.latest import LruCache
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
 
-__all__ = ["EXPECTED", "NAME", "TESTED", "create_backend", "register"]
+__all__ = ["EXPECTED", "NAME", "TESTED_VERSIONS", "create_backend", "register"]
 
 NAME: Final = "guided"
 """The name of the backend."""
 
-TESTED: Final = ("0.5.23",)
+TESTED_VERSIONS: Final = ("0.5.23",)
 """The versions of SGLang that the tests were run against."""
 
 _BASE: Final = "sglang.srt.constrained.base_grammar_backend"
@@ -113,7 +113,7 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     _check_interface()
     from sglang.srt.runtime_context import get_serving
 
-    from guided.integrations.sglang_backend import KEPT, GuidedBackend
+    from guided.integrations.sglang_backend import CACHE_SIZE, GuidedBackend
 
     serving = get_serving()
     ends = set(eos_token_ids or ())
@@ -123,7 +123,7 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace(serving))
     if serving.reasoning_parser:
         backend = _add_reasoning_gate(backend, serving, tokenizer)
-    backend.cache = LruCache(KEPT)
+    backend.cache = LruCache(CACHE_SIZE)
     return backend
 
 
@@ -176,11 +176,11 @@ def _check_interface() -> None:
     version = getattr(sglang, "__version__", "of an unknown version")
     if differences := [name for name, parameters in EXPECTED.items() if not _has(name, parameters)]:
         raise GuidedError(
-            f"the interface of SGLang {version} differs from SGLang {', '.join(TESTED)}, which guided supports: "
-            f"{', '.join(differences)}. Install a supported version, or use another --grammar-backend"
+            f"the interface of SGLang {version} differs from SGLang {', '.join(TESTED_VERSIONS)}, which guided "
+            f"supports: {', '.join(differences)}. Install a supported version, or use another --grammar-backend"
         )
-    if version not in TESTED:
-        _log.warning("guided was tested with SGLang %s, not with %s", ", ".join(TESTED), version)
+    if version not in TESTED_VERSIONS:
+        _log.warning("guided was tested with SGLang %s, not with %s", ", ".join(TESTED_VERSIONS), version)
 
 
 def _has(full_name: str, parameters: tuple[str, ...]) -> bool:

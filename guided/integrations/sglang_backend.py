@@ -37,10 +37,10 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
 
-__all__ = ["KEPT", "GuidedBackend", "GuidedGrammar"]
+__all__ = ["CACHE_SIZE", "GuidedBackend", "GuidedGrammar"]
 
 _ANY_JSON: Final = "$$ANY$$"  # SGLang's name for JSON without a schema
-KEPT: Final = 1024
+CACHE_SIZE: Final = 1024
 """The size of the cache by a specification's kind and text, which replaces SGLang's unbounded dictionary."""
 
 _log = logging.getLogger(__name__)
@@ -227,10 +227,10 @@ def _read_tag(text: str) -> Mapping[str, Any]:
     if not isinstance(document.get("structures"), list):
         return {name: _without_null_schemas(value) for name, value in document.items()}
     structures = [_fill_schema(structure, "schema") for structure in document["structures"]]
-    older = {**document, "structures": structures}
-    if not older.pop("at_least_one", False):
-        return older
-    if unknown := sorted(older.keys() - {"type", "triggers", "structures"}):
+    tag = {**document, "structures": structures}
+    if not tag.pop("at_least_one", False):
+        return tag
+    if unknown := sorted(tag.keys() - {"type", "triggers", "structures"}):
         raise SpecError(f'a structural tag has no "{unknown[0]}"', hint="write structures, triggers, at_least_one")
     tags = []
     for at, structure in enumerate(structures):
@@ -238,7 +238,7 @@ def _read_tag(text: str) -> Mapping[str, Any]:
             raise SpecError("a structure must have begin, schema and end", pointer=f"/structures/{at}")
         content = {"type": "json_schema", "json_schema": structure["schema"]}
         tags.append({"begin": structure["begin"], "content": content, "end": structure["end"]})
-    triggered = {"type": "triggered_tags", "triggers": older.get("triggers"), "tags": tags, "at_least_one": True}
+    triggered = {"type": "triggered_tags", "triggers": tag.get("triggers"), "tags": tags, "at_least_one": True}
     return {"type": "structural_tag", "format": triggered}
 
 

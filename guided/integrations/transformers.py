@@ -43,7 +43,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "restore_end_tokens", "vocabulary_of"]
 
 Tokenizer = Any
-_LAST_RESORT: Final = (
+_END_TOKEN_SCORE: Final = (
     -1e4
 )  # score of an end token that another processor forbids; a beam that can continue ranks higher
 
@@ -160,7 +160,7 @@ def restore_end_tokens(
     """
     blocked_rows = rows_without_tokens(constrained_rows, bitmask, scores)
     for row in [row for row in blocked_rows if matchers.allows_only_ends(bitmask[row])]:
-        scores[row, allowed_tokens(bitmask, row)] = _LAST_RESORT
+        scores[row, allowed_tokens(bitmask, row)] = _END_TOKEN_SCORE
         blocked_rows.remove(row)
     for row in blocked_rows:
         if set(matchers.rows_with_same_prompt(row)).issubset(

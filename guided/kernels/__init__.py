@@ -128,8 +128,8 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float, offset: float = 0.0) 
     if not is_supported(x):
         if weight is None or offset == 0:
             return F.rms_norm(x, x.shape[-1:], weight, eps)
-        exact = torch.promote_types(x.dtype, torch.float32)  # adding 1 to a weight near -1 loses precision
-        return F.rms_norm(x.to(exact), x.shape[-1:], offset + weight.to(exact), eps).to(x.dtype)
+        precise_dtype = torch.promote_types(x.dtype, torch.float32)  # adding 1 to a weight near -1 loses precision
+        return F.rms_norm(x.to(precise_dtype), x.shape[-1:], offset + weight.to(precise_dtype), eps).to(x.dtype)
     x, weight, size = x.contiguous(), None if weight is None else weight.contiguous(), x.shape[-1]
     out, rows = torch.empty_like(x), x.numel() // max(1, size)
     addresses = x.data_ptr(), _address_if_any(weight, size, x.dtype), out.data_ptr()
@@ -176,8 +176,10 @@ def softcap(x: Tensor, cap: float) -> Tensor:
 def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
     """`x * P(X <= x)` for a normal X ("Gaussian Error Linear Units", arXiv 1606.08415) of rows (n, size)."""
     if not is_supported(x):
-        torchs = partial(F.gelu, approximate=approximate)
-        return each_row(torchs, x) if x.device.type == "cpu" and not torch.compiler.is_compiling() else torchs(x)
+        torch_gelu = partial(F.gelu, approximate=approximate)
+        return (
+            each_row(torch_gelu, x) if x.device.type == "cpu" and not torch.compiler.is_compiling() else torch_gelu(x)
+        )
     (rows, size), x = _sizes(x, 2), x.contiguous()
     out = torch.empty_like(x)
     _kernels.gelu(_is_bfloat16(x), approximate == "none", x.data_ptr(), out.data_ptr(), rows, size)
@@ -222,8 +224,8 @@ def _sizes(x: Tensor, dimensions: int) -> torch.Size:
 
 def _address(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype | tuple[torch.dtype, ...]) -> int:
     """The address of the first number. This is the last check: the kernels get only addresses."""
-    right = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
-    if not (right and x.is_cpu and x.shape == shape and x.is_contiguous()):
+    has_dtype = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
+    if not (has_dtype and x.is_cpu and x.shape == shape and x.is_contiguous()):
         actual = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"
         raise ValueError(f"expected {dtype} of shape {shape}, contiguous, on the CPU, not {actual}")
     return x.data_ptr()

@@ -117,5 +117,5 @@ def rescan_kernel(
     tl.store(bests + choice * blocks + number, number * block + best)
     if chunk > 0:
         place = number * (block // chunk) + tl.arange(0, block // chunk)
-        most = tl.max(tl.reshape(y, [block // chunk, chunk]), 1)
-        tl.store(tops + choice * chunks + place, most, mask=place < chunks)
+        chunk_max = tl.max(tl.reshape(y, [block // chunk, chunk]), 1)
+        tl.store(tops + choice * chunks + place, chunk_max, mask=place < chunks)

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from guided.kernels.transfer import Rows, send_arrays
 from guided.sampling.choice import Bits, Choice
-from guided.sampling.sampler import COLDEST, HOTTEST, uniform
+from guided.sampling.sampler import MAX_TEMPERATURE, MIN_TEMPERATURE, uniform
 
-__all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "choice_table"]
+__all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "make_choice_table"]
 
 EVERYTHING: Final = 0
 NOTHING: Final = 1
@@ -103,7 +103,7 @@ class ChoiceTable:
     sorts: Tensor
 
 
-def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
+def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
     """The table of `choices` on `device`. Choice i uses row `rows[i]` of the logits.
 
     Raises:
@@ -116,7 +116,7 @@ def choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.d
     subsets = _subsets(choices)
     slots = {at: slot for slot, at in enumerate(subsets["changed"])}
     choice_numbers = [
-        _numbers(choice, row, slots.get(at, -1), masks)
+        _choice_numbers(choice, row, slots.get(at, -1), masks)
         for at, (choice, row) in enumerate(zip(choices, rows, strict=True))
     ]
     arrays: dict[str, npt.NDArray[Any] | Rows] = {
@@ -154,17 +154,17 @@ class _Masks:
         self._words = (size + 31) // 32
         self.rows: list[Bits] = [np.full(self._words, -1, np.int32), np.zeros(self._words, np.int32)]
 
-    def add(self, bits: Bits | None, otherwise: int) -> int:
+    def add(self, bits: Bits | None, default_row: int) -> int:
         """The row of a bitmask, or `otherwise` if there is none."""
         if bits is None:
-            return otherwise
+            return default_row
         if len(bits) != self._words:
             raise ValueError(f"a bitmask of {len(bits)} words does not have one bit for each token")
         self.rows.append(bits)
         return len(self.rows) - 1
 
 
-def _numbers(
+def _choice_numbers(
     choice: Choice, row: int, slot: int, masks: _Masks
 ) -> tuple[tuple[float, float], tuple[int, ...], tuple[float, ...]]:
     """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
@@ -172,7 +172,7 @@ def _numbers(
     allowed = masks.add(choice.allowed, EVERYTHING)
     scale, number = 0.0, 0.0
     if params.temperature:
-        scale = max(COLDEST, 1 / min(max(params.temperature, COLDEST), HOTTEST))
+        scale = max(MIN_TEMPERATURE, 1 / min(max(params.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE))
         number = uniform(params.seed, choice.position)
     return (
         (number, 1.0 if params.top_p is None else params.top_p),
@@ -201,10 +201,10 @@ def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]
     for name, weight in _LISTS.items():
         ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
         for at, choice in enumerate(choices):
-            if choice.changes is None or not (count := len(own := getattr(choice.changes, name))):
+            if choice.changes is None or not (count := len(own_ids := getattr(choice.changes, name))):
                 continue
             counts[at] = count
-            ids.append(np.asarray(own, np.int32))
+            ids.append(np.asarray(own_ids, np.int32))
             numbers.append(np.zeros(count, np.float32) if weight is None else getattr(choice.changes, weight))
         lists_by_name[name] = {
             "choice": np.repeat(np.arange(len(choices), dtype=np.int32), counts),
@@ -220,5 +220,5 @@ def _subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:
     return {
         "changed": [at for at, choice in enumerate(choices) if choice.changes is not None],
         "thinned": [at for at, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],
-        "sorts": [at for at, choice in enumerate(choices) if choice.sorts],
+        "sorts": [at for at, choice in enumerate(choices) if choice.needs_sorting],
     }

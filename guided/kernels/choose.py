@@ -65,25 +65,25 @@ class LaunchedChoices:
     def tokens(self) -> Tensor:
         """The token of each row, int64 (rows,), on the device of the logits, which may still be computing it.
 
-        Rows without a possible token, and rows that are `repeated`, have an arbitrary token.
+        Rows without a possible token, and rows in `repeated_rows`, have an arbitrary token.
         """
         if isinstance(self._rows, DeviceChoices):
             return self._rows.tokens
         return torch.tensor([row.token if isinstance(row, ChosenToken) else 0 for row in self._rows])
 
     @property
-    def repeated(self) -> Collection[int]:
+    def repeated_rows(self) -> Collection[int]:
         """After `wait`, the rows whose token may differ from `tokens`."""
-        return self._rows.repeated if isinstance(self._rows, DeviceChoices) else ()
+        return self._rows.repeated_rows if isinstance(self._rows, DeviceChoices) else ()
 
     def wait(self) -> list[Answer]:
         """An answer for each request."""
         begin = perf_counter()
         rows = self._rows.wait() if isinstance(self._rows, DeviceChoices) else self._rows
-        each = (self._seconds + perf_counter() - begin) / max(1, len(rows))
+        seconds_per_row = (self._seconds + perf_counter() - begin) / max(1, len(rows))
         out, first = list[Answer](), 0
         for _, choices, _ in self._requests:
-            out.append(Answer(rows[first : first + len(choices)], each * len(choices)))
+            out.append(Answer(rows[first : first + len(choices)], seconds_per_row * len(choices)))
             first += len(choices)
         return out
 
@@ -92,13 +92,15 @@ def _choose_natively(requests: Sequence[Choose]) -> Rows:
     # id of the logits -> a contiguous tensor, its address, and the stride (in bytes) and width of a row
     tensor_by_id = dict[int, tuple[Tensor, int, int, int]]()
     choices, rows = list[Choice](), list[Any]()
-    for logits, some, first in requests:
+    for logits, request_choices, first in requests:
         if id(logits) not in tensor_by_id:
-            plain = logits if logits.stride(1) == 1 else logits.contiguous()
-            tensor_by_id[id(logits)] = plain, plain.data_ptr(), 4 * plain.stride(0), plain.shape[1]
+            contiguous = logits if logits.stride(1) == 1 else logits.contiguous()
+            tensor_by_id[id(logits)] = contiguous, contiguous.data_ptr(), 4 * contiguous.stride(0), contiguous.shape[1]
         _, address, stride, width = tensor_by_id[id(logits)]
-        rows += [_native_row(address + i * stride, width, choice) for i, choice in enumerate(some, first or 0)]
-        choices += some
+        rows += [
+            _native_row(address + i * stride, width, choice) for i, choice in enumerate(request_choices, first or 0)
+        ]
+        choices += request_choices
     chosen_rows = _kernels.choose_rows(rows, torch.get_num_threads())
     return [_to_answer(row, choice) for row, choice in zip(chosen_rows, choices, strict=True)]
 
@@ -124,9 +126,9 @@ def _native_changes(changes: Changes) -> Any:
 
 
 def _to_answer(row: Any, choice: Choice) -> ChosenToken | GuidedError:
-    refusal_code, token, highest, removed, by_budget, score, top, logprob, preferred = row
+    refusal_code, token, highest, removed, budget_mass, score, top, logprob, preferred = row
     if refusal_code:
         return all_banned(choice.position) if refusal_code == _ALL_BANNED else refusal(highest)
     allowed_top = tuple(pair for pair in top if pair[1] > -inf)
     scores = None if choice.logprobs is None else TokenLogprobs(token, score, allowed_top)
-    return ChosenToken(token, removed, by_budget, scores, logprob, None if preferred < 0 else preferred)
+    return ChosenToken(token, removed, budget_mass, scores, logprob, None if preferred < 0 else preferred)

@@ -39,21 +39,21 @@ class Column(IntEnum):
     TOKEN = 0
     HIGHEST = 1
     """The greatest logit after all changes. If it is not finite, no token can be chosen."""
-    ALL = 2
+    ALL_MASS = 2
     """Log of the sum of exponentials of the model's logits."""
-    SPECIFIED = 3
+    SPECIFIED_MASS = 3
     """The same for the tokens that the mask without a budget allows."""
-    AFTER = 4
+    ALLOWED_MASS = 4
     """The same after mask and ramp."""
     LOGIT = 5
     """The logit for the token's log probability: the model's, or the one after all changes."""
     MASS = 6
     """Log of the sum of exponentials of the same logits as in `LOGIT`."""
-    EMPTIED = 7
+    ALL_BANNED = 7
     """1 if tokens were allowed, but the request has banned all of them."""
     UNRESOLVED = 8
     """1 if the first look was not enough."""
-    RAW = 9
+    MODEL_LOGIT = 9
     """The token's logit by the model."""
     PREFERRED = 10
     """The model's most likely token, allowed or not."""
@@ -64,35 +64,35 @@ class NeededOperations:
     """The operations that the choices of a batch need, known on the host.
 
     Attributes:
-        changes: whether some choices have bans, bias or penalties.
+        has_changes: whether some choices have bans, bias or penalties.
         first_look: the number of most likely tokens to sort; 0: no choice has top-k or top-p.
-        in_order: whether some are drawn at a temperature without top-k and top-p.
-        min_p: whether some have min-p.
+        draws_from_all: whether some are drawn at a temperature without top-k and top-p.
+        has_min_p: whether some have min-p.
         top: the number of most likely tokens to return.
-        masked_scores: whether some log probabilities are computed from the changed logits, not from the model's.
+        has_masked_scores: whether some log probabilities are computed from the changed logits, not from the model's.
     """
 
-    changes: bool
+    has_changes: bool
     first_look: int
-    in_order: bool
-    min_p: bool
+    draws_from_all: bool
+    has_min_p: bool
     top: int
-    masked_scores: bool
+    has_masked_scores: bool
 
     @classmethod
-    def of(cls, choices: Sequence[Choice], *, everything: bool = False) -> NeededOperations:
-        """The needs of these choices. `everything`: sort all tokens."""
+    def of(cls, choices: Sequence[Choice], *, sort_all: bool = False) -> NeededOperations:
+        """The needs of these choices. `sort_all`: sort all tokens."""
         size = choices[0].size
         drawn = [choice for choice in choices if choice.params.temperature]
-        max_top_k = max((choice.top_k for choice in drawn if choice.sorts), default=None)
+        max_top_k = max((choice.top_k for choice in drawn if choice.needs_sorting), default=None)
         first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _STEP) * _STEP)
         return cls(
-            changes=any(choice.changes is not None for choice in choices),
-            first_look=size if everything else min(size, first_look),
-            in_order=any(not choice.sorts for choice in drawn),
-            min_p=any(choice.params.min_p for choice in drawn),
+            has_changes=any(choice.changes is not None for choice in choices),
+            first_look=size if sort_all else min(size, first_look),
+            draws_from_all=any(not choice.needs_sorting for choice in drawn),
+            has_min_p=any(choice.params.min_p for choice in drawn),
             top=max(min(choice.logprobs or 0, size) for choice in choices),
-            masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),
+            has_masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),
         )
 
 
@@ -105,42 +105,42 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
     Returns:
         (choices, len(Column) + 2 * needs.top), float64, or float32 on devices without it.
     """
-    exact = torch.float32 if logits.device.type == "mps" else torch.float64
+    precise_dtype = torch.float32 if logits.device.type == "mps" else torch.float64
     model = logits.index_select(0, table.row)
     all_mass = model.logsumexp(1)
     work, specified, after = _masked(model, table)
-    before = work.amax(1)
-    emptied = torch.zeros_like(before)
-    if needs.changes:
-        work, emptied = _change_logits(work, before, table)
+    highest_before = work.amax(1)
+    all_banned = torch.zeros_like(highest_before)
+    if needs.has_changes:
+        work, all_banned = _change_logits(work, highest_before, table)
     best = work.argmax(1)
     highest = work.gather(1, best[:, None])[:, 0]
     scored, mass = model[:, : table.size], all_mass
-    if needs.masked_scores:
+    if needs.has_masked_scores:
         raw = table.raw > 0
         scored = torch.where(raw[:, None], scored, work)
         mass = torch.where(raw, all_mass, torch.maximum(work.logsumexp(1), highest))  # no probability is above 1
     token, unresolved = best, torch.zeros_like(highest)
-    if needs.in_order or needs.first_look:
+    if needs.draws_from_all or needs.first_look:
         exponents = (work - highest[:, None]) * table.scale[:, None]
-        if needs.min_p:
+        if needs.has_min_p:
             exponents = torch.where(exponents >= table.min_p.log()[:, None], exponents, _FORBIDDEN)
         drawn = best
-        if needs.in_order:
-            drawn = _draw(exponents.exp().to(exact), table.uniform.to(exact))
+        if needs.draws_from_all:
+            drawn = _draw(exponents.exp().to(precise_dtype), table.uniform.to(precise_dtype))
         if needs.first_look:
-            cut = (table.top_k > 0) | (table.top_p < 1)
-            among_few, unresolved = _draw_among_few(exponents, needs.first_look, table, exact)
-            drawn = torch.where(cut, among_few, drawn)
+            is_restricted = (table.top_k > 0) | (table.top_p < 1)
+            among_few, unresolved = _draw_among_few(exponents, needs.first_look, table, precise_dtype)
+            drawn = torch.where(is_restricted, among_few, drawn)
         token = torch.where(table.scale > 0, drawn, best)
-    logit, by_model = (x.gather(1, token[:, None])[:, 0] for x in (scored, model))
+    logit, model_logit = (x.gather(1, token[:, None])[:, 0] for x in (scored, model))
     preferred = model[:, : table.size].argmax(1)
-    columns = [token, highest, all_mass, specified, after, logit, mass, emptied, unresolved, by_model, preferred]
-    values_by_row = torch.stack([column.to(exact) for column in columns], 1)
+    columns = [token, highest, all_mass, specified, after, logit, mass, all_banned, unresolved, model_logit, preferred]
+    values_by_row = torch.stack([column.to(precise_dtype) for column in columns], 1)
     if not needs.top:
         return values_by_row
     values, ids = _greatest_numbers(scored, needs.top)
-    return torch.cat([values_by_row, ids.to(exact), values.to(exact)], 1)
+    return torch.cat([values_by_row, ids.to(precise_dtype), values.to(precise_dtype)], 1)
 
 
 def _unpack_bits(table: ChoiceTable, rows: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ def _unpack_bits(table: ChoiceTable, rows: Tensor) -> Tensor:
 
 
 def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
-    """The logits of the vocabulary after mask and ramp, and the log masses `SPECIFIED` and `AFTER`."""
+    """The logits of the vocabulary after mask and ramp, and the log masses `SPECIFIED_MASS` and `ALLOWED_MASS`."""
     model = model[:, : table.size]
     specified = torch.where(_unpack_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
     work = torch.where(_unpack_bits(table, table.allowed), model, _FORBIDDEN)
@@ -159,14 +159,14 @@ def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
     return work, specified, work.logsumexp(1)
 
 
-def _change_logits(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
-    """The logits after bans, bias and penalties, and which rows the bans have emptied."""
-    is_allowed = before > _FORBIDDEN
-    is_allowed |= before.isnan()
+def _change_logits(work: Tensor, highest_before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
+    """The logits after bans, bias and penalties, and the rows in which the bans forbid all tokens."""
+    is_allowed = highest_before > _FORBIDDEN
+    is_allowed |= highest_before.isnan()
     work = torch.where(_unpack_bits(table, table.permitted), work, _FORBIDDEN)
     nothing = work.new_full((), _FORBIDDEN)  # a tensor: storing a Python number by index waits for its copy to CUDA
     work[_indices_of(table.banned)] = nothing
-    emptied = is_allowed & (work.amax(1) == _FORBIDDEN)
+    all_banned = is_allowed & (work.amax(1) == _FORBIDDEN)
     ends = _indices_of(table.ends)
     values = work[ends]
     work[ends] = nothing
@@ -179,7 +179,7 @@ def _change_logits(work: Tensor, before: Tensor, table: ChoiceTable) -> tuple[Te
     repetition, frequency, presence = (x[rows] for x in (table.repetition, table.frequency, table.presence))
     values = torch.where(values > 0, values / repetition, values * repetition)
     work[rows, ids] = values - (frequency * counts + presence * (counts > 0))
-    return work, emptied.float()
+    return work, all_banned.float()
 
 
 def _indices_of(pairs: Pairs) -> tuple[Tensor, Tensor]:
@@ -207,24 +207,26 @@ def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
     """
     cumulative = weights.cumsum(1)
     target = uniform[:, None] * cumulative[:, -1:]
-    there = weights > 0
-    reached = (cumulative > target) & there
-    last = weights.shape[1] - 1 - there.flip(1).int().argmax(1)  # used if rounding misses the target
+    has_weight = weights > 0
+    reached = (cumulative > target) & has_weight
+    last = weights.shape[1] - 1 - has_weight.flip(1).int().argmax(1)  # used if rounding misses the target
     return torch.where(reached.any(1), reached.int().argmax(1), last)
 
 
-def _draw_among_few(exponents: Tensor, count: int, table: ChoiceTable, exact: torch.dtype) -> tuple[Tensor, Tensor]:
+def _draw_among_few(
+    exponents: Tensor, count: int, table: ChoiceTable, precise_dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """A token by top-k and top-p, and whether the `count` most likely tokens were too few."""
     greatest, ids = _greatest_numbers(exponents, count)
-    weights = greatest.exp().to(exact)
+    weights = greatest.exp().to(precise_dtype)
     place = torch.arange(count, device=weights.device)
     weights = weights * ((table.top_k == 0)[:, None] | (place < table.top_k[:, None]))
     cumulative = weights.cumsum(1)
-    everything = exponents.exp().sum(1, dtype=exact)[:, None]
-    of = torch.where((table.top_k > 0)[:, None], cumulative[:, -1:], everything)
-    target_mass = table.top_p.to(exact)[:, None] * of
+    everything = exponents.exp().sum(1, dtype=precise_dtype)[:, None]
+    total_mass = torch.where((table.top_k > 0)[:, None], cumulative[:, -1:], everything)
+    target_mass = table.top_p.to(precise_dtype)[:, None] * total_mass
     cut = (table.top_p < 1)[:, None]
     unresolved = cut & (cumulative[:, -1:] < target_mass) & (count < exponents.shape[1])
     last = torch.where(cut, torch.searchsorted(cumulative, target_mass), count)
-    drawn = _draw(weights * (place <= last), table.uniform.to(exact))
+    drawn = _draw(weights * (place <= last), table.uniform.to(precise_dtype))
     return ids.gather(1, drawn[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from guided.errors import GuidedError
-from guided.kernels.choice_table import ChoiceTable, choice_table
+from guided.kernels.choice_table import ChoiceTable, make_choice_table
 from guided.kernels.choose_batch import Column, NeededOperations, choose_batch
 from guided.kernels.transfer import Fetch, send
 from guided.matching.bitmask import is_allowed
@@ -61,12 +61,12 @@ class DeviceChoices:
     """The choices of a batch, while the device of their logits computes them.
 
     Attributes:
-        repeated: after `wait`, the indices of choices whose first look was too small.
+        repeated_rows: after `wait`, the indices of choices whose first look was too small.
     """
 
     @torch.inference_mode()
     def __init__(self, requests: Sequence[Choose]) -> None:
-        self.repeated = set[int]()
+        self.repeated_rows = set[int]()
         self._choices = [choice for _, choices, _ in requests for choice in choices]
         self._launched = list[tuple[_Group, _LaunchedBatch]]()
         for group in _groups(requests):
@@ -74,13 +74,15 @@ class DeviceChoices:
             kernels = kernels_for([self._choices[at] for at in group.rows], group.logits.device)
             for at, kernel in zip(group.rows, kernels, strict=True):
                 indices.setdefault(kernel, []).append(at)
-            self._launched += [(group, self._launch(group, some, kernel)) for kernel, some in indices.items()]
-        self._fetch = _fetch(launched for _, launched in self._launched) if self._launched else None
+            self._launched += [
+                (group, self._launch(group, group_indices, kernel)) for kernel, group_indices in indices.items()
+            ]
+        self._fetch = _start_fetch(launched for _, launched in self._launched) if self._launched else None
 
     @property
     @torch.inference_mode()
     def tokens(self) -> Tensor:
-        """The token of each choice, int64 (choices,), on the device. Arbitrary for `repeated` choices."""
+        """The token of each choice, int64 (choices,), on the device. Arbitrary for choices in `repeated_rows`."""
         tokens = torch.cat([launched.rows[:, Column.TOKEN] for _, launched in self._launched]).long()
         indices = [at for _, launched in self._launched for at in launched.indices]
         if indices == sorted(indices):
@@ -92,41 +94,42 @@ class DeviceChoices:
         """Wait for the results."""
         if self._fetch is None:
             return []
-        choices, again = dict[int, ChosenToken | GuidedError](), list[_LaunchedBatch]()
-        fetched = _fetched(self._fetch, [launched for _, launched in self._launched])
+        choices, unresolved_batches = dict[int, ChosenToken | GuidedError](), list[_LaunchedBatch]()
+        fetched = _wait_for_rows(self._fetch, [launched for _, launched in self._launched])
         for (group, launched), rows in zip(self._launched, fetched, strict=True):
             if unresolved := self._read(launched, rows, choices):
-                self.repeated.update(unresolved)
-                again.append(self._launch(group, unresolved, choose_batch, everything=True))
-        if again:
-            for launched, rows in zip(again, _fetched(_fetch(again), again), strict=True):
+                self.repeated_rows.update(unresolved)
+                unresolved_batches.append(self._launch(group, unresolved, choose_batch, sort_all=True))
+        if unresolved_batches:
+            fetched = _wait_for_rows(_start_fetch(unresolved_batches), unresolved_batches)
+            for launched, rows in zip(unresolved_batches, fetched, strict=True):
                 self._read(launched, rows, choices)
         return [choices[at] for at in range(len(self._choices))]
 
     @torch.inference_mode()
-    def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, everything: bool = False) -> _LaunchedBatch:
+    def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, sort_all: bool = False) -> _LaunchedBatch:
         choices = [self._choices[at] for at in indices]
-        table = choice_table(choices, [group.rows[at] for at in indices], group.logits.device)
-        return _LaunchedBatch(indices, kernel(group.logits, table, NeededOperations.of(choices, everything=everything)))
+        table = make_choice_table(choices, [group.rows[at] for at in indices], group.logits.device)
+        return _LaunchedBatch(indices, kernel(group.logits, table, NeededOperations.of(choices, sort_all=sort_all)))
 
     def _read(
-        self, launched: _LaunchedBatch, rows: Sequence[Sequence[float]], into: dict[int, ChosenToken | GuidedError]
+        self, launched: _LaunchedBatch, rows: Sequence[Sequence[float]], results: dict[int, ChosenToken | GuidedError]
     ) -> list[int]:
         """Read the results of some choices. Return the indices of the choices that need all tokens."""
-        again = list[int]()
+        unresolved = list[int]()
         for at, row in zip(launched.indices, rows, strict=True):
             if row[Column.UNRESOLVED]:
-                again.append(at)
+                unresolved.append(at)
             else:
-                into[at] = _read_row(row, self._choices[at])
-        return again
+                results[at] = _read_row(row, self._choices[at])
+        return unresolved
 
 
-def _fetch(launched: Iterable[_LaunchedBatch]) -> Fetch:
+def _start_fetch(launched: Iterable[_LaunchedBatch]) -> Fetch:
     return Fetch(torch.cat([rows.flatten() for _, rows in launched]))
 
 
-def _fetched(fetch: Fetch, launched: Sequence[_LaunchedBatch]) -> list[list[list[float]]]:
+def _wait_for_rows(fetch: Fetch, launched: Sequence[_LaunchedBatch]) -> list[list[list[float]]]:
     """The values of all `rows`, on the host."""
     parts = torch.split(fetch.wait(), [rows.numel() for _, rows in launched])
     return [part.view(tensor.shape).tolist() for part, (_, tensor) in zip(parts, launched, strict=True)]
@@ -173,25 +176,25 @@ def _join_rows(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
 def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError:
     """The token or error in a row of the result."""
     highest = row[Column.HIGHEST]
-    if row[Column.EMPTIED]:
+    if row[Column.ALL_BANNED]:
         return all_banned(choice.position)
     if not isfinite(highest):
         return refusal(highest)
-    token, everything, after = int(row[Column.TOKEN]), row[Column.ALL], row[Column.AFTER]
-    removed, by_budget, scores, logprob, preferred = 0.0, None, None, 0.0, None
+    token, everything, after = int(row[Column.TOKEN]), row[Column.ALL_MASS], row[Column.ALLOWED_MASS]
+    removed, budget_mass, scores, logprob, preferred = 0.0, None, None, 0.0, None
     if choice.allowed is not None:
         removed, logprob, preferred = (
             max(0.0, everything - after),
-            row[Column.RAW] - everything,
+            row[Column.MODEL_LOGIT] - everything,
             int(row[Column.PREFERRED]),
         )
         preferred = None if is_allowed(choice.allowed, preferred) else preferred
         if choice.unbudgeted is not None or choice.ramp is not None:
-            by_budget = max(0.0, exp(row[Column.SPECIFIED] - everything) - exp(after - everything))
+            budget_mass = max(0.0, exp(row[Column.SPECIFIED_MASS] - everything) - exp(after - everything))
     if choice.logprobs is not None:
         mass, top = row[Column.MASS], row[len(Column) :]
         pairs = zip(top[: len(top) // 2], top[len(top) // 2 :], strict=True)
         best = sorted(((int(id), value - mass) for id, value in pairs), key=lambda pair: (-pair[1], pair[0]))
         allowed_top = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
         scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(allowed_top))
-    return ChosenToken(token, removed, by_budget, scores, logprob, preferred)
+    return ChosenToken(token, removed, budget_mass, scores, logprob, preferred)

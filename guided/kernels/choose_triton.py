@@ -38,8 +38,8 @@ __all__ = ["BLOCK", "choose_triton", "pick_kernel", "scan_kernel"]
 
 BLOCK: Final = 2048
 _PARTS: Final = 12  # numbers that `scan` stores for a block
-_CHUNKS: Final = 4096  # the most chunks of a row; a power of two
-_SORTED: Final = 512  # the fewest keys that are sorted; a power of two
+_MAX_CHUNKS: Final = 4096  # chunks of a row; a power of two
+_MIN_SORT_SIZE: Final = 512  # keys; a power of two
 
 
 @triton.jit
@@ -59,9 +59,9 @@ def scan_kernel(
     inside = at < size
     row = tl.load(rows + choice).to(tl.int64)
     x = tl.load(logits + row * stride + at, mask=at < width, other=-float("inf")).to(tl.float32)
-    mask, plain = tl.load(allowed + choice), tl.load(specified + choice)
-    lowered, ramp, scale = tl.load(ramped + choice), tl.load(ramps + choice), tl.load(scales + choice)
-    y = masked_logits(x, masks, mask, lowered, ramp, words, at, inside)
+    mask, specified_mask = tl.load(allowed + choice), tl.load(specified + choice)
+    ramp_mask, ramp, scale = tl.load(ramped + choice), tl.load(ramps + choice), tl.load(scales + choice)
+    y = masked_logits(x, masks, mask, ramp_mask, ramp, words, at, inside)
     greatest, best = tl.max(y, 0, return_indices=True)
     of_all = tl.max(x, 0)
     of_model, preferred = tl.max(tl.where(inside, x, -float("inf")), 0, return_indices=True)
@@ -74,8 +74,8 @@ def scan_kernel(
     tl.store(out + 4, of_all)
     tl.store(out + 5, sum_of_exponentials(x, of_all, 1.0))
     of_specified, sum_of_specified = greatest, total
-    if (plain != mask) | (lowered != 1):
-        z = tl.where(allowed_by(masks, plain, words, at, inside), x, -float("inf"))
+    if (specified_mask != mask) | (ramp_mask != 1):
+        z = tl.where(allowed_by(masks, specified_mask, words, at, inside), x, -float("inf"))
         of_specified = tl.max(z, 0)
         sum_of_specified = sum_of_exponentials(z, of_specified, 1.0)
     tl.store(out + 6, of_specified)
@@ -87,8 +87,8 @@ def scan_kernel(
     tl.store(preferences + choice * blocks + number, number * block + preferred)
     if chunk > 0:
         place = number * (block // chunk) + tl.arange(0, block // chunk)
-        most = tl.max(tl.reshape(y, [block // chunk, chunk]), 1)
-        tl.store(tops + choice * chunks + place, most, mask=place < chunks)
+        chunk_max = tl.max(tl.reshape(y, [block // chunk, chunk]), 1)
+        tl.store(tops + choice * chunks + place, chunk_max, mask=place < chunks)
     if changes:
         slot = tl.load(slots + choice)
         if slot >= 0:
@@ -117,20 +117,20 @@ def pick_kernel(
     """Merge the blocks of a choice, and choose. Grid: (choices,)."""
     choice = tl.program_id(0)
     number = tl.arange(0, padded)
-    there = number < blocks
+    exists = number < blocks
     part = parts + (choice * blocks + number) * count
-    greatest = tl.load(part + 0, mask=there, other=-float("inf"))
+    greatest = tl.load(part + 0, mask=exists, other=-float("inf"))
     highest = tl.max(greatest, 0)
-    best_block = tl.min(tl.where(there & (greatest == highest), number, padded - 1), 0)
+    best_block = tl.min(tl.where(exists & (greatest == highest), number, padded - 1), 0)
     token = tl.load(bests + choice * blocks + tl.minimum(best_block, blocks - 1))
     scale = tl.load(scales + choice)
     row = logits + tl.load(rows + choice).to(tl.int64) * stride
-    mask, lowered, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
+    mask, ramp_mask, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
     slot = tl.load(slots + choice)
     work += slot.to(tl.int64) * work_stride
     if scale > 0:
-        inside = there & (greatest > -float("inf"))
-        sums = tl.load(part + 2, mask=there, other=0.0).to(tl.float64)
+        inside = exists & (greatest > -float("inf"))
+        sums = tl.load(part + 2, mask=exists, other=0.0).to(tl.float64)
         sums = tl.where(inside, sums * tl.exp(tl.where(inside, greatest - highest, 0.0) * scale).to(tl.float64), 0.0)
         cumulative = tl.cumsum(sums, 0)
         target = tl.load(uniform + choice) * tl.sum(sums, 0)
@@ -138,7 +138,7 @@ def pick_kernel(
         chosen = tl.min(tl.where((cumulative > target) & (sums > 0), number, last), 0)
         rest = target - tl.sum(tl.where(number < chosen, sums, 0.0), 0)
         at = chosen * block + tl.arange(0, block)
-        y = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, at, at < size)
+        y = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, at, at < size)
         kept = (y - highest) * scale >= tl.log(tl.load(min_ps + choice))
         weights = tl.where(kept, weights_of(y, highest, scale), 0.0).to(tl.float64)
         place = tl.arange(0, block)
@@ -147,17 +147,17 @@ def pick_kernel(
         token = chosen * block + tl.min(tl.where(reached, place, last), 0)
     token = tl.minimum(token, size - 1)  # if no token can be chosen
     logit = tl.load(row + token).to(tl.float32)
-    all_mass = _merged(tl.load(part + 4, mask=there, other=-float("inf")), tl.load(part + 5, mask=there, other=0.0))
-    after = _merged(tl.load(part + 8, mask=there, other=-float("inf")), tl.load(part + 9, mask=there, other=0.0))
-    mass = _merged(greatest, tl.load(part + 1, mask=there, other=0.0))
-    of_specified = tl.load(part + 6, mask=there, other=-float("inf"))
-    specified = _merged(of_specified, tl.load(part + 7, mask=there, other=0.0))
+    all_mass = _merged(tl.load(part + 4, mask=exists, other=-float("inf")), tl.load(part + 5, mask=exists, other=0.0))
+    after = _merged(tl.load(part + 8, mask=exists, other=-float("inf")), tl.load(part + 9, mask=exists, other=0.0))
+    mass = _merged(greatest, tl.load(part + 1, mask=exists, other=0.0))
+    of_specified = tl.load(part + 6, mask=exists, other=-float("inf"))
+    specified = _merged(of_specified, tl.load(part + 7, mask=exists, other=0.0))
     is_raw = tl.load(raw + choice) > 0
-    changed_logit = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
-    wrong = tl.max(tl.load(part + 3, mask=there, other=0.0), 0) > 0
+    changed_logit = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, token, token < size)
+    has_nan = tl.max(tl.load(part + 3, mask=exists, other=0.0), 0) > 0
     to = out + choice * columns
     tl.store(to + 0, token.to(tl.float64))
-    tl.store(to + 1, tl.where(wrong, float("nan"), highest).to(tl.float64))
+    tl.store(to + 1, tl.where(has_nan, float("nan"), highest).to(tl.float64))
     tl.store(to + 2, all_mass.to(tl.float64))
     tl.store(to + 3, specified.to(tl.float64))
     tl.store(to + 4, after.to(tl.float64))
@@ -167,8 +167,8 @@ def pick_kernel(
         tl.store(to + 7, 0.0)
     tl.store(to + 8, 0.0)
     tl.store(to + 9, logit.to(tl.float64))
-    of_model = tl.load(part + 11, mask=there, other=-float("inf"))
-    first = tl.min(tl.where(there & (of_model == tl.max(of_model, 0)), number, blocks - 1), 0)
+    of_model = tl.load(part + 11, mask=exists, other=-float("inf"))
+    first = tl.min(tl.where(exists & (of_model == tl.max(of_model, 0)), number, blocks - 1), 0)
     tl.store(to + 10, tl.load(preferences + choice * blocks + first).to(tl.float64))
 
 
@@ -184,7 +184,7 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
     t, n, width, words = table, len(table.row), logits.shape[1], table.masks.shape[1]
     blocks, chunk = triton.cdiv(width, BLOCK), 0
     if needs.first_look:
-        chunk = max(1, triton.next_power_of_2(t.size) // _CHUNKS)
+        chunk = max(1, triton.next_power_of_2(t.size) // _MAX_CHUNKS)
     chunks, padded = triton.cdiv(t.size, chunk or 1), triton.next_power_of_2(blocks)
     stride, work_stride = logits.stride(0), triton.cdiv(t.size, 16) * 16
 
@@ -222,11 +222,11 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
         )  # fmt: skip
         if sorts:
             look, capacity = needs.first_look, needs.first_look * (chunk + 1)
-            sort_size = max(_SORTED, triton.next_power_of_2(look))
+            sort_size = max(_MIN_SORT_SIZE, triton.next_power_of_2(look))
             few_kernel[(sorts,)](
                 *row, *changes, t.top_k, t.top_p, t.uniform, t.raw, t.sorts, parts, tops,
-                empty(sorts, _CHUNKS, dtype=torch.int32), empty(sorts, capacity + sort_size, dtype=torch.int64),
-                out, t.size, words, blocks, chunks, look, capacity, _PARTS, padded, len(Column), chunk, _CHUNKS,
+                empty(sorts, _MAX_CHUNKS, dtype=torch.int32), empty(sorts, capacity + sort_size, dtype=torch.int64),
+                out, t.size, words, blocks, chunks, look, capacity, _PARTS, padded, len(Column), chunk, _MAX_CHUNKS,
                 sort_size, num_warps=8,
             )  # fmt: skip
     return out

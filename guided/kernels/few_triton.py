@@ -33,9 +33,9 @@ from guided.kernels.row_triton import changed_logits, sum_of_exponentials
 __all__ = ["few_kernel", "thin_kernel"]
 
 _BLOCK = tl.constexpr(2048)  # keys that are read at once
-_DEAD = tl.constexpr(-(2**31))  # the key of tokens that are never chosen
-_LEAST = tl.constexpr(-2139095040)  # the key of the lowest finite number
-_ABOVE = tl.constexpr(1)  # one above the key of 0.0, the greatest exponent
+_NEVER_CHOSEN = tl.constexpr(-(2**31))  # the key of tokens that are never chosen
+_LOWEST_KEY = tl.constexpr(-2139095040)  # the key of the lowest finite number
+_ABOVE_ALL_KEYS = tl.constexpr(1)  # one above the key of 0.0, the greatest exponent
 _LAST_ID = tl.constexpr(2**31 - 1)
 
 
@@ -69,8 +69,8 @@ def thin_kernel(
 def _keys(exponents: tl.tensor, floor: tl.tensor) -> tl.tensor:
     """Integers in the order of exponents; the lowest integer for NaN, -inf, and exponents below `floor`."""
     bits = tl.where(exponents == 0, 0.0, exponents).to(tl.int32, bitcast=True)  # -0.0 becomes 0.0
-    alive = (exponents >= floor) & (exponents > -float("inf"))
-    return tl.where(alive, bits ^ ((bits >> 31) & 0x7FFFFFFF), _DEAD)
+    is_candidate = (exponents >= floor) & (exponents > -float("inf"))
+    return tl.where(is_candidate, bits ^ ((bits >> 31) & 0x7FFFFFFF), _NEVER_CHOSEN)
 
 
 @triton.jit
@@ -80,14 +80,14 @@ def _list_chunks(keys: tl.tensor, chunk_list: tl.tensor, look: tl.tensor) -> tl.
     Returns:
         The key, and the number of these chunks.
     """
-    low, high = tl.full((), _LEAST, tl.int32), tl.full((), _ABOVE, tl.int32)
+    low, high = tl.full((), _LOWEST_KEY, tl.int32), tl.full((), _ABOVE_ALL_KEYS, tl.int32)
     count = tl.sum((keys >= low).to(tl.int32), 0)
     while (count > look) & (high - low > 1):
         middle = low + ((high - low) >> 1)
         reached = tl.sum((keys >= middle).to(tl.int32), 0)
-        enough = reached >= look
-        low, high = tl.where(enough, middle, low), tl.where(enough, high, middle)
-        count = tl.where(enough, reached, count)
+        has_enough = reached >= look
+        low, high = tl.where(has_enough, middle, low), tl.where(has_enough, high, middle)
+        count = tl.where(has_enough, reached, count)
     is_kept = keys >= low
     place = tl.cumsum(is_kept.to(tl.int32), 0) - 1
     tl.store(chunk_list + place, tl.arange(0, keys.shape[0]), mask=is_kept)
@@ -97,28 +97,30 @@ def _list_chunks(keys: tl.tensor, chunk_list: tl.tensor, look: tl.tensor) -> tl.
 @triton.jit
 def _store_some(
     to: tl.tensor, capacity: tl.tensor, packed: tl.tensor, keys: tl.tensor, inside: tl.tensor, low: tl.tensor,
-    most_equal: tl.tensor, stored: tl.tensor, equal: tl.tensor,
+    max_equal: tl.tensor, stored: tl.tensor, equal: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
-    """Append the keys above `low`, and the first `most_equal` keys equal to it, to the stored keys.
+    """Append the keys above `low`, and the first `max_equal` keys equal to it, to the stored keys.
 
     Returns:
         The number of stored keys, and the number of keys equal to `low` so far.
     """
     same = (inside & (keys == low)).to(tl.int32)
-    is_kept = inside & ((keys > low) | ((same > 0) & (equal + tl.cumsum(same, 0) <= most_equal)))
+    is_kept = inside & ((keys > low) | ((same > 0) & (equal + tl.cumsum(same, 0) <= max_equal)))
     place = stored + tl.cumsum(is_kept.to(tl.int32), 0) - 1
     tl.store(to + place, packed, mask=is_kept & (place < capacity))
     return stored + tl.sum(is_kept.to(tl.int32), 0), equal + tl.sum(same, 0)
 
 
 @triton.jit
-def _raise(buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, sort_size: tl.tensor) -> tl.tensor:
+def _raise_threshold(
+    buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, sort_size: tl.tensor
+) -> tl.tensor:
     """A key that between `look` and `sort_size` of the stored keys reach; equal keys may make it impossible.
 
     Returns:
         The key, and how many of the keys equal to it are needed.
     """
-    high, count, above = tl.full((), _ABOVE, tl.int32), number, tl.full((), 0, tl.int32)
+    high, count, above = tl.full((), _ABOVE_ALL_KEYS, tl.int32), number, tl.full((), 0, tl.int32)
     while (count > sort_size) & (high - low > 1):
         middle = low + ((high - low) >> 1)
         reached = tl.full((), 0, tl.int32)
@@ -126,9 +128,9 @@ def _raise(buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor
             at = begin + tl.arange(0, _BLOCK)
             keys = (tl.load(buffer + at, mask=at < number, other=0) >> 32).to(tl.int32)
             reached += tl.sum(((keys >= middle) & (at < number)).to(tl.int32), 0)
-        enough = reached >= look
-        low, high = tl.where(enough, middle, low), tl.where(enough, high, middle)
-        count, above = tl.where(enough, reached, count), tl.where(enough, above, reached)
+        has_enough = reached >= look
+        low, high = tl.where(has_enough, middle, low), tl.where(has_enough, high, middle)
+        count, above = tl.where(has_enough, reached, count), tl.where(has_enough, above, reached)
     return low, tl.where(count > sort_size, look - above, sort_size)
 
 
@@ -178,25 +180,25 @@ def few_kernel(
     highest = tl.max(greatest, 0)
     scale, floor = tl.load(scales + choice), tl.log(tl.load(min_ps + choice))
     sums = tl.load(part + 2, mask=number < blocks, other=0.0).to(tl.float64)
-    alive = greatest > -float("inf")
-    sums = tl.where(alive, sums * tl.exp(tl.where(alive, greatest - highest, 0.0) * scale).to(tl.float64), 0.0)
+    exists = greatest > -float("inf")
+    sums = tl.where(exists, sums * tl.exp(tl.where(exists, greatest - highest, 0.0) * scale).to(tl.float64), 0.0)
 
     index = tl.arange(0, max_chunks)
-    most_of = tl.load(tops + choice * chunks + index, mask=index < chunks, other=-float("inf"))
-    low, number_listed = _list_chunks(_keys((most_of - highest) * scale, floor), chunk_list, look)
-    is_least = low == _LEAST
+    chunk_max = tl.load(tops + choice * chunks + index, mask=index < chunks, other=-float("inf"))
+    low, number_listed = _list_chunks(_keys((chunk_max - highest) * scale, floor), chunk_list, look)
+    is_lowest = low == _LOWEST_KEY
     tl.debug_barrier()
 
     slot, row = tl.load(slots + choice), logits + tl.load(rows + choice).to(tl.int64) * stride
     work += slot.to(tl.int64) * work_stride
-    mask, lowered, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
+    mask, ramp_mask, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
     stored, equal = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
     for begin in range(0, number_listed * chunk, _BLOCK):
         place = begin + tl.arange(0, _BLOCK)
         there = place < number_listed * chunk
         at = tl.load(chunk_list + place // chunk, mask=there, other=0) * chunk + place % chunk
         inside = there & (at < size)
-        y = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, at, inside)
+        y = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, at, inside)
         keys = _keys((y - highest) * scale, floor)
         packed = (keys.to(tl.int64) << 32) | (at ^ _LAST_ID).to(tl.int64)
         stored, equal = _store_some(buffer, capacity, packed, keys, inside, low, look, stored, equal)
@@ -205,7 +207,7 @@ def few_kernel(
 
     first = tl.full((), 0, tl.int32)
     if stored > sort_size:
-        low, needed = _raise(buffer, stored, low, look, sort_size)
+        low, needed = _raise_threshold(buffer, stored, low, look, sort_size)
         all_stored, first, stored, equal = stored, capacity, tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
         for begin in range(0, all_stored, _BLOCK):
             at = begin + tl.arange(0, _BLOCK)
@@ -217,14 +219,14 @@ def few_kernel(
     place = tl.arange(0, sort_size)
     packed = tl.load(buffer + first + place, mask=place < stored, other=-(2**63))
     packed = tl.sort(packed, descending=True)
-    complete = is_least & (stored <= look) & (first == 0)
+    complete = is_lowest & (stored <= look) & (first == 0)
     token, short = _draw(
         packed, place < tl.minimum(stored, look), tl.load(top_ks + choice), tl.load(top_ps + choice),
         tl.load(uniform + choice), tl.sum(sums, 0), complete,
     )  # fmt: skip
     token = tl.minimum(tl.maximum(token, 0), size - 1)  # if no token can be chosen
     logit = tl.load(row + token).to(tl.float32)
-    changed_logit = changed_logits(row, work, slot, masks, mask, lowered, ramp, words, token, token < size)
+    changed_logit = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, token, token < size)
     to = out + choice * columns
     tl.store(to + 0, token.to(tl.float64))
     tl.store(to + 5, tl.where(tl.load(raw + choice) > 0, logit, changed_logit).to(tl.float64))

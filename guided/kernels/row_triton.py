@@ -25,8 +25,8 @@ def masked_logits(
     at: tl.tensor, inside: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
     """Logits after mask and ramp. Row 1 of the bitmasks allows nothing and is not read for a ramp."""
-    lowered = tl.where(inside, ramped, 1) != 1
-    y = tl.where(allowed_by(masks, ramped, words, at, lowered) & lowered, x - ramp, x)
+    has_ramp = tl.where(inside, ramped, 1) != 1
+    y = tl.where(allowed_by(masks, ramped, words, at, has_ramp) & has_ramp, x - ramp, x)
     return tl.where(allowed_by(masks, allowed, words, at, inside), y, -float("inf"))
 
 
@@ -47,8 +47,10 @@ def changed_logits(
 @triton.jit
 def weights_of(x: tl.tensor, greatest: tl.tensor, scale: tl.tensor) -> tl.tensor:
     """e ** ((x - greatest) * scale); 0 for -inf, for any scale."""
-    nothing = x == -float("inf")
-    return tl.where(nothing, 0.0, tl.exp((tl.where(nothing, 0.0, x) - tl.where(nothing, 0.0, greatest)) * scale))
+    is_forbidden = x == -float("inf")
+    return tl.where(
+        is_forbidden, 0.0, tl.exp((tl.where(is_forbidden, 0.0, x) - tl.where(is_forbidden, 0.0, greatest)) * scale)
+    )
 
 
 @triton.jit

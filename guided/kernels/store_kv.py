@@ -40,6 +40,6 @@ def store_kv_torch(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots
     last slot (-1) with its own contents."""
     is_stored = slots >= 0
     row = torch.where(is_stored, torch.arange(len(slots), device=slots.device), is_stored.int().argmax())
-    target, some = slots[row], is_stored.any()
+    target, has_rows = slots[row], is_stored.any()
     for new, stored in ((k, k_cache), (v, v_cache)):
-        stored[target] = torch.where(some, new[row], stored[target])
+        stored[target] = torch.where(has_rows, new[row], stored[target])

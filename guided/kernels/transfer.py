@@ -18,7 +18,7 @@ __all__ = ["Fetch", "FixedTensors", "Rows", "send", "send_arrays"]
 
 _ALIGNED: Final = 16  # bytes; Triton recompiles a kernel for pointers that are less aligned
 _NUMPY = {torch.float64: np.float64, torch.int64: np.int64, torch.float32: np.float32, torch.int32: np.int32}
-_TORCH = {np.dtype(there): here for here, there in _NUMPY.items()}
+_TORCH = {np.dtype(numpy_type): torch_type for torch_type, numpy_type in _NUMPY.items()}
 
 
 def send(numbers: Sequence[int] | Sequence[Sequence[int]], dtype: torch.dtype, device: torch.device) -> Tensor:

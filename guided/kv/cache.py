@@ -98,20 +98,20 @@ class Segment:
 
     Attributes:
         queries: the new positions of the sequence that read it.
-        stored: the view of the keys and values; it has only the segment's layer.
-        where: the positions of the sequence that the segment contains, in order.
-        causal: whether the queries are the last of these positions, and each reads only up to itself. Otherwise, each
-            reads the whole segment.
+        view: the view of the keys and values; it has only the segment's layer.
+        positions: the positions of the sequence that the segment contains, in order.
+        is_causal: whether the queries are the last of these positions, and each reads only up to itself. Otherwise,
+            each reads the whole segment.
     """
 
     queries: slice
-    stored: KVView
-    where: Sequence[range]
-    causal: bool = False
+    view: KVView
+    positions: Sequence[range]
+    is_causal: bool = False
 
     def read(self) -> tuple[Tensor, Tensor]:
         """Keys and values, (positions, kv_heads, head_dim) each."""
-        return self.stored.read(0)
+        return self.view.read(0)
 
 
 @runtime_checkable

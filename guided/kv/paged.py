@@ -92,14 +92,14 @@ class PagedPlan:
     def slots(self) -> list[int]:
         """The slots of all new positions, sequence by sequence."""
         size = self._pool.block_size
-        each = zip(self.counts, self.tables, self.lengths, strict=True)
-        return [table[at // size] * size + at % size for n, table, end in each for at in range(end - n, end)]
+        sequences = zip(self.counts, self.tables, self.lengths, strict=True)
+        return [table[at // size] * size + at % size for n, table, end in sequences for at in range(end - n, end)]
 
     @cached_property
     def views(self) -> list[KVView]:
         """See `Plan`."""
-        each = zip(self.tables, self.lengths, strict=True)
-        return [KVView(self._pool.k, self._pool.v, self._all(table, length)) for table, length in each]
+        sequences = zip(self.tables, self.lengths, strict=True)
+        return [KVView(self._pool.k, self._pool.v, self._slots_of(table, length)) for table, length in sequences]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         """See `Plan`."""
@@ -110,7 +110,7 @@ class PagedPlan:
     def _new(self) -> slice | Tensor:
         return self._pool.index(self.slots)
 
-    def _all(self, table: Sequence[int], length: int) -> slice | Tensor:
+    def _slots_of(self, table: Sequence[int], length: int) -> slice | Tensor:
         """The slots of the first `length` positions. Computed per block, so long sequences are cheap."""
         size = self._pool.block_size
         if (run := slice_of(table)) is not None:

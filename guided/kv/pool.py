@@ -43,16 +43,16 @@ class SlotPool:
 
 
 class PoolPlan:
-    """A plan over a pool. `new`: the slots of all new positions. `each`: all slots of each sequence."""
+    """A plan over a pool. `new_slots`: slots of all new positions. `slots_by_sequence`: all slots of each sequence."""
 
-    def __init__(self, pool: SlotPool, new: slice | Tensor, each: Sequence[slice | Tensor]) -> None:
-        self._pool, self._new = pool, new
-        self.views = [KVView(pool.k, pool.v, slots) for slots in each]
+    def __init__(self, pool: SlotPool, new_slots: slice | Tensor, slots_by_sequence: Sequence[slice | Tensor]) -> None:
+        self._pool, self._new_slots = pool, new_slots
+        self.views = [KVView(pool.k, pool.v, slots) for slots in slots_by_sequence]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         """Store the new positions."""
-        self._pool.k[layer, self._new] = k
-        self._pool.v[layer, self._new] = v
+        self._pool.k[layer, self._new_slots] = k
+        self._pool.v[layer, self._new_slots] = v
 
 
 def slice_of(numbers: Sequence[int]) -> slice | None:

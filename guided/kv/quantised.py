@@ -80,12 +80,12 @@ class PackedKVView(KVView):
         return unpack(self.k[layer, self.slots], self.dtype), unpack(self.v[layer, self.slots], self.dtype)
 
 
-def _packed(view: KVView, dtype: torch.dtype) -> PackedKVView:
+def _pack_view(view: KVView, dtype: torch.dtype) -> PackedKVView:
     return PackedKVView(view.k, view.v, view.slots, dtype)
 
 
 class QuantisedCache:
-    """Wraps a cache of shape `quantised(shape)` as a cache of shape `shape`."""
+    """Wraps a cache of shape `packed_shape(shape)` as a cache of shape `shape`."""
 
     def __init__(self, inner: KVCache, shape: CacheShape) -> None:
         self.inner, self._dtype = inner, shape.dtype
@@ -141,7 +141,7 @@ class QuantisedCache:
 class _PackedPlan:
     def __init__(self, inner: Plan, dtype: torch.dtype) -> None:
         self._inner = inner
-        self.views = [_packed(view, dtype) for view in inner.views]
+        self.views = [_pack_view(view, dtype) for view in inner.views]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         self._inner.write(layer, pack(k), pack(v))
@@ -161,4 +161,4 @@ class _PackedSegmentedPlan:
 
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
         for segment in self._inner.segments(layer, index, pack(k), pack(v)):
-            yield replace(segment, stored=_packed(segment.stored, self._dtype))
+            yield replace(segment, view=_pack_view(segment.view, self._dtype))

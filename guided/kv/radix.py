@@ -28,8 +28,8 @@ class _Node:
     slots: list[int]
     parent: _Node | None
     children: dict[int, _Node] = field(default_factory=dict)
-    locks: int = 0
-    used: int = 0  # last use, by the cache's clock
+    lock_count: int = 0
+    last_use: int = 0  # by the cache's clock
 
 
 @dataclass(eq=False)
@@ -125,12 +125,12 @@ class RadixCache:
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
         """A plan over single slots."""
-        new, each = list[int](), []
+        new_slots, slots_by_sequence = list[int](), []
         for lease, count in zip(leases, counts, strict=True):
             assert isinstance(lease, _Path)
-            new += lease.slots[lease.length : lease.length + count]
-            each.append(self._pool.index(lease.slots[: lease.length + count]))
-        return PoolPlan(self._pool, self._pool.index(new), each)
+            new_slots += lease.slots[lease.length : lease.length + count]
+            slots_by_sequence.append(self._pool.index(lease.slots[: lease.length + count]))
+        return PoolPlan(self._pool, self._pool.index(new_slots), slots_by_sequence)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Record the tokens of the new positions."""
@@ -167,7 +167,9 @@ class RadixCache:
     def _split(self, node: _Node, length: int) -> _Node:
         """Split a node: a new node takes its first `length` tokens, and becomes its parent."""
         assert node.parent is not None
-        head = _Node(node.tokens[:length], node.slots[:length], node.parent, locks=node.locks, used=node.used)
+        head = _Node(
+            node.tokens[:length], node.slots[:length], node.parent, lock_count=node.lock_count, last_use=node.last_use
+        )
         node.parent.children[head.tokens[0]] = head
         node.tokens, node.slots, node.parent = node.tokens[length:], node.slots[length:], head
         head.children[node.tokens[0]] = node
@@ -176,20 +178,20 @@ class RadixCache:
     def _lock(self, node: _Node | None) -> None:
         self._clock += 1
         while node is not None:
-            self._evictable -= len(node.slots) if node.locks == 0 else 0
-            node.locks += 1
-            node.used = self._clock
+            self._evictable -= len(node.slots) if node.lock_count == 0 else 0
+            node.lock_count += 1
+            node.last_use = self._clock
             node = node.parent
 
     def _unlock(self, node: _Node | None) -> None:
         while node is not None:
-            node.locks -= 1
-            self._evictable += len(node.slots) if node.locks == 0 else 0
+            node.lock_count -= 1
+            self._evictable += len(node.slots) if node.lock_count == 0 else 0
             node = node.parent
 
     def _evict(self, count: int) -> None:
         """Drop leaves until `count` more slots are free."""
-        leaves = [(leaf.used, id(leaf), leaf) for root in self._roots.values() for leaf in _leaves(root)]
+        leaves = [(leaf.last_use, id(leaf), leaf) for root in self._roots.values() for leaf in _leaves(root)]
         heapq.heapify(leaves)
         while count > 0:
             _, _, leaf = heapq.heappop(leaves)
@@ -199,11 +201,11 @@ class RadixCache:
             count -= len(leaf.slots)
             del leaf.parent.children[leaf.tokens[0]]
             if _is_evictable(leaf.parent):
-                heapq.heappush(leaves, (leaf.parent.used, id(leaf.parent), leaf.parent))
+                heapq.heappush(leaves, (leaf.parent.last_use, id(leaf.parent), leaf.parent))
 
 
 def _is_evictable(node: _Node) -> bool:
-    return node.parent is not None and not node.children and node.locks == 0
+    return node.parent is not None and not node.children and node.lock_count == 0
 
 
 def _leaves(root: _Node) -> Iterator[_Node]:

@@ -90,9 +90,9 @@ class RowCache:
         Raises:
             ValueError: this cache is not empty, the shapes differ, or its allocated memory is too small.
         """
-        mine, theirs = ((c.layers, c.kv_heads, c.head_dim) for c in (self, other))
-        if mine != theirs or other.rows not in (1, self.rows):
-            sizes = f"{(*theirs, other.rows)} does not fit into {(*mine, self.rows)}"
+        own_shape, other_shape = ((c.layers, c.kv_heads, c.head_dim) for c in (self, other))
+        if own_shape != other_shape or other.rows not in (1, self.rows):
+            sizes = f"{(*other_shape, other.rows)} does not fit into {(*own_shape, self.rows)}"
             raise ValueError(f"a cache of (layers, kv_heads, head_dim, rows) = {sizes}")
         if self.cache_seqlens.any():
             raise ValueError("the cache is not empty")

@@ -8,12 +8,17 @@ formats.py    formats of Shakespeare's lines: a pattern, and a play as a regular
 reader.py     computes the logits; the other modules do not depend on how it does that
 """
 
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
 from guided.packages import importing
 
 with importing("guided.levels"):
     from guided.levels.formats import NAME_LINE, PLAY_SCRIPT
     from guided.levels.fsm import FSM, GuidedFSM
-    from guided.levels.generate import Generated, generate_guided
+    from guided.levels.generate import GuidedOutput, generate_guided
     from guided.levels.masks import apply_token_mask, build_char_classes, generate_guided_static, greedy, sample
     from guided.levels.patterns import CompiledFSM, compile_pattern
     from guided.levels.reader import Reader
@@ -23,8 +28,8 @@ __all__ = [
     "NAME_LINE",
     "PLAY_SCRIPT",
     "CompiledFSM",
-    "Generated",
     "GuidedFSM",
+    "GuidedOutput",
     "Reader",
     "apply_token_mask",
     "build_char_classes",
@@ -34,3 +39,10 @@ __all__ = [
     "greedy",
     "sample",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Generated":
+        warnings.warn("guided.levels.Generated is guided.levels.GuidedOutput", DeprecationWarning, stacklevel=2)
+        return GuidedOutput
+    raise AttributeError(f"module 'guided.levels' has no attribute {name!r}")

@@ -1,7 +1,6 @@
 """The loop of levels 2 and 3: query the machine, mask, sample, advance. It stops when nothing more can follow.
 
 The machine runs next to the model, and neither knows the other: the model's logits depend only on the tokens so far,
-    and
 not on any mask. This explains the cost of a constraint. If only one token is allowed, the model has no choice. The
 fewer tokens are allowed, the more of the model's probability is removed, and the less likely is the text that it then
 has to continue.
@@ -21,11 +20,11 @@ from torch import Tensor
 from guided.levels.fsm import FSM
 from guided.levels.masks import Choose, NextLogits, apply_token_mask, sample
 
-__all__ = ["Generated", "generate_guided"]
+__all__ = ["GuidedOutput", "generate_guided"]
 
 
-class Generated(NamedTuple):
-    """The result.
+class GuidedOutput(NamedTuple):
+    """The output of `generate_guided`.
 
     Attributes:
         idx: the prompt and the output, (1, T), without an end token.
@@ -46,7 +45,7 @@ def generate_guided(
     *,
     within_budget: bool = True,
     choose: Choose = sample,
-) -> Generated:
+) -> GuidedOutput:
     """Continue `idx`, (1, T), as the machine allows.
 
     Args:
@@ -68,13 +67,13 @@ def generate_guided(
     for tokens_left in range(max_new_tokens, -1, -1):
         allowed = fsm.allowed_tokens(tokens_left if within_budget else None)  # query
         if fsm.is_complete() and allowed <= set(fsm.end_tokens):
-            return Generated(idx, True, "budget" if fsm.allowed_tokens() > allowed else "format")
+            return GuidedOutput(idx, True, "budget" if fsm.allowed_tokens() > allowed else "format")
         if tokens_left == 0:
             break
         logits = apply_token_mask(model(idx), allowed)  # mask
         token = choose(logits)  # sample
         fsm.advance(int(token))  # advance
         if int(token) in fsm.end_tokens:
-            return Generated(idx, True, "end token")
+            return GuidedOutput(idx, True, "end token")
         idx = torch.cat((idx, token), dim=1)
-    return Generated(idx, fsm.is_complete(), "budget")
+    return GuidedOutput(idx, fsm.is_complete(), "budget")

@@ -55,7 +55,7 @@ def build_char_classes(stoi: Mapping[str, int]) -> dict[str, set[int]]:
 def _class_of(char: str) -> str:
     tests = {"UPPER": char.isupper(), "LOWER": char.islower(), "DIGIT": char.isdigit()}
     tests |= {"NEWLINE": char == "\n", "SPACE": char == " "}
-    return next((name for name, holds in tests.items() if holds), "PUNCT")
+    return next((name for name, is_true in tests.items() if is_true), "PUNCT")
 
 
 def apply_token_mask(logits: Tensor, allowed: Collection[int]) -> Tensor:

@@ -57,8 +57,8 @@ class Reader:
 
     def _count_reusable(self, lease: Lease, row: Sequence[int]) -> int:
         """The number of leading tokens that need not be read again. The last token is always read."""
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
-        return sum(1 for _ in same) if self.remember else 0
+        matching = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
+        return sum(1 for _ in matching) if self.remember else 0
 
     def _step(self, chunks: list[list[int]]) -> Tensor:
         """One forward pass over chunks of equal length, one per row. Returns their last hidden states, (B, dim)."""
@@ -67,7 +67,7 @@ class Reader:
         if not all(self.cache.reserve(lease, count) for lease in self._leases):
             raise MemoryError(f"the cache has no space for {len(chunks)} x {count} more tokens")
         plan = self.cache.plan(self._leases, counts)
-        attend = step_attention(plan, counts, capped=caps_scores(self.model.config))
+        attend = step_attention(plan, counts, has_softcap=caps_scores(self.model.config))
         tokens = torch.tensor(chunks, device=device).flatten()
         positions = torch.arange(start, start + count, device=device).repeat(len(chunks))
         hidden = self.model.forward(tokens, positions, attend)

@@ -120,23 +120,23 @@ def _check_arguments(logits: Any, bitmask: Any, indices: Sequence[int] | None) -
 
 
 def _mask(logits: Any, bitmask: Any) -> None:
-    covered = min(32 * bitmask.shape[-1], logits.shape[-1])
-    if covered < logits.shape[-1]:
-        logits[..., covered:] = -np.inf
-        logits = logits[..., :covered]
+    covered_width = min(32 * bitmask.shape[-1], logits.shape[-1])
+    if covered_width < logits.shape[-1]:
+        logits[..., covered_width:] = -np.inf
+        logits = logits[..., :covered_width]
     if _is_torch(logits) and logits.device.type != "cpu":
-        logits.masked_fill_(_forbidden_ids(bitmask, covered, logits.device), -np.inf)
+        logits.masked_fill_(_forbidden_ids(bitmask, covered_width, logits.device), -np.inf)
     else:
         words = bitmask if isinstance(bitmask, np.ndarray) else bitmask.cpu().numpy()
         bits, minus_infinity = _bit_patterns(logits)
         octets = np.ascontiguousarray(words).astype("<i4", copy=False).view(np.uint8)
         for row, row_octets in zip(bits, octets, strict=True) if bits.ndim == 2 else ((bits, octets),):
-            for start in range(0, covered, _CHUNK):
+            for start in range(0, covered_width, _CHUNK):
                 part = row[start : start + _CHUNK]
-                banned = np.take(_octet_masks(bits.itemsize), row_octets[start // 8 : (start + _CHUNK) // 8], axis=0)
-                change = part ^ minus_infinity
-                change &= banned.reshape(-1)[: len(part)]
-                part ^= change  # -inf where banned, otherwise unchanged
+                is_banned = np.take(_octet_masks(bits.itemsize), row_octets[start // 8 : (start + _CHUNK) // 8], axis=0)
+                flipped_bits = part ^ minus_infinity
+                flipped_bits &= is_banned.reshape(-1)[: len(part)]
+                part ^= flipped_bits  # -inf where banned, otherwise unchanged
 
 
 def _bit_patterns(logits: Any) -> tuple[Array, Any]:
@@ -147,12 +147,12 @@ def _bit_patterns(logits: Any) -> tuple[Array, Any]:
         if not logits.dtype.isnative or size > 8:
             raise TypeError(f"logits of dtype {logits.dtype} are not supported")
         return logits.view(integer), np.array(-np.inf, logits.dtype).view(integer)
-    same_width, minus_infinity = _torch_pattern(logits.dtype)
+    same_width, minus_infinity = _torch_bit_pattern(logits.dtype)
     return logits.detach().view(same_width).numpy(), minus_infinity
 
 
 @cache
-def _torch_pattern(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
+def _torch_bit_pattern(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
     """The integer type of the same width, and -inf as one of them."""
     import torch
 
@@ -170,10 +170,10 @@ def _octet_masks(size: int) -> Array:
     return bits.astype(f"i{size}") - 1
 
 
-def _forbidden_ids(bitmask: Any, covered: int, device: torch.device) -> torch.Tensor:
-    """For each of the first `covered` ids, whether it is forbidden: bool (..., covered)."""
+def _forbidden_ids(bitmask: Any, covered_width: int, device: torch.device) -> torch.Tensor:
+    """For each of the first `covered_width` ids, whether it is forbidden: bool (..., covered_width)."""
     import torch
 
     packed = _copy_to_device(bitmask, device)
     bits = (packed.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32, device=device)) & 1
-    return cast("torch.Tensor", bits.flatten(-2)[..., :covered] == 0)
+    return cast("torch.Tensor", bits.flatten(-2)[..., :covered_width] == 0)

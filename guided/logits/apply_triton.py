@@ -24,7 +24,7 @@ __all__ = ["BLOCK", "mask_kernel", "mask_triton"]
 
 BLOCK: Final = 4096
 _SMALL_BLOCK: Final = 1024  # for few rows, where larger blocks would leave most of the GPU idle
-_FEW: Final = 1 << 20  # logits
+_FEW_LOGITS: Final = 1 << 20  # logits
 
 
 @triton.jit
@@ -65,7 +65,7 @@ def mask_triton(logits: Tensor, masks: Tensor, rows: Tensor | None) -> None:
     count, width = len(logits) if rows is None else len(rows), logits.shape[1]
     if not (count and width):
         return
-    block = _SMALL_BLOCK if count * width < _FEW else BLOCK
+    block = _SMALL_BLOCK if count * width < _FEW_LOGITS else BLOCK
     with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
         mask_kernel[(count, triton.cdiv(width, block))](
             logits, logits.stride(0), masks, masks.stride(0), masks if rows is None else rows, width, masks.shape[1],

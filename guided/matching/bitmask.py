@@ -82,8 +82,8 @@ def fill_batch(
         bitmask: int32 (batch, ceil(size / 32)), numpy or a CPU tensor.
         rows: the row of each matcher; None: 0, 1, 2, ... Other rows do not change.
         max_tokens: the budget of every row, see `GrammarMatcher.fill_next_token_bitmask`.
-        threads: the most threads, including the caller's, which works alone for the first 0.1 ms; None: one per core,
-            but at most one per 4 rows.
+        threads: the maximum number of threads, including the caller's, which works alone for the first 0.1 ms; None:
+            one per core, but at most one per 4 rows.
 
     Raises:
         BudgetError: a row's shortest completion does not fit. Other rows may have been filled.

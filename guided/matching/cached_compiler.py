@@ -21,7 +21,7 @@ from guided.errors import (
     UnsupportedError,
     VocabularyError,
     brief,
-    warn_of,
+    warn_about,
 )
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.lark.scan import find_token
@@ -35,7 +35,7 @@ from guided.matching.grammar_cache import GrammarCache, content_of
 from guided.matching.grammar_folder import GrammarFolder
 from guided.matching.native import NativeCompiler, vocabulary_digest
 from guided.matching.stored import write_specification
-from guided.meter import compiling
+from guided.meter import limit_compilation
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CachedCompiler"]
@@ -99,27 +99,27 @@ class CachedCompiler:
         why_empty: Callable[[], object] = lambda: None,
         read_first: Callable[[list[Finding]], Grammar] | None = None,
         parts: Sequence[object] | None = (),
-        stored: Callable[[], Tables | None] = lambda: None,
+        find_tables: Callable[[], Tables | None] = lambda: None,
     ) -> CompiledGrammar:
         """The cached grammar, or one compiled from the result of `read`. Warns about the findings in both cases.
 
         `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
         if some parts of the grammar are compiled later. `parts`: values that the key contains only as their `repr`;
         None: the key does not determine the content. If they are not plain JSON, the grammar is not stored in the
-        folder. `stored` returns the grammar as the first of some tables, if it was stored.
+        folder. `find_tables` returns the tables of a grammar that comes with guided.
         """
         compiled = self._find_cached(key)
         if compiled is None:
-            with gc_paused(), compiling(self.limits, work=False):
+            with gc_paused(), limit_compilation(self.limits, work=False):
                 name = None if self.folder is None or parts is None else self._file_name(key, parts)
                 compiled = None if name is None else self._find_stored(name, source)
-                if compiled is None and (tables := stored()) is not None:
+                if compiled is None and (tables := find_tables()) is not None:
                     compiled = self._compile_tables(tables, key, source, read)
                 if compiled is None:
                     compiled = self._compile_uncached(key, source, read, why_empty, read_first, name)
             self.cache.store(key, compiled)
         if self.warns:
-            warn_of(compiled.findings)
+            warn_about(compiled.findings)
         return compiled
 
     def _compile_with_fallback(
@@ -135,7 +135,7 @@ class CachedCompiler:
         if options.additional_properties == "minimal":
             attempts += [replace(attempt, additional_properties=None) for attempt in attempts]
         *first, last = attempts
-        with compiling(self.limits, work=False):  # all attempts together
+        with limit_compilation(self.limits, work=False):  # all attempts together
             for attempt in first:
                 try:
                     return compile_with(attempt)
@@ -174,15 +174,15 @@ class CachedCompiler:
         try:
             native = self._to_native(grammar)
             if name is not None:
-                whole = None if read_first is None else partial(read, [])
-                data = self._stored(kind, source, findings, grammar, whole)
+                read_whole = None if read_first is None else partial(read, [])
+                data = self._to_bytes(kind, source, findings, grammar, read_whole)
         except SpecError as error:  # the grammar generates nothing
             why_empty()
             text = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=text, span=(0, len(text)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
             if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
-                error.located(source, at)
+                error.with_location(source, at)
             raise
         finally:
             if kind == "json_schema":
@@ -218,7 +218,7 @@ class CachedCompiler:
         bounds = (limits.spec_length, limits.depth, limits.nodes, limits.states, limits.work)
         return self.folder.name_of((*key, bounds), parts, vocabulary_digest(self.vocabulary))
 
-    def _stored(
+    def _to_bytes(
         self, kind: str, source: object, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar] | None
     ) -> bytes | None:
         """The bytes of a specification; None if it cannot be stored."""

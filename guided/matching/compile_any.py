@@ -113,29 +113,29 @@ class CompileAny:
             check_options(specification, options)
         fields: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
         make = JsonSchemaOptions.for_generation if style == "generation" else JsonSchemaOptions
-        own = make(**fields)
+        json_options = make(**fields)
         documents = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
-                return self.compile_expr(specification, **own.non_defaults())
+                return self.compile_expr(specification, **json_options.non_defaults())
             case Grammar():
                 return self.compile_grammar(specification)
             case str() | re.Pattern():
                 regex = {name: options[name] for name in ("dialect", "search") if name in options}
-                pattern = _pattern(specification, options.get("dialect", "python"))
-                return self.compile_regex(pattern, classes=own.classes, **regex)
+                pattern = _pattern_text(specification, options.get("dialect", "python"))
+                return self.compile_regex(pattern, classes=json_options.classes, **regex)
             case list() | tuple():
                 if not all(isinstance(choice, str) for choice in specification):
                     raise SpecError("a list is a choice of strings, but this one contains other values")
                 return self.compile_choice(specification)
             case bool() | Mapping():
                 _check_is_schema(specification)
-                return self.compile_json_schema(specification, **documents, **own.non_defaults())
+                return self.compile_json_schema(specification, **documents, **json_options.non_defaults())
             case _:
-                return self.compile_type(specification, **documents, **own.non_defaults())
+                return self.compile_type(specification, **documents, **json_options.non_defaults())
 
 
-def _pattern(pattern: str | re.Pattern[Any], dialect: str) -> str:
+def _pattern_text(pattern: str | re.Pattern[Any], dialect: str) -> str:
     """The text of a regular expression, with the flags of a compiled one."""
     if isinstance(pattern, str):
         if _is_json_object(pattern):
@@ -174,8 +174,8 @@ def check_effects(options: Mapping[str, Any], effective: frozenset[str], why: st
     """Raise for an option that is not among the known ones. `why`: why others have no effect."""
     for name in options:
         if name not in _ALL_OPTIONS:
-            meant = close_name(name, _ALL_OPTIONS)
-            hint = f": did you mean {meant!r}?" if meant else ""
+            suggestion = close_name(name, _ALL_OPTIONS)
+            hint = f": did you mean {suggestion!r}?" if suggestion else ""
             raise OptionError(f"{brief(name)} is not an option of a constraint{hint}")
         if name not in effective:
             raise GuidedError(f"the option {name} has no effect here: {why}")
@@ -184,9 +184,9 @@ def check_effects(options: Mapping[str, Any], effective: frozenset[str], why: st
 def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
     """Raise for an object whose `type` names another format, since no schema has this type."""
     kind = value.get("type") if isinstance(value, Mapping) else None
-    meant = _OTHER_FORMATS.get(kind) if isinstance(kind, str) else None
-    if meant is not None:
-        raise SpecError(f"an object is read as a JSON Schema, but this is a {kind}", pointer="/type", hint=meant)
+    suggestion = _OTHER_FORMATS.get(kind) if isinstance(kind, str) else None
+    if suggestion is not None:
+        raise SpecError(f"an object is read as a JSON Schema, but this is a {kind}", pointer="/type", hint=suggestion)
 
 
 def _is_json_object(text: str) -> bool:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guided.automaton import _core
-from guided.errors import Finding, GuidedError, LimitExceeded, warn_of
+from guided.errors import Finding, GuidedError, LimitExceeded, warn_about
 from guided.frontends.stored import malformed
 from guided.ir import Grammar
 from guided.ir.nodes import Region
@@ -16,7 +16,7 @@ from guided.matching.gc_pause import gc_paused
 from guided.matching.native import NativeCompiler, native_vocabulary, text_ids, vocabulary_digest
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar
 from guided.matching.stored import LATER, StoredSpecification, read_specification, write_specification
-from guided.meter import compiling
+from guided.meter import limit_compilation
 from guided.vocabulary import Vocabulary
 
 __all__ = ["CompiledGrammar", "native_vocabulary", "read_compiled", "text_ids"]
@@ -96,7 +96,7 @@ class CompiledGrammar:
                 values than `json.loads` returns.
         """
         digest = vocabulary_digest(self.vocabulary)
-        with gc_paused(), compiling(self._limits, work=False):
+        with gc_paused(), limit_compilation(self._limits, work=False):
             first = self._read_first()
             read = None if self._read_first is self._read else self._read
             return write_specification(self.kind, self.source, self.findings, first, read, digest)
@@ -126,7 +126,7 @@ class CompiledGrammar:
         if limits is not None and not isinstance(limits, Limits):
             raise TypeError(f"limits must be guided.Limits, not a {type(limits).__name__}")
         compiled = read_compiled(data, NativeCompiler(vocabulary), limits or Limits())
-        warn_of(compiled.findings)
+        warn_about(compiled.findings)
         return compiled
 
     @property
@@ -155,7 +155,7 @@ class CompiledGrammar:
 def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:
     """The grammar in the bytes of `CompiledGrammar.to_bytes`. Raises as `from_bytes` does, and does not warn."""
     vocabulary = compiler.vocabulary
-    with gc_paused(), compiling(limits, work=False):
+    with gc_paused(), limit_compilation(limits, work=False):
         stored = read_specification(data, vocabulary_digest(vocabulary), limits)
         compiled = compiler.compile_stored(stored.tables, stored.first, limits)
         if compiled is None:

@@ -30,7 +30,7 @@ from guided.matching.cached_compiler import CachedCompiler
 from guided.matching.compile_any import CompileAny
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.grammar_cache import content_of
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = ["GrammarCompiler"]
 
@@ -77,17 +77,24 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         resources, texts = checked_registry(registry), check_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(findings: list[Finding], ask: bool = False) -> Grammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+            def read(findings: list[Finding], explain_empty: bool = False) -> Grammar:
                 return json_schema_to_grammar(
-                    schema, own, registry=resources, documents=texts, limits=self.limits, findings=findings,
-                    require_values=ask,
+                    schema, schema_options, registry=resources, documents=texts, limits=self.limits, findings=findings,
+                    require_values=explain_empty,
                 )  # fmt: skip
 
-            key = ("json_schema", text, isinstance(schema, str), own, content_of(resources), tuple(texts.items()))
+            key = (
+                "json_schema",
+                text,
+                isinstance(schema, str),
+                schema_options,
+                content_of(resources),
+                tuple(texts.items()),
+            )
             return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, resources))
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
     @keywords_checked()
     def compile_regex(
@@ -118,16 +125,18 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         if classes not in ("full", "plain"):
             raise ValueError(f"classes must be 'full' or 'plain', not {brief(classes)}")
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             return self._compile(
-                ("regex", pattern, dialect, search, own.classes),
+                ("regex", pattern, dialect, search, schema_options.classes),
                 pattern,
                 lambda _: _single_rule(
-                    parse_regex(pattern, dialect=dialect, search=search, classes=own.classes, limits=self.limits)
+                    parse_regex(
+                        pattern, dialect=dialect, search=search, classes=schema_options.classes, limits=self.limits
+                    )
                 ),
             )
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(classes=classes))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(classes=classes))
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
@@ -149,10 +158,10 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
 
-        def read(findings: list[Finding], ask: bool = False) -> Grammar:
+        def read(findings: list[Finding], explain_empty: bool = False) -> Grammar:
             return gbnf_to_grammar(
                 text, root=root, allow_special_tokens=allow_special_tokens, limits=self.limits, findings=findings,
-                refuse_empty=ask,
+                refuse_empty=explain_empty,
             )  # fmt: skip
 
         return self._compile(("gbnf", text, root, allow_special_tokens), text, read, why_empty=lambda: read([], True))
@@ -195,17 +204,17 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         grammar_contents = tuple(
             (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items()
         )
-        own = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
+        key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
-        def compiled(schemas: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schemas: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:
                 return read_lark(text, read_options, self.limits, schemas, findings)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
             parts = None if folders else [it for it in named_grammars.values() if isinstance(it, Mapping)]
-            return self._compile(("lark", text, own, schemas), text, read, why_empty, parts=parts)
+            return self._compile(("lark", text, key_parts, schemas), text, read, why_empty, parts=parts)
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_structural_tag(
@@ -230,18 +239,18 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
         content = spec if isinstance(spec, str) else content_of(spec)
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            def read(findings: list[Finding], ask: bool = False, later: bool = False) -> Grammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+            def read(findings: list[Finding], explain_empty: bool = False, later: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
-                    spec, own, allow_special_tokens=allow_special_tokens, special_tokens=self._native.special_ids,
-                    limits=self.limits, findings=findings, require_values=ask, defer=later,
+                    spec, schema_options, allow_special_tokens=allow_special_tokens, limits=self.limits, defer=later,
+                    special_tokens=self._native.special_ids, findings=findings, require_values=explain_empty,
                 )  # fmt: skip
 
-            key = ("structural_tag", content, isinstance(spec, str), own, allow_special_tokens)
+            key = ("structural_tag", content, isinstance(spec, str), schema_options, allow_special_tokens)
             parts_later = partial(read, later=True) if self._native.native.byte_complete else None
             return self._compile(key, spec, read, lambda: read([], True), read_first=parts_later, parts=(spec,))
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
     def compile_choice(self, choices: Sequence[str]) -> CompiledGrammar:
         """Compile a set of strings; the output is one of them."""
@@ -278,7 +287,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         For a function, the output is an object of its arguments. `guided.frontends.python_types.type_schema` lists the
         supported types. `guided.frontends.python_types.value_readers.value_of(tp, json.loads(text))` is the inverse.
         """
-        with compiling(self.limits, work=False):
+        with limit_compilation(self.limits, work=False):
             compiled = self.compile_json_schema(type_to_schema(tp), registry=registry, documents=documents, **options)
         return CompiledGrammar(
             compiled.native, compiled.vocabulary, compiled.origins, "type", tp, compiled._read, compiled.findings,
@@ -296,11 +305,13 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             VocabularyError: a control token that the vocabulary lacks.
         """
 
-        def compiled(own: JsonSchemaOptions) -> CompiledGrammar:
-            read = partial(expr_to_grammar, expr, self.limits, options=own)
-            return self._compile(("expr", expr, own), expr, read, stored=lambda: stored_tables(expr, self.limits))
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+            read = partial(expr_to_grammar, expr, self.limits, options=schema_options)
+            return self._compile(
+                ("expr", expr, schema_options), expr, read, find_tables=lambda: stored_tables(expr, self.limits)
+            )
 
-        return self._compile_with_fallback(compiled, JsonSchemaOptions.of(**options))
+        return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
 
 def _single_rule(node: Any) -> Grammar:

@@ -38,7 +38,8 @@ class ConstraintCompiler:
 
     Attributes:
         compile: makes the grammar. It runs on a thread of the engine. If it raises, the request fails with this error.
-        free: whether it has free text, which may end anywhere. If the budget ends it, the finish reason is "length".
+        open_ended: whether it has free text, which may end anywhere. If the budget ends it, the finish reason is
+            "length".
         has_calls: whether it consists of calls, or of free text with calls. Then stops end the free text only, and no
             further call begins that the budget could cut short.
         follows_message: whether it applies only to what follows a continued message (`continue_final_message`), such as
@@ -46,7 +47,7 @@ class ConstraintCompiler:
     """
 
     compile: Callable[[GrammarCompiler], CompiledGrammar]
-    free: bool = False
+    open_ended: bool = False
     has_calls: bool = False
     follows_message: bool = False
 

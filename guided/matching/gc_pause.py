@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["gc_paused"]
 
-_LONGEST: Final = 30.0  # seconds
+_MAX_SECONDS: Final = 30.0  # seconds
 _lock = threading.Lock()
 _pauses = 0
 _since = 0.0
@@ -26,7 +26,7 @@ _was_on = False
 def gc_paused() -> Iterator[None]:
     """Pause the collector. Pauses may overlap, on any threads. A collector that was off before stays off afterwards.
 
-    If pauses overlap for more than `_LONGEST` seconds, as in a busy server, the end of a pause runs a collection.
+    If pauses overlap for more than `_MAX_SECONDS` seconds, as in a busy server, the end of a pause runs a collection.
     """
     global _pauses, _since, _was_on
     with _lock:
@@ -41,6 +41,6 @@ def gc_paused() -> Iterator[None]:
             _pauses -= 1
             if _pauses == 0 and _was_on:
                 gc.enable()
-            elif _was_on and monotonic() - _since > _LONGEST:
+            elif _was_on and monotonic() - _since > _MAX_SECONDS:
                 _since = monotonic()
                 gc.collect()

@@ -2,7 +2,7 @@
 
 A grammar is small when it is stored, and grows with each state that matching creates. So each insertion measures some
 other entries again, in turn. The cost does not depend on the number of entries n, and each entry is measured again
-after at most n / `_WEIGHED` insertions.
+after at most n / `_ENTRIES_PER_INSERTION` insertions.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from guided.matching.compiled import CompiledGrammar
 
 __all__ = ["GrammarCache", "content_of"]
 
-_WEIGHED: Final = 16  # entries measured per insertion
+_ENTRIES_PER_INSERTION: Final = 16  # entries measured per insertion
 
 
 class _Weights(NamedTuple):
     """The memory of one kind of entry, as measured in a process with hundreds of them.
 
     Attributes:
-        least: bytes per entry.
+        base: bytes per entry.
         position: bytes per position.
         memory: bytes per byte of states that the core reports.
     """
 
-    least: int
+    base: int
     position: int
     memory: float
 
@@ -53,7 +53,7 @@ class GrammarCache:
         self.hits = 0
         self._entries: OrderedDict[object, _Entry] = OrderedDict()
         self._weight = 0
-        self._turn: Iterator[_Entry] = iter(())
+        self._next_entries: Iterator[_Entry] = iter(())
         self._lock = threading.Lock()
 
     def find(self, key: object) -> CompiledGrammar | None:
@@ -101,10 +101,10 @@ class GrammarCache:
 
     def _weigh_others(self) -> None:
         """Measure the entries whose turn it is."""
-        entries = list(islice(self._turn, _WEIGHED))
-        if len(entries) < _WEIGHED:
-            self._turn = iter(tuple(self._entries.values()))
-            entries += islice(self._turn, _WEIGHED - len(entries))
+        entries = list(islice(self._next_entries, _ENTRIES_PER_INSERTION))
+        if len(entries) < _ENTRIES_PER_INSERTION:
+            self._next_entries = iter(tuple(self._entries.values()))
+            entries += islice(self._next_entries, _ENTRIES_PER_INSERTION - len(entries))
         for entry in entries:
             if not entry.is_dropped:
                 self._weigh(entry)
@@ -112,8 +112,8 @@ class GrammarCache:
     def _weigh(self, entry: _Entry) -> None:
         """Measure an entry again: its automaton, and the states that matching has created."""
         native = entry.compiled.native
-        each = _OF_LEXERS if isinstance(native, _core.CompiledLexer) else _OF_RULES
-        weight = each.least + each.position * native.positions + round(each.memory * native.memory_bytes)
+        weights = _OF_LEXERS if isinstance(native, _core.CompiledLexer) else _OF_RULES
+        weight = weights.base + weights.position * native.positions + round(weights.memory * native.memory_bytes)
         self._weight += weight - entry.weight
         entry.weight = weight
 

@@ -83,23 +83,23 @@ class HealingMatcher:
         self._fewest_tokens = _fewest_tokens(self._tokens, prefix)
         if self._fewest_tokens[0] is None:
             raise GuidedError(f"no tokens spell the end of the prompt, {prefix!r}")
-        self._at = 0
+        self._written_bytes = 0
         self._steps: list[_Step] = []
         self._budget_bound = False
 
     @property
     def written_bytes(self) -> int:
         """How many bytes of the prefix are written."""
-        return self._at
+        return self._written_bytes
 
     @property
     def budget_bound(self) -> bool:
         """Whether the last mask may lack tokens because of its `max_tokens`."""
-        return self._budget_bound if self._at < len(self.prefix) else self.inner.budget_bound
+        return self._budget_bound if self._written_bytes < len(self.prefix) else self.inner.budget_bound
 
     def fill_next_token_bitmask(self, bitmask: Row, row: int = 0, *, max_tokens: int | None = None) -> bool:
         """The tokens that continue the prefix or extend beyond its end; after the prefix, the inner mask."""
-        if self._at == len(self.prefix):
+        if self._written_bytes == len(self.prefix):
             return self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         needed = self.inner.min_tokens_to_finish()
         within = [
@@ -117,12 +117,12 @@ class HealingMatcher:
 
     def _tokens_within(self) -> list[tuple[int, int]]:
         """The tokens that end within the prefix or at its end, each with the offset of its end."""
-        ends = range(self._at + 1, len(self.prefix) + 1)
-        return [(id, end) for end in ends for id in self._tokens.tokens_of(self.prefix[self._at : end])]
+        ends = range(self._written_bytes + 1, len(self.prefix) + 1)
+        return [(id, end) for end in ends for id in self._tokens.tokens_of(self.prefix[self._written_bytes : end])]
 
     def _tokens_beyond(self, max_tokens: int | None) -> list[int]:
         """The allowed tokens that extend beyond the end of the prefix."""
-        begin = self.prefix[self._at :]
+        begin = self.prefix[self._written_bytes :]
         mask = np.zeros((1, (self._vocabulary.size + 31) // 32), np.int32)
         if max_tokens is not None and max_tokens < self.inner.min_tokens_to_finish():
             return []
@@ -131,9 +131,9 @@ class HealingMatcher:
         out: list[int] = []
         for data, id in self._tokens.longer_tokens(begin):
             rest = data[len(begin) :]
-            exact = self._tokens.tokens_of(rest)
-            if exact:
-                allowed = is_allowed(mask[0], exact[0])
+            exact_tokens = self._tokens.tokens_of(rest)
+            if exact_tokens:
+                allowed = is_allowed(mask[0], exact_tokens[0])
             elif allowed := self.inner.accept_string(rest):
                 allowed = max_tokens is None or self.inner.min_tokens_to_finish() <= max_tokens - 1
                 self.inner.rollback(1)
@@ -144,20 +144,20 @@ class HealingMatcher:
     def accept_token(self, token: int, /) -> bool:
         """Accept a token. False, with the state unchanged, if it is not allowed. ValueError: there is no such id."""
         check_id(token, self._vocabulary.size)
-        if self._at == len(self.prefix):
+        if self._written_bytes == len(self.prefix):
             accepted = self.inner.accept_token(token)
             if accepted:
                 self._steps.append(_Step(0, 1))
             return accepted
-        begin = self.prefix[self._at :]
+        begin = self.prefix[self._written_bytes :]
         data = self._vocabulary.token_bytes(token) or b""
-        if data and begin.startswith(data) and self._fewest_tokens[self._at + len(data)] is not None:
+        if data and begin.startswith(data) and self._fewest_tokens[self._written_bytes + len(data)] is not None:
             step = _Step(len(data), 0)
         elif len(data) > len(begin) and data.startswith(begin) and self.inner.accept_string(data[len(begin) :]):
             step = _Step(len(begin), 1)
         else:
             return False
-        self._at += step.prompt
+        self._written_bytes += step.prompt
         self._steps.append(step)
         return True
 
@@ -167,22 +167,22 @@ class HealingMatcher:
             raise ValueError(f"cannot take back {n} of {len(self._steps)} tokens")
         removed_steps = self._steps[len(self._steps) - n :]
         self.inner.rollback(sum(step.inner for step in removed_steps))
-        self._at -= sum(step.prompt for step in removed_steps)
+        self._written_bytes -= sum(step.prompt for step in removed_steps)
         del self._steps[len(self._steps) - n :]
 
     def fork(self) -> HealingMatcher:
         """An independent copy in the same state."""
         copy = HealingMatcher(self.inner.fork(), self.prefix, self._vocabulary)
-        copy._at, copy._steps = self._at, list(self._steps)
+        copy._written_bytes, copy._steps = self._written_bytes, list(self._steps)
         return copy
 
     def forced_tokens(self) -> list[int]:
         """The inner matcher's forced tokens; none within the prefix, whose tokens the model chooses."""
-        return self.inner.forced_tokens() if self._at == len(self.prefix) else []
+        return self.inner.forced_tokens() if self._written_bytes == len(self.prefix) else []
 
     def is_accepting(self) -> bool:
         """Whether the output may end here."""
-        return self._at == len(self.prefix) and self.inner.is_accepting()
+        return self._written_bytes == len(self.prefix) and self.inner.is_accepting()
 
     def is_terminated(self) -> bool:
         """Whether an end token was accepted."""
@@ -190,7 +190,7 @@ class HealingMatcher:
 
     def min_tokens_to_finish(self) -> int:
         """The fewest tokens for the rest of the prefix, plus the inner matcher's number."""
-        return (self._fewest_tokens[self._at] or 0) + self.inner.min_tokens_to_finish()
+        return (self._fewest_tokens[self._written_bytes] or 0) + self.inner.min_tokens_to_finish()
 
 
 class _SortedTokens:

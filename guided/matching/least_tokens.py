@@ -32,18 +32,18 @@ class MinTokens:
     is_exact: bool
 
     def __str__(self) -> str:
-        counted = "1 token" if self.count == 1 else f"{self.count:,} tokens"
-        return counted if self.is_exact else f"at most {counted}"
+        text = "1 token" if self.count == 1 else f"{self.count:,} tokens"
+        return text if self.is_exact else f"at most {text}"
 
 
-def least_tokens(matcher: GrammarMatcher, most_steps: int = MAX_STEPS) -> MinTokens:
+def least_tokens(matcher: GrammarMatcher, max_steps: int = MAX_STEPS) -> MinTokens:
     """See the module docstring. The state of the matcher does not change."""
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     ends, rebuilds = grammar.vocabulary.eos_token_ids, grammar.native.rebuilds
     level, seen, steps = [matcher.fork()], {matcher.state}, 0
     for count in range(1, bound):
-        if any(each.is_accepting() for each in level):
+        if any(state.is_accepting() for state in level):
             return MinTokens(bound, False)
         if count == bound - 1:
             break
@@ -53,7 +53,7 @@ def least_tokens(matcher: GrammarMatcher, most_steps: int = MAX_STEPS) -> MinTok
             tokens = [token for token in allowed_tokens(bitmask) if token not in ends]
             steps += len(tokens)
             spend(len(tokens))
-            if steps > most_steps or grammar.native.rebuilds != rebuilds:
+            if steps > max_steps or grammar.native.rebuilds != rebuilds:
                 return MinTokens(bound, False)
             for token in tokens:
                 after = each.fork()

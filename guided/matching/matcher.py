@@ -6,13 +6,14 @@ text: strings, forced tokens as the tokenizer produces them, explanations. A mat
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Final
 
 from guided.automaton import _core
 from guided.errors import VocabularyError
 from guided.matching.compiled import CompiledGrammar, native_vocabulary
-from guided.matching.explain.explanation import Explanation, bytes_of, explain, is_cut, is_text
+from guided.matching.explain.explanation import Explanation, bytes_of, ends_mid_character, explain, is_text
 from guided.matching.regions.parse_paths import Capture, ParsePaths, Snapshot
 
 __all__ = ["Explanation", "GrammarMatcher"]
@@ -82,30 +83,32 @@ class GrammarMatcher(_core.Matcher):
             end = at
             while end < len(symbols) and symbols[end] < 256:
                 end += 1
-            ids, complete = self._encode_forced(bytes(symbols[at:end]), closed=end < len(symbols))
+            ids, complete = self._encode_forced(bytes(symbols[at:end]), is_closed=end < len(symbols))
             out += ids
             if not complete:
                 break
             at = end
         return out if out and self.validate_tokens(out) == len(out) else []
 
-    def _encode_forced(self, data: bytes, *, closed: bool) -> tuple[list[int], bool]:
-        """The stable tokens of forced bytes. `closed`: a control token follows, so all tokens are stable."""
+    def _encode_forced(self, data: bytes, *, is_closed: bool) -> tuple[list[int], bool]:
+        """The stable tokens of forced bytes. `is_closed`: a control token follows, so all tokens are stable."""
         vocabulary = self.grammar.vocabulary
         native = native_vocabulary(vocabulary)
-        if not is_text(data[:1]) and not is_cut(data[:1]):  # the rest of a character: no text begins with it
+        if not is_text(data[:1]) and not ends_mid_character(
+            data[:1]
+        ):  # the rest of a character: no text begins with it
             return [], False
-        whole = len(data)
-        while is_cut(data[:whole]):
-            whole -= 1
-        text = data[:whole].decode()
+        stable_length = len(data)
+        while ends_mid_character(data[:stable_length]):
+            stable_length -= 1
+        text = data[:stable_length].decode()
         if not text:
             return [], False
         try:
             ids = vocabulary.encode(text, continued=True)
         except VocabularyError:  # no known encoding: nothing is forced, but the masks still apply
             return [], False
-        if closed:
+        if is_closed:
             return ids, True
         # A token is stable if no token that starts at its beginning, or earlier, extends beyond the forced bytes.
         at, stable_count = 0, 0
@@ -135,10 +138,16 @@ class GrammarMatcher(_core.Matcher):
         `captures` does."""
         return []
 
-    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+    def captures_with_offsets(self) -> tuple[Sequence[Capture], bytes]:
         """The complete captures in the order in which they begin, and the text that their offsets refer to. Raises as
         `captures` does."""
         return (), b""
+
+    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+        """Deprecated: use `captures_with_offsets`."""
+        message = "GrammarMatcher.captures_with_places is GrammarMatcher.captures_with_offsets"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.captures_with_offsets()
 
     def temperature(self) -> float | None:
         """The temperature that the grammar sets for the next token, or None."""
@@ -209,18 +218,18 @@ class _CapturingMatcher(GrammarMatcher):
         captures.sort(key=lambda capture: (capture.end, -capture.start))
         return [(capture.name, bytes(self._text[capture.start : capture.end])) for capture in captures]
 
-    def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
+    def captures_with_offsets(self) -> tuple[Sequence[Capture], bytes]:
         return [capture for capture in self._current_captures() if capture.complete], bytes(self._text)
 
     def _current_captures(self) -> Sequence[Capture]:
-        marked = self.grammar.annotated
-        with marked.lock:
+        annotated = self.grammar.annotated
+        with annotated.lock:
             parses, now = self._read()
             return parses.complete(now, self._text) if self.is_accepting() else parses.partial(now, self._text)
 
     def temperature(self) -> float | None:
-        marked = self.grammar.annotated
-        with marked.lock:
+        annotated = self.grammar.annotated
+        with annotated.lock:
             parses, now = self._read()
             return parses.temperature(now, len(self._text))
 

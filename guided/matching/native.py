@@ -47,8 +47,8 @@ def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
 
 def text_ids(vocabulary: Vocabulary) -> frozenset[int]:
     """The ids of the tokens that have text."""
-    without = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()
-    return frozenset(id for id, data in enumerate(vocabulary.tokens) if data and id not in without)
+    without_text = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()
+    return frozenset(id for id, data in enumerate(vocabulary.tokens) if data and id not in without_text)
 
 
 def vocabulary_digest(vocabulary: Vocabulary) -> str:
@@ -61,10 +61,12 @@ def vocabulary_digest(vocabulary: Vocabulary) -> str:
         tokens = vocabulary.tokens
         lengths = array("I", [_NO_TEXT if data is None else len(data) for data in tokens])
         names = sorted(vocabulary.special_tokens.items())
-        whole = blake2b(repr((vocabulary.size, sorted(vocabulary.eos_token_ids), names)).encode(), digest_size=20)
-        whole.update(lengths.tobytes())
-        whole.update(b"".join([data for data in tokens if data]))
-        digest = _digests[vocabulary] = whole.hexdigest()
+        digest_state = blake2b(
+            repr((vocabulary.size, sorted(vocabulary.eos_token_ids), names)).encode(), digest_size=20
+        )
+        digest_state.update(lengths.tobytes())
+        digest_state.update(b"".join([data for data in tokens if data]))
+        digest = _digests[vocabulary] = digest_state.hexdigest()
     return digest
 
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from guided.automaton import _core
 from guided.errors import BudgetError, OptionError, brief
-from guided.keywords import check_integer
+from guided.keywords import accept_old_names, check_integer
 from guided.matching.bitmask import bits_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.explain.explanation import Explanation
@@ -38,6 +38,7 @@ __all__ = ["Masks", "masks_of"]
 _MAX_TOKENS: Final = 1 << 62
 
 
+@accept_old_names({"refused": "refused_at"})
 @dataclass(frozen=True, eq=False, repr=False)
 class Masks:
     """The masks of an output of n tokens. As an array: int32 (n, words), one bitmask row for each position.
@@ -53,21 +54,21 @@ class Masks:
         grammar: the grammar.
         ids: int64 (n,).
         max_tokens: the budget, as given.
-        refused: the position of the first id that is not allowed, or None.
+        refused_at: the position of the first id that is not allowed, or None.
         is_complete: whether the output may end after all of its ids, or has ended.
     """
 
     grammar: CompiledGrammar
     ids: npt.NDArray[np.int64]
     max_tokens: int | None
-    refused: int | None
+    refused_at: int | None
     is_complete: bool
 
     @property
     def allowed(self) -> npt.NDArray[np.bool_]:
         """Whether each id was allowed, bool (n,)."""
         allowed = np.zeros(len(self), np.bool_)
-        allowed[: self.refused] = True  # all, if none was refused
+        allowed[: self.refused_at] = True  # all, if none was refused
         return allowed
 
     @cached_property
@@ -120,11 +121,11 @@ class Masks:
         return np.concatenate([np.zeros(0, np.int32), *(self._row_ids[number] for number in self.row_numbers)])
 
     def explain(self) -> Explanation | None:
-        """Explain why the id at `refused` is not allowed. None if all ids are allowed."""
-        if self.refused is None:
+        """Explain why the id at `refused_at` is not allowed. None if all ids are allowed."""
+        if self.refused_at is None:
             return None
-        matcher, token = GrammarMatcher(self.grammar), int(self.ids[self.refused])
-        for id in self.ids[: self.refused].tolist():
+        matcher, token = GrammarMatcher(self.grammar), int(self.ids[self.refused_at])
+        for id in self.ids[: self.refused_at].tolist():
             matcher.accept_token(id)
         size = self.grammar.vocabulary.size
         if not 0 <= token < size:
@@ -134,7 +135,7 @@ class Masks:
         if not explanation.accepted or self.max_tokens is None:
             return explanation
         matcher.accept_token(token)
-        tokens_left, needed = self.max_tokens - self.refused - 1, matcher.min_tokens_to_finish() - 1
+        tokens_left, needed = self.max_tokens - self.refused_at - 1, matcher.min_tokens_to_finish() - 1
         if tokens_left < 0:
             reason = f"the budget of {self.max_tokens} tokens is used up: only the end token may follow"
             return replace(explanation, accepted=False, reason=reason)
@@ -164,7 +165,7 @@ class Masks:
         return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
 
     def __repr__(self) -> str:
-        where = "all allowed" if self.refused is None else f"refused at position {self.refused}"
+        where = "all allowed" if self.refused_at is None else f"refused at position {self.refused_at}"
         return f"Masks({len(self)} tokens, {where})"
 
 

@@ -29,7 +29,7 @@ _KINDS: Final = (
     (0.6, frozenset(b"}])")),
     (1.0, frozenset(b"!#$%&'(*+,-./:;<=>?@[^_`{|~")),
 )
-_OTHERS: Final = 0.5  # backslash, controls, bytes of characters outside ASCII
+_OTHER_WEIGHT: Final = 0.5  # backslash, controls, bytes of characters outside ASCII
 
 
 def byte_vocabulary() -> Vocabulary:
@@ -60,6 +60,6 @@ def _draw(allowed: list[int], generator: random.Random, any_character: bool) -> 
             kinds.append((weight, common))
             remaining -= kind
     if remaining and (any_character or not kinds):
-        kinds.append((_OTHERS, sorted(remaining)))
-    _, moves = generator.choices(kinds, [weight for weight, _ in kinds])[0]
-    return generator.choice(moves)
+        kinds.append((_OTHER_WEIGHT, sorted(remaining)))
+    _, tokens = generator.choices(kinds, [weight for weight, _ in kinds])[0]
+    return generator.choice(tokens)

@@ -1,4 +1,4 @@
-"""A compiled specification as bytes, for one vocabulary. In: its IR, kind, source and findings. Out: bytes, or these.
+"""A compiled specification as bytes, for one vocabulary. In: its IR, kind, source and findings. Out: bytes, and back.
 
 Stored are the IR and the data that a `CompiledGrammar` offers, not the structures of the core: the core compiles the IR
 again, with all its checks. So reading skips the front end only, which takes most of the time, and forged bytes cannot
@@ -101,7 +101,7 @@ def write_specification(
         about["source"] = [list(part) if isinstance(part, tuple) else part for part in source]
     elif kind not in ("json_schema", "grammar"):
         about["source"] = source
-    about["findings"] = [[each.pointer, each.keyword, each.reason, each.hint] for each in findings]
+    about["findings"] = [[finding.pointer, finding.keyword, finding.reason, finding.hint] for finding in findings]
     return write_container(grammars, about)
 
 
@@ -130,7 +130,7 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
     grammars = about["grammars"]
     read: Callable[[], Grammar] = partial(container.grammar, len(grammars) - 1)
     return StoredSpecification(
-        kind, tuple([Finding(*each) for each in findings]), container.tables, grammars[0],
+        kind, tuple([Finding(*finding) for finding in findings]), container.tables, grammars[0],
         cache(read) if kind == "grammar" else read, container.grammar if len(grammars) > 1 else None,
         about.get("source"),
     )  # fmt: skip

@@ -179,10 +179,10 @@ class Decoder(TokenEmbedding):
         """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
         parallel = self.parallel
         tables = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, rotary_dim)
-        x, stored = parallel.enter(self._embed(tokens)), self.kv_dtype
+        x, kv_dtype = parallel.enter(self._embed(tokens)), self.kv_dtype
         for index, (layer, (kind, rope)) in enumerate(zip(self.layers, self._kinds, strict=True)):
             q, k, v = self._project_qkv(layer, x, *((None, None) if rope is None else tables[rope]))
-            x = self._after(layer, x, attend(index, q, k.to(stored), v.to(stored), kind))
+            x = self._finish_block(layer, x, attend(index, q, k.to(kv_dtype), v.to(kv_dtype), kind))
         return self._norm(parallel.leave(x), self.norm)
 
     @property
@@ -201,11 +201,11 @@ class Decoder(TokenEmbedding):
             out /= c.logit_divisor
         return out if c.logit_softcap is None else softcap(out, c.logit_softcap)
 
-    def compiled(self, **options: Any) -> Decoder:
+    def compile(self, **options: Any) -> Decoder:
         """The same model, with the operations between attentions compiled by `torch.compile(**options)`."""
         other = copy.copy(self)
         other._project_qkv = torch.compile(self._project_qkv, **options)  # type: ignore[method-assign]
-        other._after = torch.compile(self._after, **options)  # type: ignore[method-assign]
+        other._finish_block = torch.compile(self._finish_block, **options)  # type: ignore[method-assign]
         return other
 
     def _embed(self, tokens: Tensor) -> Tensor:
@@ -231,9 +231,9 @@ class Decoder(TokenEmbedding):
             qk = rotate(qk, cos, sin)
         return qk[:, : c.heads], qk[:, c.heads :], v
 
-    def _after(self, layer: Layer, x: Tensor, read: Tensor) -> Tensor:
-        """Hidden states after the block, (n, dim). `x`: those before the block; `read`: the output of its attention."""
-        out = linear(read.flatten(1), layer.output, layer.output_bias)
+    def _finish_block(self, layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
+        """Hidden states after the block, (n, dim). `x`: those before it; `attended`: the output of its attention."""
+        out = linear(attended.flatten(1), layer.output, layer.output_bias)
         x = self._add(x, out, layer.attention_norm_after)
         h = x if layer.ffn_norm is None else self._norm(x, layer.ffn_norm)
         return self._add(x, linear(self._gate(linear(h, layer.gate_up)), layer.down), layer.ffn_norm_after)

@@ -50,14 +50,14 @@ def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     """
     if isinstance(weight, AdaptedMatrix):
         out = linear(x, weight.base, bias)
-        low = linear(x.to(weight.down.dtype), weight.down)
+        down_product = linear(x.to(weight.down.dtype), weight.down)
         for ranks, rows, up in weight.ups:
-            out[:, rows] += linear(low[:, ranks], up)  # rounded once, to out's dtype
+            out[:, rows] += linear(down_product[:, ranks], up)  # rounded once, to out's dtype
         return out
     if isinstance(weight, BlockMatrix):
         return weight(x, bias)
-    trained = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
-    if x.device.type != "cpu" or trained or torch.compiler.is_compiling():
+    needs_gradient = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, weight, bias))
+    if x.device.type != "cpu" or needs_gradient or torch.compiler.is_compiling():
         return F.linear(x, weight, bias)
     if is_supported(x):
         return multiply(x, weight, bias)

@@ -68,21 +68,21 @@ class _Adapter:
 
     def __init__(self, model: Decoder, config: LoraConfig, weights: Weights) -> None:
         self._base, self._config, self._weights = model, config, weights
-        self._adapted = 0
+        self._adapted_count = 0
 
     def model(self) -> Decoder:
         """A new model that shares everything else, including the tables of positions."""
         if self._config.targets(NAMES.embedding):
             raise UnsupportedError("adapters of the embedding are not supported", pointer=NAMES.embedding, hint=MERGE)
         self._check_copies()
-        adapted, c = copy(self._base), self._base.config
-        adapted.layers = [self._layer(index, layer) for index, layer in enumerate(self._base.layers)]
-        adapted.head = self._matrix(self._base.head, c.dim, (NAMES.head, c.vocab_size))
+        model, c = copy(self._base), self._base.config
+        model.layers = [self._layer(index, layer) for index, layer in enumerate(self._base.layers)]
+        model.head = self._matrix(self._base.head, c.dim, (NAMES.head, c.vocab_size))
         hint = f"{CONFIG} (target_modules, layers_to_transform) excludes it, or the adapter belongs to another model"
         self._weights.finish(hint)
-        if self._adapted == 0:
+        if self._adapted_count == 0:
             raise ModelFileError(f"{self._config.where}: the adapter adapts none of this model's matrices")
-        return adapted
+        return model
 
     def _layer(self, index: int, layer: Layer) -> Layer:
         c = self._base.config
@@ -107,7 +107,7 @@ class _Adapter:
         """A matrix of parts, concatenated by rows, with the adapters of these parts."""
         if not any(self._config.targets(module) for module, _ in parts):
             return base
-        self._adapted += 1
+        self._adapted_count += 1
         downs, ups, rank, row = list[Tensor](), list[tuple[slice, slice, Tensor]](), 0, 0
         for module, rows in parts:
             if self._config.targets(module):

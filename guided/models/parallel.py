@@ -145,7 +145,7 @@ class Parallel:
         return in_order(matrix, np.arange(first, min(first + self._max_tokens(count), count)))
 
     def _max_tokens(self, tokens: int) -> int:
-        """The most tokens that a rank scores: a multiple of the tile size of a quantised matrix."""
+        """The maximum number of tokens that a rank scores: a multiple of the tile size of a quantised matrix."""
         return -(-tokens // (self.tensor.size * ROWS)) * ROWS
 
     def _span(self, count: int) -> tuple[int, int]:
@@ -162,8 +162,8 @@ class Parallel:
         """The scores of all ranks, concatenated: (n, width)."""
         if self.tensor.size == 1:
             return x
-        each = self._max_tokens(width)
-        parts = self.tensor.gather(F.pad(x, (0, each - x.shape[1])).contiguous())
+        width_per_rank = self._max_tokens(width)
+        parts = self.tensor.gather(F.pad(x, (0, width_per_rank - x.shape[1])).contiguous())
         return torch.cat(list(parts), dim=1)[:, :width].contiguous()
 
     def enter(self, x: Tensor) -> Tensor:

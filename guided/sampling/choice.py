@@ -95,7 +95,7 @@ class Choice:
         return top_k if 0 < top_k < self.size else 0
 
     @property
-    def sorts(self) -> bool:
+    def needs_sorting(self) -> bool:
         """Whether top-k or top-p restricts the choice, so that tokens must be sorted."""
         top_p = self.params.top_p
         return self.params.temperature > 0 and (self.top_k > 0 or (top_p is not None and top_p < 1))
@@ -108,8 +108,8 @@ class ChosenToken:
     Attributes:
         token: its id.
         removed: -log of the model's probability of all tokens that remain after the mask and the ramp.
-        by_budget: the probability of tokens that the specification allows, but the budget or its ramp removed; None if
-            they removed nothing.
+        budget_mass: the probability of tokens that the specification allows, but the budget or its ramp removed; None
+            if they removed nothing.
         scores: log probabilities, if requested.
         logprob: log of the model's probability of the token (temperature 1, without the mask); 0 without a mask.
         preferred: the model's most likely token, if the mask forbids it.
@@ -117,7 +117,7 @@ class ChosenToken:
 
     token: int
     removed: float = 0.0
-    by_budget: float | None = None
+    budget_mass: float | None = None
     scores: TokenLogprobs | None = None
     logprob: float = 0.0
     preferred: int | None = None

@@ -30,21 +30,21 @@ def choose_row(logits: Tensor, choice: Choice) -> ChosenToken:
         GuidedError: no token is allowed, or the logits are not numbers.
     """
     model, logits = logits, logits.clone()
-    removed, by_budget = apply_mask(logits, choice)
+    removed, budget_mass = apply_mask(logits, choice)
     if choice.changes is not None:
         apply_changes(choice.changes, logits[: choice.size], choice.position)
     token = choose(logits[: choice.size], choice.params, choice.position)
     scored = model if choice.raw else logits
     scores = None if choice.logprobs is None else token_logprobs(scored, token, choice.logprobs, choice.size)
     if choice.allowed is None:
-        return ChosenToken(token, removed, by_budget, scores)
+        return ChosenToken(token, removed, budget_mass, scores)
     best = int(model[: choice.size].argmax())
     preferred = None if is_allowed(choice.allowed, best) else best
-    return ChosenToken(token, removed, by_budget, scores, float(model[token]) - log_mass(model), preferred)
+    return ChosenToken(token, removed, budget_mass, scores, float(model[token]) - log_mass(model), preferred)
 
 
 def apply_mask(logits: Tensor, choice: Choice) -> tuple[float, float | None]:
-    """Apply the mask and the ramp to logits (width,), in place. Return `removed` and `by_budget` of `ChosenToken`."""
+    """Apply the mask and the ramp to logits (width,), in place. Return `removed` and `budget_mass` of `ChosenToken`."""
     if choice.allowed is None:
         logits[choice.size :] = -float("inf")
         return 0.0, None

@@ -65,22 +65,22 @@ class SamplingParams:
 
     def sample(self, index: int) -> SamplingParams:
         """The parameters of the sample `index` of the same request: seeds are seed, seed + 1, ... modulo 2**64."""
-        return self._changed("seed", (self.seed + index) % _SEEDS)
+        return self._copy_with("seed", (self.seed + index) % _SEEDS)
 
     def retry(self, number: int) -> SamplingParams:
         """The parameters of another version of a value: with another seed, and at a temperature of at least 1."""
         seed = (self.seed + number * _RETRY_STEP) % _SEEDS if number else self.seed
-        return self._changed("seed", seed).at(max(1.0, self.temperature)) if number else self
+        return self._copy_with("seed", seed).at(max(1.0, self.temperature)) if number else self
 
     def at(self, temperature: float) -> Self:
         """The same parameters at another temperature, a finite number of at least 0."""
-        return self._changed("temperature", temperature)
+        return self._copy_with("temperature", temperature)
 
-    def _changed(self, name: str, value: float) -> Self:
+    def _copy_with(self, name: str, value: float) -> Self:
         """An unchecked copy that shares all ids with this one: there may be many ids and many copies."""
-        changed = copy(self)
-        object.__setattr__(changed, name, value)
-        return changed
+        new_params = copy(self)
+        object.__setattr__(new_params, name, value)
+        return new_params
 
     @property
     def keeps_logits(self) -> bool:

@@ -46,16 +46,16 @@ class Penalties:
         for name, ids in params.ids().items():
             if invalid_ids := [id for id in ids if id >= size]:
                 raise OptionError(f"{name} contains token {min(invalid_ids)}, but there are {size} tokens", option=name)
-        self.params, self.ends = params, list(dict.fromkeys(ends))
+        self.params, self.end_ids = params, list(dict.fromkeys(ends))
         self.allowed = None if params.allowed_token_ids is None else frozenset(params.allowed_token_ids)
         self.bad_words = defaultdict[int, list[tuple[int, ...]]](list)
         for word in params.bad_words:
             self.bad_words[word[-1]].append(tuple(word[:-1]))
         ids = sorted(self.allowed or ())
-        self._permitted = None if self.allowed is None else self._once("permitted", lambda: row_of(size, ids))
+        self._permitted = None if self.allowed is None else self._compute_once("permitted", lambda: row_of(size, ids))
         biases = params.logit_bias
-        self._biased = self._once("biased", lambda: np.array(list(biases), np.int32))
-        self._bias = self._once("bias", lambda: np.array(list(biases.values()), np.float32))
+        self._biased = self._compute_once("biased", lambda: np.array(list(biases), np.int32))
+        self._bias = self._compute_once("bias", lambda: np.array(list(biases.values()), np.float32))
         self._token_counts = _TokenCounts(prompt if params.repetition_penalty != 1 else ())
         penalties = params.repetition_penalty, params.presence_penalty, params.frequency_penalty
         self._has_penalties = penalties != (1, 0, 0)
@@ -79,7 +79,7 @@ class Penalties:
                 for id in self.bad_words
                 if any(_ends_with(output_and_drafts, before) for before in self.bad_words[id])
             ],
-            ends=self.ends if len(output_and_drafts) < params.min_tokens else [],
+            ends=self.end_ids if len(output_and_drafts) < params.min_tokens else [],
             biased=self._biased,
             bias=self._bias,
             seen=seen,
@@ -89,7 +89,7 @@ class Penalties:
             frequency=params.frequency_penalty,
         )
 
-    def _once(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def _compute_once(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """An array from the request's parameters, computed once for all of its samples."""
         shared = self.params.shared
         if name not in shared:
@@ -103,7 +103,7 @@ class _TokenCounts:
 
     def __init__(self, prompt: Iterable[int]) -> None:
         ids = list(dict.fromkeys(prompt))
-        self._at = {id: at for at, id in enumerate(ids)}
+        self._index_by_id = {id: at for at, id in enumerate(ids)}
         self._ids, self._counts = np.array(ids, np.int32), np.zeros(len(ids), np.float32)
         self._counted_length = 0  # how many tokens of the output are counted
 
@@ -115,16 +115,20 @@ class _TokenCounts:
 
     def ids_and_counts(self, drafts: Sequence[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
         """The ids and their counts, including these drafts."""
-        size = len(self._at)
+        size = len(self._index_by_id)
         if not drafts:
             return self._ids[:size], self._counts[:size]
         extended = _TokenCounts(())
-        extended._at, extended._ids, extended._counts = dict(self._at), self._ids.copy(), self._counts.copy()
+        extended._index_by_id, extended._ids, extended._counts = (
+            dict(self._index_by_id),
+            self._ids.copy(),
+            self._counts.copy(),
+        )
         extended.extend(drafts)
         return extended.ids_and_counts(())
 
     def _count(self, id: int) -> None:
-        at = self._at.setdefault(id, len(self._at))
+        at = self._index_by_id.setdefault(id, len(self._index_by_id))
         if at == len(self._ids):
             space = np.zeros(max(16, at), np.int32)
             self._ids = np.concatenate((self._ids, space))
@@ -153,8 +157,8 @@ def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
 
 def _forbid(changes: Changes, logits: Tensor, position: int) -> None:
     if changes.permitted is not None:
-        others = bits_of(changes.permitted)[: len(logits)] == 0
-        logits[_tensor(others, logits)] = _FORBIDDEN
+        forbidden = bits_of(changes.permitted)[: len(logits)] == 0
+        logits[_tensor(forbidden, logits)] = _FORBIDDEN
     if changes.banned:
         logits[changes.banned] = _FORBIDDEN
     if (changes.permitted is not None or changes.banned) and _is_empty(logits):

@@ -22,11 +22,11 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.sampling.params import SamplingParams
 
-__all__ = ["COLDEST", "HOTTEST", "argmax", "choose", "log_mass", "refusal", "uniform"]
+__all__ = ["MAX_TEMPERATURE", "MIN_TEMPERATURE", "argmax", "choose", "log_mass", "refusal", "uniform"]
 
 _PACK = struct.Struct("<QQ")
-COLDEST = torch.finfo(torch.float32).tiny  # a lower temperature could round to 0
-HOTTEST = torch.finfo(torch.float32).max  # a higher one could round to infinity
+MIN_TEMPERATURE = torch.finfo(torch.float32).tiny  # a lower temperature could round to 0
+MAX_TEMPERATURE = torch.finfo(torch.float32).max  # a higher one could round to infinity
 
 
 def uniform(seed: int, position: int) -> float:
@@ -61,7 +61,7 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
         return best
     size, k = logits.shape[0], params.top_k
     values, ids = torch.topk(logits, k) if k is not None and 0 < k < size else (logits, None)
-    weights = torch.softmax((values - highest) / min(max(params.temperature, COLDEST), HOTTEST), 0)
+    weights = torch.softmax((values - highest) / min(max(params.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE), 0)
     if params.min_p:
         weights = torch.where(weights >= params.min_p * weights.max(), weights, 0)
     if params.top_p is not None and params.top_p < 1:

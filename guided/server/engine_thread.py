@@ -54,10 +54,10 @@ class Stream:
     Attributes:
         tasks: the samples of the request.
         prompt_tokens: number of prompt tokens; 0: not counted yet.
-        submitted: when the request was submitted, by `perf_counter`.
-        first: when its first token arrived; None: no token yet.
-        last: when the most recent tokens of each sample arrived.
-        prepared: when its prompt had been read and its specification compiled, or refused; None: not yet.
+        submit_time: when the request was submitted, by `perf_counter`.
+        first_token_time: when its first token arrived; None: no token yet.
+        last_token_times: when the most recent tokens of each sample arrived.
+        prepared_time: when its prompt had been read and its specification compiled, or refused; None: not yet.
         results: results of the samples that have ended.
         error: why the request failed; None: it has not failed.
         on_end: callbacks that are called once all samples have ended.
@@ -66,16 +66,18 @@ class Stream:
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread
         self.tasks: tuple[Task, ...] = ()
-        self.prompt_tokens, self.submitted = 0, perf_counter()
-        self.first: float | None = None
-        self.last = dict[Task, float]()
-        self.prepared: float | None = None
+        self.prompt_tokens, self.submit_time = 0, perf_counter()
+        self.first_token_time: float | None = None
+        self.last_token_times = dict[Task, float]()
+        self.prepared_time: float | None = None
         self.results = list[Result]()
         self.error: Exception | None = None
         self.on_end = list[Callable[[], object]]()
         self._unfinished_tasks = dict[Task, int]()  # samples not yet read to the end, with their numbers
         self._outcomes = deque[tuple[Task | None, Outcome]]()
-        self.awake = asyncio.Event()  # set when an outcome arrives; streams that are read together share one Event
+        self.outcome_arrived = (
+            asyncio.Event()
+        )  # set when an outcome arrives; streams that are read together share one Event
 
     def begin(self, tasks: list[Task]) -> None:
         """Set the samples of the request."""
@@ -84,12 +86,12 @@ class Stream:
     @property
     def is_waiting(self) -> bool:
         """Whether no sample has entered the batch yet."""
-        return not any(task.admitted for task in self.tasks)
+        return not any(task.admission_time for task in self.tasks)
 
     @property
     def ttft(self) -> float | None:
         """Seconds from submission to the first token; None: no token yet."""
-        return None if self.first is None else self.first - self.submitted
+        return None if self.first_token_time is None else self.first_token_time - self.submit_time
 
     async def wait_for_first_event(self) -> None:
         """Wait for the first outcome. If it is an error, raise as iteration does."""
@@ -127,8 +129,8 @@ class Stream:
 
     async def _wait(self) -> None:
         while not self._outcomes:
-            self.awake.clear()
-            await self.awake.wait()
+            self.outcome_arrived.clear()
+            await self.outcome_arrived.wait()
 
     def cancel(self) -> None:
         """Stop the unfinished samples within one step. Does nothing if all have ended."""
@@ -147,8 +149,8 @@ class Stream:
             self.error = self.error or outcome
             return True
         if outcome.tokens:
-            self.first = now if self.first is None else self.first
-            self.last[task] = now
+            self.first_token_time = now if self.first_token_time is None else self.first_token_time
+            self.last_token_times[task] = now
         if outcome.result is not None:
             self.results.append(outcome.result)
         return outcome.result is not None
@@ -158,7 +160,7 @@ class Stream:
         if task is None and isinstance(outcome, Exception):
             self.error = outcome
         self._outcomes.append((task, outcome))
-        self.awake.set()
+        self.outcome_arrived.set()
 
 
 Observer: TypeAlias = Callable[[Stream, Task, Outcome, float], object]
@@ -171,20 +173,20 @@ class EngineThread:
     Attributes:
         engine: the engine.
         preparer: prepares requests for the engine.
-        open: streams with unfinished samples; used by the loop only.
+        open_streams: streams with unfinished samples; used by the loop only.
         observers: called on the loop with each outcome, before its stream gets it.
         steps: the number of rounds so far.
         failure: why the engine stopped by itself; None while it runs.
-        draining: whether the server is shutting down and refuses new requests.
-        cut_off: number of requests ended by the shutdown.
+        is_draining: whether the server is shutting down and refuses new requests.
+        cut_off_requests: number of requests ended by the shutdown.
     """
 
     def __init__(self, engine: Engine, preparer: RequestPreparer | None = None) -> None:
         self.engine, self.steps = engine, 0
         self.preparer = preparer or RequestPreparer(engine)
-        self.open = set[Stream]()
+        self.open_streams = set[Stream]()
         self.observers = list[Observer]()
-        self.draining, self.cut_off = False, 0
+        self.is_draining, self.cut_off_requests = False, 0
         self.failure: BaseException | None = None
         self._lock, self._commands = threading.Lock(), list[_Command]()
         self._wake, self._stopping = threading.Event(), False
@@ -210,19 +212,19 @@ class EngineThread:
         sys.setswitchinterval(self._switch_seconds)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the engine's thread runs and is not stopping."""
         return self._thread is not None and self._thread.is_alive() and not self._stopping
 
     @property
-    def pending(self) -> int:
+    def pending_commands(self) -> int:
         """The number of commands not yet taken: `pending_submit` of /health."""
         return len(self._commands)
 
     @property
-    def requests(self) -> int:
+    def request_count(self) -> int:
         """The number of requests with unfinished samples."""
-        return len(self.open)
+        return len(self.open_streams)
 
     def submit(
         self,
@@ -246,12 +248,12 @@ class EngineThread:
         Raises:
             EngineStopped: the engine no longer runs.
         """
-        if not self.alive:
+        if not self.is_alive:
             raise EngineStopped(f"the engine has stopped: {self.failure}" if self.failure else "the engine has stopped")
         stream = Stream(self)
         tasks = self.preparer.tasks(request, owner, lambda tokens: admit(stream, tokens), size)
         stream.begin(tasks)
-        self.open.add(stream)
+        self.open_streams.add(stream)
         if (future := tasks[0].future) is not None:  # report a refusal at once, not after the next step
             future.add_done_callback(lambda future: self._end_preparing(stream, future))
         for task in tasks:
@@ -267,7 +269,7 @@ class EngineThread:
             Exception: whatever the work raises.
             EngineStopped: the engine no longer runs.
         """
-        if not self.alive:
+        if not self.is_alive:
             raise EngineStopped("the engine has stopped")
         call = Future[_Result]()
         self._calls.add(call)
@@ -292,7 +294,7 @@ class EngineThread:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_STOP_TIMEOUT)
         self.preparer.close()
-        self.cut_off += self.requests
+        self.cut_off_requests += self.request_count
         self._end_streams(EngineStopped("the engine has stopped"))
 
     def cancel(self, tasks: list[Task]) -> None:
@@ -304,7 +306,7 @@ class EngineThread:
 
     def _end_preparing(self, stream: Stream, future: Future[list[Stepper]]) -> None:
         """Record that a request is prepared. If that failed, pass the error to its stream. Runs on any thread."""
-        stream.prepared = perf_counter()
+        stream.prepared_time = perf_counter()
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception):
             self._to_loop(lambda: stream.fail(error))
@@ -321,8 +323,8 @@ class EngineThread:
                 self._run_once()
         except BaseException as error:  # the scheduler catches errors of single requests, so this one ends the engine
             self.failure, self._stopping = error, True
-            stopped = EngineStopped(f"the engine has stopped: {error}")
-            self._to_loop(lambda: self._end_streams(stopped))
+            error_for_streams = EngineStopped(f"the engine has stopped: {error}")
+            self._to_loop(lambda: self._end_streams(error_for_streams))
 
     def _run_once(self) -> None:
         self._wake.clear()
@@ -375,7 +377,7 @@ class EngineThread:
         """Forget a task that has ended."""
         stream = self._streams.pop(task)
         if not any(other in self._streams for other in stream.tasks):
-            self.open.discard(stream)
+            self.open_streams.discard(stream)
             for act in stream.on_end:
                 act()
 
@@ -383,7 +385,7 @@ class EngineThread:
         for call in list(self._calls):
             if not call.done():
                 call.set_exception(error)
-        for stream in list(self.open):
+        for stream in list(self.open_streams):
             stream.put(None, error)
         for task in list(self._streams):
             self._close(task)

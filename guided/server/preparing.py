@@ -6,12 +6,12 @@ outside, but a compilation constantly checks its `Limits`, including the time li
 
     request -> reader (lanes.py, by size): tokens, queue limit -> no constraint: done
                         |
-                        +-> quick lane, 2 threads: at most `QUICK` seconds -> done, or refused
+                        +-> quick lane, 2 threads: at most `QUICK_SECONDS` seconds -> done, or refused
                                      |
                                      +-> slow lane, 1 thread: at most `seconds`, from the beginning
 
 So prompts without a constraint and cached grammars never wait for a long compilation. A short compilation waits at most
-`QUICK` seconds for each one before it. The queue of the slow lane has a maximum length, in total and for each key;
+`QUICK_SECONDS` for each one before it. The queue of the slow lane has a maximum length, in total and for each key;
 beyond it, requests are refused with `CompilerBusy`. Threads with long compilations yield to the model's steps
 (guided/engine/polite_pool.py).
 
@@ -44,9 +44,9 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.lanes import BodyThreads
 
-__all__ = ["QUICK", "CompileTimeout", "CompilerBusy", "RequestPreparer", "report_timeout", "with_time_limit"]
+__all__ = ["QUICK_SECONDS", "CompileTimeout", "CompilerBusy", "RequestPreparer", "report_timeout", "with_time_limit"]
 
-QUICK: Final = 0.5  # seconds
+QUICK_SECONDS: Final = 0.5  # seconds
 _MAX_WAITING: Final = 8  # in the slow lane
 _MAX_PER_KEY: Final = 2
 
@@ -97,7 +97,7 @@ class RequestPreparer:
             size: bytes of the request's body.
         """
         future = Future[list[Stepper]]()
-        self.lanes.of(size).submit(self._read, future, request, owner, admit)
+        self.lanes.thread_for(size).submit(self._read, future, request, owner, admit)
         return [Task.from_future(future, number) for number in range(request.n)]
 
     def close(self) -> None:
@@ -128,16 +128,16 @@ class RequestPreparer:
         if future.cancelled():
             return
         try:
-            outcome: list[Stepper] | Exception = self._make_steppers(request, ids, min(QUICK, self.seconds))
+            outcome: list[Stepper] | Exception = self._make_steppers(request, ids, min(QUICK_SECONDS, self.seconds))
         except Exception as error:
             outcome = error
-        if not _is_over(outcome) or self.seconds <= QUICK:
+        if not _is_over(outcome) or self.seconds <= QUICK_SECONDS:
             self._end(future, begin, outcome)
             return
         with self._lock:
-            full = self.slow_count >= _MAX_WAITING or (owner and self._waiting[owner] >= _MAX_PER_KEY)
-            self._waiting[owner] += not full
-        if full:
+            is_full = self.slow_count >= _MAX_WAITING or (owner and self._waiting[owner] >= _MAX_PER_KEY)
+            self._waiting[owner] += not is_full
+        if is_full:
             _end(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
         else:
             self._slow.submit(self._compile_slowly, future, request, ids, owner)
@@ -173,10 +173,10 @@ class RequestPreparer:
 def with_time_limit(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
     """A compiler that shares the cache and has a time limit for each specification. It issues no warnings: clients get
     them in their answers (warnings.py)."""
-    limited = copy(compiler)
-    limited.limits = replace(limited.limits, seconds=min(seconds, limited.limits.seconds))
-    limited.warns = False
-    return limited
+    limited_compiler = copy(compiler)
+    limited_compiler.limits = replace(limited_compiler.limits, seconds=min(seconds, limited_compiler.limits.seconds))
+    limited_compiler.warns = False
+    return limited_compiler
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class Server:
         tracer: records spans; None: requests are not traced.
         bodies: reads the bodies of requests.
         open_requests: the contexts of open requests.
-        started: when the server started, as Unix time.
+        start_time: when the server started, as Unix time.
     """
 
     def __init__(self, engine: Engine, settings: Settings, tracer: RequestTracer | None = None) -> None:
@@ -74,7 +74,7 @@ class Server:
         self.tracer = tracer
         self.open_requests = set[RequestContext]()
         self.bodies, self._lanes = BodyReader(settings, preparer.lanes), preparer.lanes
-        self.started = int(time.time())
+        self.start_time = int(time.time())
         engine.scheduler.max_running = settings.max_running
         engine.compiler.limits = replace(engine.compiler.limits, memory=settings.grammar_memory)
         if settings.grammar_cache:
@@ -90,7 +90,7 @@ class Server:
 
     async def compute(self, request: Request, work: Callable[[], _Result]) -> _Result:
         """Call `work` on a thread for requests of this size."""
-        lane = self._lanes.of(request_context_of(request).body_size)
+        lane = self._lanes.thread_for(request_context_of(request).body_size)
         return await asyncio.get_running_loop().run_in_executor(lane, work)
 
     def check_model(self, name: str | None) -> None:
@@ -106,7 +106,7 @@ class Server:
         priority: int = 0,
         *,
         rid: str | None = None,
-        streams: bool = True,
+        is_streamed: bool = True,
     ) -> list[Stream]:
         """Submit requests to the engine, unless the queue is full.
 
@@ -115,7 +115,7 @@ class Server:
             parts: one request of the engine for each prompt.
             priority: requests with a lower number run first.
             rid: the request id from the body, if any.
-            streams: whether the answers are streamed.
+            is_streamed: whether the answers are streamed.
 
         Raises:
             RequestError: the queue is full, or `rid` is invalid.
@@ -129,7 +129,7 @@ class Server:
             context.id = rid
         self.admission.check_outputs(sum(part.n for part in parts))
         owner = "" if context.key_number is None else str(context.key_number)
-        interval = self.settings.stream_interval if streams else 0
+        interval = self.settings.stream_interval if is_streamed else 0
         for part in parts:
             stream = self.thread.submit(
                 part,
@@ -141,7 +141,7 @@ class Server:
             )
             context.streams.append(stream)
             context.request = context.request or part
-            self.admission.watch(stream)
+            self.admission.enforce_time_limits(stream)
         self.open_requests.add(context)
         return context.streams
 
@@ -153,10 +153,10 @@ class Server:
                 stream.fail(RequestError("the request was aborted", code="aborted", status=499))
         return len(contexts)
 
-    def cut(self) -> None:
-        """Cut off all open requests, because the server is shutting down."""
-        self.thread.cut_off += self.thread.requests
-        for stream in list(self.thread.open):
+    def end_open_requests(self) -> None:
+        """End all open requests with an error, because the server is shutting down."""
+        self.thread.cut_off_requests += self.thread.request_count
+        for stream in list(self.thread.open_streams):
             stream.fail(RequestError("the server is shutting down", code="draining", status=503))
 
     def refusal(self, context: RequestContext, error: Exception, param: str | None = None) -> JSONResponse:
@@ -177,7 +177,7 @@ class Server:
         unfinished = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
         if unfinished:
             if context.status != 400:  # a refused request never began
-                self.metrics.aborted(unfinished)
+                self.metrics.record_aborted(unfinished)
             error = next((stream.error for stream in context.streams if stream.error is not None), None)
             context.error_code = context.error_code or (
                 "client_gone" if error is None else body_of(error)["error"]["code"]
@@ -190,15 +190,15 @@ class Server:
     def health(self) -> dict[str, Any]:
         """The state of the engine."""
         scheduler = self.engine.scheduler
-        prefilling = scheduler.prefilling
+        prefilling = scheduler.prefilling_count
         return {
-            "status": "dead" if not self.thread.alive else "draining" if self.thread.draining else "ok",
+            "status": "dead" if not self.thread.is_alive else "draining" if self.thread.is_draining else "ok",
             "step": self.thread.steps,
-            "waiting": scheduler.waiting,
+            "waiting": scheduler.waiting_count,
             "prefilling": prefilling,
-            "active": scheduler.running - prefilling,
-            "compiling": scheduler.compiling,
-            "pending_submit": self.thread.pending,
+            "active": scheduler.running_count - prefilling,
+            "compiling": scheduler.compiling_count,
+            "pending_submit": self.thread.pending_commands,
         }
 
 

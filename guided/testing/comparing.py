@@ -85,19 +85,19 @@ def _search(
         )
         if accepts == (True, False) or (accepts == (False, True) and not only_first):
             return Difference(_text(predecessors, pair), "first" if accepts[0] else "second")
-        moves = (
+        moves_by_side = (
             {} if first_state is None else first.moves(first_state),
             {} if second_state is None else second.moves(second_state),
         )
-        for byte in moves[0] if only_first else sorted({*moves[0], *moves[1]}):
-            after: _Pair = (moves[0].get(byte), moves[1].get(byte))
-            if after not in predecessors:
+        for byte in moves_by_side[0] if only_first else sorted({*moves_by_side[0], *moves_by_side[1]}):
+            next_pair: _Pair = (moves_by_side[0].get(byte), moves_by_side[1].get(byte))
+            if next_pair not in predecessors:
                 if len(predecessors) >= max_pairs:
                     raise LimitExceeded(
                         "max_pairs", len(predecessors) + 1, max_pairs, hint="set a larger max_pairs=..."
                     )
-                predecessors[after] = (pair, byte)
-                queue.append(after)
+                predecessors[next_pair] = (pair, byte)
+                queue.append(next_pair)
     return None
 
 

@@ -1,11 +1,11 @@
 """Checks an engine's masks against a specification: finds tokens that it wrongly allows or forbids.
 
-    class Mine:                                    # wraps the engine under test
+    class MyFollower:                              # wraps the engine under test
         def allowed(self): ...                     # a set or a list of the ids that may come next, including end tokens
         def accept(self, token): ...               # True, or False if the token is refused
         def rollback(self, n): ...                 # optional
 
-    check_masks(Mine, constraint, vocabulary)      # raises MaskMismatch with the tokens that lead to the difference
+    check_masks(MyFollower, constraint, vocabulary)   # raises MaskMismatch with the tokens before the difference
 
 In: a function that creates followers, a constraint, the vocabulary. Out: nothing, or `MaskMismatch`. How: random walks.
 Each step compares the allowed ids with those of guided or, with `reference=True`, of the readable reference of its
@@ -103,7 +103,7 @@ def check_masks(
     if grammar is None:
         raise GuidedError("there is no constraint, so there are no masks to check")
     expected = _Reference(grammar) if reference else _Core(grammar)
-    rng, worst = random.Random(seed), None
+    rng, shortest = random.Random(seed), None
     for _ in range(walks):
         follower = start()
         if missing_methods := [name for name in ("allowed", "accept") if not callable(getattr(follower, name, None))]:
@@ -111,12 +111,12 @@ def check_masks(
                 f"start() returned {brief(follower)}, which has no method {missing_methods[0]}(): see Follower"
             )
         try:
-            _walk(follower, expected, vocabulary, length if worst is None else len(worst.tokens), rng)
+            _walk(follower, expected, vocabulary, length if shortest is None else len(shortest.tokens), rng)
         except MaskMismatch as mismatch:
-            if worst is None or len(mismatch.tokens) < len(worst.tokens):
-                worst = mismatch
-    if worst is not None:
-        raise worst
+            if shortest is None or len(mismatch.tokens) < len(shortest.tokens):
+                shortest = mismatch
+    if shortest is not None:
+        raise shortest
 
 
 def _walk(
@@ -128,12 +128,12 @@ def _walk(
         expected_ids, engine_ids = expected.allowed(), _ids(follower.allowed(), vocabulary)
         if expected_ids != engine_ids:
             raise MaskMismatch(tokens, vocabulary.decode(tokens), engine_ids - expected_ids, expected_ids - engine_ids)
-        if expected.ended:
+        if expected.has_ended:
             return
-        refused = rng.randrange(vocabulary.size)
-        if refused not in expected_ids and _require_bool(follower.accept(refused)):
+        forbidden_id = rng.randrange(vocabulary.size)
+        if forbidden_id not in expected_ids and _require_bool(follower.accept(forbidden_id)):
             raise MaskMismatch(
-                tokens, vocabulary.decode(tokens), [refused], [], "it accepts a token that its mask forbids"
+                tokens, vocabulary.decode(tokens), [forbidden_id], [], "it accepts a token that its mask forbids"
             )
         rollback: Callable[[int], object] | None = getattr(follower, "rollback", None)
         if tokens and rollback is not None and rng.random() < 0.15:
@@ -184,8 +184,8 @@ def _choose(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> i
     if ends and (not others or rng.random() < 0.1):
         return rng.choice(ends)
     if rng.random() < 0.3:
-        long = [id for id in others if len(vocabulary.token_bytes(id) or b"") > 1]
-        others = long or others
+        long_ids = [id for id in others if len(vocabulary.token_bytes(id) or b"") > 1]
+        others = long_ids or others
     return others[-1] if rng.random() < 0.1 else rng.choice(others)
 
 
@@ -197,7 +197,7 @@ class _Core:
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._matcher.is_terminated()
 
     def reset(self) -> None:
@@ -224,7 +224,7 @@ class _Reference:
         self.reset()
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._grammar.terminated(self._state)
 
     def reset(self) -> None:

@@ -83,7 +83,7 @@ class Language:
             matcher = self._matchers[state]
             matcher.fill_next_token_bitmask(self._bitmask)
             moves = self._moves[state] = {
-                byte: self._after(matcher, byte) for byte in allowed_tokens(self._bitmask) if byte != END
+                byte: self._next_state(matcher, byte) for byte in allowed_tokens(self._bitmask) if byte != END
             }
         return moves
 
@@ -94,12 +94,12 @@ class Language:
         """
         moves = self._sorted_moves.get(state)
         if moves is None:
-            each = [(byte, self.shortest_completion(after)) for byte, after in self.moves(state).items()]
-            each.sort(key=lambda way: (way[1], _RANK.get(way[0], len(_RANK)), way[0]))
-            moves = self._sorted_moves[state] = each
+            ranked_moves = [(byte, self.shortest_completion(after)) for byte, after in self.moves(state).items()]
+            ranked_moves.sort(key=lambda move: (move[1], _RANK.get(move[0], len(_RANK)), move[0]))
+            moves = self._sorted_moves[state] = ranked_moves
         return moves
 
-    def _after(self, matcher: GrammarMatcher, byte: int) -> State:
+    def _next_state(self, matcher: GrammarMatcher, byte: int) -> State:
         matcher.accept_token(byte)
         state = matcher.state
         if state not in self._matchers:

@@ -35,7 +35,7 @@ __all__ = ["near_misses", "sentences"]
 
 _MAX_PAIRS = 1000  # pairs of states to search for a text that is refused
 _MAX_CHARACTER_BYTES = 4  # bytes of UTF-8
-_OTHERS = st.one_of(
+_CHARACTERS = st.one_of(
     st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n")
 )  # any character, and often white space, which parsers overlook
 
@@ -102,24 +102,26 @@ def _sentences(draw: DrawFn, language: Language, max_length: int) -> str:
 @st.composite
 def _change(draw: DrawFn, texts: SearchStrategy[str]) -> str:
     text = draw(texts)
-    change = draw(st.sampled_from(("cut", "leave out", "twice", "replace", "case", "add", "put in", "swap")))
+    change = draw(
+        st.sampled_from(("truncate", "remove", "double", "replace", "change case", "append", "insert", "swap"))
+    )
     at = draw(st.integers(0, max(0, len(text) - 1)))
-    other = draw(_OTHERS) if change in ("replace", "add", "put in") else ""
+    character = draw(_CHARACTERS) if change in ("replace", "append", "insert") else ""
     match change:
-        case "cut":
+        case "truncate":
             return text[:at]
-        case "leave out":
+        case "remove":
             return text[:at] + text[at + 1 :]
-        case "twice":
+        case "double":
             return text[: at + 1] + text[at:]
         case "replace":
-            return text[:at] + other + text[at + 1 :]
-        case "case":
+            return text[:at] + character + text[at + 1 :]
+        case "change case":
             return text[:at] + text[at : at + 1].swapcase() + text[at + 1 :]
-        case "add":
-            return text + other
-        case "put in":
-            return text[:at] + other + text[at:]
+        case "append":
+            return text + character
+        case "insert":
+            return text[:at] + character + text[at:]
     return text[:at] + text[at : at + 2][::-1] + text[at + 2 :]
 
 

@@ -61,15 +61,15 @@ class _Sum:
     """Recursive descent: a sum of products of signed numbers and sums in brackets."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.at, self.depth, self.lexeme = text, 0, 0, ""
+        self.text, self.position, self.depth, self.lexeme = text, 0, 0, ""
         self.next()
 
     def next(self) -> str:
         """Move to the next lexeme ("" at the end) and return the one before it."""
-        before, match = self.lexeme, _LEXEME.match(self.text, self.at)
+        before, match = self.lexeme, _LEXEME.match(self.text, self.position)
         if match is None:
-            raise ToolError(f"not understood: {self.text[self.at :].strip()[:20]}")
-        self.lexeme, self.at = match[1], match.end()
+            raise ToolError(f"not understood: {self.text[self.position :].strip()[:20]}")
+        self.lexeme, self.position = match[1], match.end()
         return before
 
     def value(self) -> int | float:

@@ -60,11 +60,11 @@ class FunctionTool:
             SpecError: the text has no such value; a class among the types may refuse it (`__post_init__`).
             ValueError: the same from a validator of pydantic.
         """
-        arguments: inspect.BoundArguments = self._read(text)
+        arguments: inspect.BoundArguments = self._read_text(text)
         return arguments
 
     @cached_property
-    def _read(self) -> Callable[[str], Any]:
+    def _read_text(self) -> Callable[[str], Any]:
         return text_reader(self.function)
 
 
@@ -90,11 +90,11 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         hint = "return a list, or the last value"
         raise UnsupportedError(f"{name} is a generator function, whose result is no text", hint=hint)
-    description, about = _read_docstring(function)
+    description, parameter_descriptions = _read_docstring(function)
     schema = {key: value for key, value in type_to_schema(function).items() if key != "title"}
     properties = {
-        parameter: {**value, "description": about[parameter]}
-        if parameter in about and "description" not in value
+        parameter: {**value, "description": parameter_descriptions[parameter]}
+        if parameter in parameter_descriptions and "description" not in value
         else value
         for parameter, value in schema["properties"].items()
     }
@@ -144,9 +144,9 @@ def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         docstring = parse(text)
     except Exception:  # the package raises errors of several kinds for text that only looks like its formats
         return text, {}
-    about = {
+    parameter_descriptions = {
         parameter.arg_name: " ".join(parameter.description.split())
         for parameter in docstring.params
         if parameter.description
     }
-    return (docstring.description or "").strip(), about
+    return (docstring.description or "").strip(), parameter_descriptions

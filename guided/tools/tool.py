@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from guided.errors import brief
 from guided.frontends.combinators import Expr, Part, choice, regex, repeat, sequence, special
+from guided.keywords import accept_old_names
 
 __all__ = ["NANOCHAT", "Tool", "ToolTokens", "answer_with"]
 
@@ -38,6 +39,7 @@ class ToolTokens(NamedTuple):
 NANOCHAT: Final = ToolTokens("<|python_start|>", "<|python_end|>", "<|output_start|>", "<|output_end|>")
 
 
+@accept_old_names({"longest": "max_characters", "room": "reserved_tokens"})
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tool:
     """A function that a model may call.
@@ -50,9 +52,9 @@ class Tool:
         tokens: the control tokens of the segment; the begin token identifies the tool.
         seconds: the deadline. The call runs on its own thread, which cannot be stopped: after the deadline, the engine
             stops waiting for it. None: the call is fast for every text, and runs directly.
-        longest: the maximum number of characters of a result; a longer result is refused.
-        room: the tokens that a call reserves for its result, if the budget has them when the call begins. (A result
-            that does not fit is left empty.)
+        max_characters: the maximum number of characters of a result; a longer result is refused.
+        reserved_tokens: the tokens that a call reserves for its result, if the budget has them when the call begins.
+            (A result that does not fit is left empty.)
         segment: a whole call and its result, as a part of a grammar for use inside a constraint.
     """
 
@@ -61,8 +63,8 @@ class Tool:
     call: Callable[[str], str]
     tokens: ToolTokens = NANOCHAT
     seconds: float | None = 3.0
-    longest: int = 1000
-    room: int = 24
+    max_characters: int = 1000
+    reserved_tokens: int = 24
     segment: Expr = field(init=False, repr=False)
 
     def __repr__(self) -> str:
@@ -73,10 +75,10 @@ class Tool:
             raise ValueError(
                 f"seconds is {brief(self.seconds)}, but must be greater than 0, or None for a call that is always fast"
             )
-        if not math.inf > self.longest >= 1:
-            raise ValueError(f"longest is {brief(self.longest)}, but must be at least 1")
-        if self.room < 0:
-            raise ValueError(f"room is {brief(self.room)}, but must not be negative")
+        if not math.inf > self.max_characters >= 1:
+            raise ValueError(f"max_characters is {brief(self.max_characters)}, but must be at least 1")
+        if self.reserved_tokens < 0:
+            raise ValueError(f"reserved_tokens is {brief(self.reserved_tokens)}, but must not be negative")
         begin, end, result_begin, result_end = map(special, self.tokens)
         segment = sequence(begin, self.arguments, end, result_begin, _ANY_TEXT, result_end)
         object.__setattr__(self, "segment", segment)
@@ -84,10 +86,10 @@ class Tool:
     def answer(self, text: str) -> str:
         """The result of a call, or the reason why there is none. Returns by the deadline and never raises."""
         succeeded, result = self._call_with_deadline(text) if self.seconds is not None else _run(self.call, text)
-        if succeeded and len(result) > self.longest:
-            succeeded, result = False, f"the result has {len(result)} characters, more than {self.longest}"
+        if succeeded and len(result) > self.max_characters:
+            succeeded, result = False, f"the result has {len(result)} characters, more than {self.max_characters}"
         # Lone surrogates cannot be encoded. Error messages are shortened.
-        return (result if succeeded else f"error: {result}"[: self.longest]).encode("utf-8", "replace").decode()
+        return (result if succeeded else f"error: {result}"[: self.max_characters]).encode("utf-8", "replace").decode()
 
     def _call_with_deadline(self, text: str) -> tuple[bool, str]:
         outcome = list[tuple[bool, str]]()

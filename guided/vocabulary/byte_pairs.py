@@ -68,30 +68,30 @@ class BytePairs:
             characters: a text with a control character may have no encoding.
         pair: (left, right) -> (rank, merged token), or None if these two do not merge.
         merges: all merges.
-        whole_first: a word that is a token becomes this token, regardless of the merges.
+        ignores_merges: a word that is a token becomes this token, regardless of the merges.
         splits: the steps that split a text into words; each splits the pieces of the previous one.
-        added: texts that become a token before anything else happens: bytes -> id.
-        composed: texts are first converted to Unicode normal form C.
+        added_tokens: texts that become a token before anything else happens: bytes -> id.
+        uses_nfc: texts are first converted to Unicode normal form C.
     """
 
     ids: Mapping[bytes, int]
     pair: Callable[[int, int], tuple[int, int] | None]
     merges: Callable[[], Iterator[Merge]]
-    whole_first: bool
+    ignores_merges: bool
     splits: Sequence[Split]
-    added: Mapping[bytes, int] = field(default_factory=dict)
-    composed: bool = False
+    added_tokens: Mapping[bytes, int] = field(default_factory=dict)
+    uses_nfc: bool = False
 
     def __post_init__(self) -> None:
         missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
         if missing:
             raise _refusal(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
-        beginnings = {data[:n]: data for data in self.added for n in range(1, len(data) + 1)}
-        for token in self.added:
+        beginnings = {data[:n]: data for data in self.added_tokens for n in range(1, len(data) + 1)}
+        for token in self.added_tokens:
             parts = ((token[at:end], at, end) for at in range(len(token)) for end in range(at + 1, len(token) + 1))
             for part, at, end in parts:
-                whole = part in self.added if end < len(token) else at > 0 and part in beginnings
-                if whole:
+                is_whole = part in self.added_tokens if end < len(token) else at > 0 and part in beginnings
+                if is_whole:
                     raise _refusal(f"the added tokens {token!r} and {beginnings[part]!r} overlap")
 
 
@@ -141,24 +141,26 @@ def pairs_of_merges(
     merges: Sequence[tuple[str, str]],
     *,
     splits: Sequence[Split],
-    whole_first: bool,
-    added: Mapping[str, int],
+    ignores_merges: bool,
+    added_tokens: Mapping[str, int],
 ) -> BytePairs:
     """The rules of a tokenizer of GPT-2's kind: tokens in its byte alphabet, and merges in the order of their ranks.
 
     Raises:
         UnsupportedError: a byte is missing, or added tokens overlap.
     """
-    ranked: dict[tuple[int, int], tuple[int, int]] = {}
+    merges_by_pair: dict[tuple[int, int], tuple[int, int]] = {}
     for rank, (left, right) in enumerate(merges):
-        ranked[vocab[left], vocab[right]] = rank, vocab[left + right]
+        merges_by_pair[vocab[left], vocab[right]] = rank, vocab[left + right]
     ids = {data: id for name, id in vocab.items() if (data := from_byte_alphabet(name)) is not None}
 
     def all_merges() -> Iterator[Merge]:
-        return (Merge(left, right, rank, merged) for (left, right), (rank, merged) in ranked.items())
+        return (Merge(left, right, rank, merged) for (left, right), (rank, merged) in merges_by_pair.items())
 
-    literals = {text.encode(): id for text, id in added.items()}
-    return BytePairs(ids, lambda left, right: ranked.get((left, right)), all_merges, whole_first, splits, literals)
+    literals = {text.encode(): id for text, id in added_tokens.items()}
+    return BytePairs(
+        ids, lambda left, right: merges_by_pair.get((left, right)), all_merges, ignores_merges, splits, literals
+    )
 
 
 def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
@@ -167,7 +169,7 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
     Raises:
         UnsupportedError: a part of the file is not supported.
     """
-    model, added = data["model"], data.get("added_tokens") or []
+    model, added_tokens = data["model"], data.get("added_tokens") or []
     if (model.get("type") or "BPE") != "BPE" or model.get("byte_fallback"):
         raise _refusal(f"its model is {brief(model.get('type') or 'BPE with byte fallback')}, not BPE over bytes")
     if model.get("dropout"):
@@ -176,22 +178,22 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
     if normalizer not in (None, "NFC"):
         raise _refusal(f"its normalizer {normalizer!r} changes the text")
     literals = {}
-    for entry in added:
+    for entry in added_tokens:
         if entry.get("special"):
             continue
         if flags := [name for name in ("single_word", "lstrip", "rstrip") if entry.get(name)]:
             raise _refusal(f"its added token {brief(entry['content'], 40)} has the flag {flags[0]}")
         literals[entry["content"]] = entry["id"]
-    in_bytes = set(byte_alphabet())
-    vocab = {name: id for name, id in model["vocab"].items() if in_bytes.issuperset(name)}
+    alphabet = set(byte_alphabet())
+    vocab = {name: id for name, id in model["vocab"].items() if alphabet.issuperset(name)}
     pairs = pairs_of_merges(
         vocab,
         merges(),
         splits=_splits(data.get("pre_tokenizer")),
-        whole_first=bool(model.get("ignore_merges")),
-        added=literals,
+        ignores_merges=bool(model.get("ignore_merges")),
+        added_tokens=literals,
     )
-    return replace(pairs, composed=normalizer == "NFC")
+    return replace(pairs, uses_nfc=normalizer == "NFC")
 
 
 def _splits(step: Mapping[str, Any] | None) -> list[Split]:

@@ -35,7 +35,7 @@ Encode = Callable[[str], Sequence[int]]
 _NO_TOKEN = "\0 no token \0"
 _UNKNOWN = -1
 _MAX_NESTING = 8
-_LONG = 4096  # characters: shorter texts take only milliseconds, and a batch costs more than it saves
+_LONG_TEXT = 4096  # characters: shorter texts take only milliseconds, and a batch costs more than it saves
 
 
 class _PackageEncoder:
@@ -89,14 +89,14 @@ class _PackageEncoder:
                 return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){suffix}"
         return brief(text, 80)
 
-    def _first_failing(self, encode: Encode, parts: Sequence[str], between: str) -> int:
+    def _first_failing(self, encode: Encode, parts: Sequence[str], separator: str) -> int:
         """The index of the first part that cannot be encoded, if a part fails by itself. A binary search takes about as
         long as encoding the text once more.
         """
         begin, end = 0, len(parts)
         while end - begin > 1:
             middle = (begin + end) // 2
-            if self._encode_or_none(encode, between.join(parts[begin:middle])) is None:
+            if self._encode_or_none(encode, separator.join(parts[begin:middle])) is None:
                 end = middle
             else:
                 begin = middle
@@ -143,8 +143,12 @@ def huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> En
     ids = [*_model_ids(data["model"]), *(entry["id"] for entry in data.get("added_tokens") or [])]
     checked = _without_unknown(data)
     encode = _json_tokenizer(checked, special)
-    plain = _without_prefix(checked)
-    continued = None if plain == _steps(checked) else lambda: _json_tokenizer(checked | plain, special)
+    steps_without_prefix = _without_prefix(checked)
+    continued = (
+        None
+        if steps_without_prefix == _steps(checked)
+        else lambda: _json_tokenizer(checked | steps_without_prefix, special)
+    )
     unknown = checked["model"].get("unk_id")
     return _PackageEncoder(encode, continued, ids=range(max(ids, default=-1) + 1), unknown=unknown)
 
@@ -182,7 +186,7 @@ def _ids_of(tokenizer: Any) -> Encode:
 
     def encode(text: str) -> Sequence[int]:
         try:
-            if len(text) < _LONG:
+            if len(text) < _LONG_TEXT:
                 ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
             else:
                 ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
@@ -243,8 +247,8 @@ def byte_level_encoder(
     merges: Sequence[Any],
     *,
     patterns: Sequence[str],
-    whole_first: bool,
-    added: Mapping[str, int],
+    ignores_merges: bool,
+    added_tokens: Mapping[str, int],
     prefix_space: bool,
 ) -> Encoder:
     """A byte-level BPE tokenizer from its parts, as in GGUF files.
@@ -253,8 +257,8 @@ def byte_level_encoder(
         vocab: token in GPT-2's byte alphabet -> id.
         merges: the merge rules, by priority.
         patterns: the pre-tokenizer's patterns; each splits the chunks of the previous one.
-        whole_first: a chunk that is a token becomes this token, regardless of the merges ("ignore_merges").
-        added: text -> id of the tokens that are matched before the text is split.
+        ignores_merges: a chunk that is a token becomes this token, regardless of the merges ("ignore_merges").
+        added_tokens: text -> id of the tokens that are matched before the text is split.
         prefix_space: whether to add a space before text that does not start with one.
 
     Raises:
@@ -263,16 +267,16 @@ def byte_level_encoder(
     tokenizers = _package("tokenizers")
     splitters = tokenizers.pre_tokenizers
     pairs = merge_pairs(vocab, merges)
-    names = dict(vocab) | dict(added)
+    names = dict(vocab) | dict(added_tokens)
     with _package_errors("the package tokenizers cannot read this tokenizer"):
         tokenizer = tokenizers.Tokenizer(
-            tokenizers.models.BPE(names, pairs, unk_token=_NO_TOKEN, ignore_merges=whole_first)
+            tokenizers.models.BPE(names, pairs, unk_token=_NO_TOKEN, ignore_merges=ignores_merges)
         )
         splits = [splitters.Split(tokenizers.Regex(pattern), "isolated") for pattern in patterns]
         tokenizer.pre_tokenizer = splitters.Sequence(
             [*splits, splitters.ByteLevel(add_prefix_space=False, use_regex=False)]
         )
-        tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in added])
+        tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in added_tokens])
 
     encode = _ids_of(tokenizer)
 

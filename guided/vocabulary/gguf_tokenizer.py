@@ -47,7 +47,7 @@ _PRE_TOKENIZERS: Final[dict[str, str]] = {
     }.items()
     for name in names.split()
 }
-_WHOLE_FIRST: Final = frozenset(
+_IGNORES_MERGES: Final = frozenset(
     {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
 )
 _END_KEYS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
@@ -61,8 +61,8 @@ def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
     """
     if not isinstance(file, GgufFile):
         check_path("path", file, "the path of a GGUF file")
-        with GgufFile(file) as opened:
-            return read_gguf(opened)
+        with GgufFile(file) as open_file:
+            return read_gguf(open_file)
     try:
         return _source(file.metadata)
     except VocabularyError as error:
@@ -179,31 +179,36 @@ def _byte_level_rules(
         known_names = ", ".join(sorted(_PRE_TOKENIZERS))
         return _unknown(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
 
-    whole_first = pre in _WHOLE_FIRST
+    ignores_merges = pre in _IGNORES_MERGES
 
     def vocab() -> tuple[dict[str, int], dict[str, int]]:
         tokens: dict[str, int] = {}
-        added: dict[str, int] = {}
+        added_tokens: dict[str, int] = {}
         for number, (name, type_) in enumerate(zip(names, types, strict=True)):
             if type_ == NORMAL:
                 tokens.setdefault(name, number)
             elif type_ == USER_DEFINED:
-                added.setdefault(name, number)
+                added_tokens.setdefault(name, number)
             elif type_ == BYTE:
                 tokens.setdefault(byte_alphabet()[byte_piece(name) or 0], number)
-        return tokens, added
+        return tokens, added_tokens
 
     def encoder() -> Encoder:
-        tokens, added = vocab()
+        tokens, added_tokens = vocab()
         return byte_level_encoder(
-            tokens, merges, patterns=patterns, whole_first=whole_first, added=added, prefix_space=prefix_space
+            tokens,
+            merges,
+            patterns=patterns,
+            ignores_merges=ignores_merges,
+            added_tokens=added_tokens,
+            prefix_space=prefix_space,
         )
 
     def byte_pairs() -> BytePairs:
-        tokens, added = vocab()
+        tokens, added_tokens = vocab()
         splits = [Split(pattern, "oniguruma") for pattern in patterns]
         pairs = merge_pairs(tokens, merges)
-        return pairs_of_merges(tokens, pairs, splits=splits, whole_first=whole_first, added=added)
+        return pairs_of_merges(tokens, pairs, splits=splits, ignores_merges=ignores_merges, added_tokens=added_tokens)
 
     return encoder, byte_pairs
 

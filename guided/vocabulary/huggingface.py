@@ -110,8 +110,10 @@ def _source(data: dict[str, Any]) -> Source:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
     markers = [entry["content"] for entry in added if not entry.get("special")]
-    plain, special_encoder = _factory(data, False), _factory(data, True)
-    return Source(tokens, (), special, plain, special_encoder=special_encoder, byte_pairs=_pairs(data), markers=markers)
+    encoder, special_encoder = _factory(data, False), _factory(data, True)
+    return Source(
+        tokens, (), special, encoder, special_encoder=special_encoder, byte_pairs=_pairs(data), markers=markers
+    )
 
 
 def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:

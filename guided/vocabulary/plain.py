@@ -3,7 +3,7 @@
 `ShortestEncoder` works for any list of byte strings and uses the fewest tokens that spell the text. Among these
 encodings, it chooses the one with the longest last token, then with the longest token before that, and so on. Among ids
 with the same bytes, it chooses the lowest. How: dynamic programming over the positions of the text. Cost: O(bytes x
-distinct token lengths with the same first byte). `Characters` has one token for each character.
+distinct token lengths with the same first byte). `CharacterEncoder` has one token for each character.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from guided.errors import VocabularyError
 from guided.vocabulary.spelling import hex_bytes
 
-__all__ = ["Characters", "ShortestEncoder"]
+__all__ = ["CharacterEncoder", "ShortestEncoder"]
 
 
 class ShortestEncoder:
@@ -58,7 +58,7 @@ class ShortestEncoder:
         return out[::-1]
 
 
-class Characters:
+class CharacterEncoder:
     """One token for each character."""
 
     def __init__(self, ids: Mapping[str, int]) -> None:

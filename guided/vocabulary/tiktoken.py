@@ -21,14 +21,14 @@ from guided.vocabulary.encoders import ranks_encoder
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.source import MAX_SIZE, Source, check_ids
 
-__all__ = ["by_ranks", "read_tiktoken", "tokens_by_rank"]
+__all__ = ["read_tiktoken", "source_of_ranks", "tokens_by_rank"]
 
 
 def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] | None, pattern: str | None) -> Source:
     """The tokens of an `Encoding` or of a ranks file."""
     if isinstance(encoding, (str, PathLike)):
         path = Path(encoding)
-        return by_ranks(_ranks(path.read_bytes(), path), _names(special or {}), pattern, set())
+        return source_of_ranks(_ranks(path.read_bytes(), path), _names(special or {}), pattern, set())
     try:
         ranks, declared, own_pattern = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
     except AttributeError:
@@ -37,10 +37,12 @@ def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] 
         ) from None
     names = _names(declared) | _names(special or {})
     ends = {number for number, name in names.items() if name == "<|endoftext|>"}
-    return by_ranks(ranks, names, pattern or own_pattern, ends)
+    return source_of_ranks(ranks, names, pattern or own_pattern, ends)
 
 
-def by_ranks(ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, ends: set[int]) -> Source:
+def source_of_ranks(
+    ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, ends: set[int]
+) -> Source:
     """A vocabulary whose ids are ranks."""
     patterns = PATTERNS.get(pattern, (pattern,)) if pattern is not None else (None,)
     if len(patterns) > 1:

@@ -11,6 +11,7 @@ shared between threads. Encoding tables are built when text is first encoded.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import index
 from os import PathLike
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.keywords import check_path, read_items
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
-from guided.vocabulary.plain import Characters, ShortestEncoder
+from guided.vocabulary.plain import CharacterEncoder, ShortestEncoder
 from guided.vocabulary.source import (
     LONGEST_TOKEN,
     MAX_BYTES,
@@ -136,7 +137,7 @@ class Vocabulary:
         if self.size == 0:
             raise VocabularyError("the vocabulary has no tokens: give the bytes of each id")
         self.text_markers = ()
-        # A closure, not a method: `changed` passes it to vocabularies with other end tokens.
+        # A closure, not a method: `copy_with` passes it to vocabularies with other end tokens.
         self._factory: EncoderFactory = lambda: ShortestEncoder(self.tokens)
         self._encoder: Encoder | None = None
         self._pairs_factory: BytePairsFactory = no_byte_pairs("the vocabulary is a list of tokens")
@@ -149,10 +150,10 @@ class Vocabulary:
     def token_bytes(self, id: int) -> bytes | None:
         """The bytes of a token, or None if it has none. Raises VocabularyError if `id` is not below `size`."""
         try:
-            inside = 0 <= index(id) < self.size
+            is_id = 0 <= index(id) < self.size
         except TypeError:
             raise TypeError(f"a token id is an integer, not {brief(id)}") from None
-        if not inside:
+        if not is_id:
             raise VocabularyError(f"{id} is not a token id of this vocabulary (0 to {self.size - 1})")
         return self.tokens[id] if id < len(self.tokens) else None
 
@@ -224,7 +225,7 @@ class Vocabulary:
         """
         from guided.vocabulary.gguf_tokenizer import read_gguf
 
-        return cls._from(lambda: read_gguf(path), eos_token_ids, size)
+        return cls._from_reader(lambda: read_gguf(path), eos_token_ids, size)
 
     @classmethod
     def from_huggingface(
@@ -237,7 +238,7 @@ class Vocabulary:
         """
         from guided.vocabulary.huggingface import read_huggingface
 
-        return cls._from(lambda: read_huggingface(tokenizer), eos_token_ids, size)
+        return cls._from_reader(lambda: read_huggingface(tokenizer), eos_token_ids, size)
 
     @classmethod
     def from_tiktoken(
@@ -258,7 +259,7 @@ class Vocabulary:
         """
         from guided.vocabulary.tiktoken import read_tiktoken
 
-        return cls._from(lambda: read_tiktoken(encoding, special_tokens, pattern), eos_token_ids, size)
+        return cls._from_reader(lambda: read_tiktoken(encoding, special_tokens, pattern), eos_token_ids, size)
 
     @classmethod
     def from_sentencepiece(
@@ -268,7 +269,7 @@ class Vocabulary:
         from guided.vocabulary.sentencepiece import read_sentencepiece
 
         check_path("path", path, "the path of a SentencePiece .model file")
-        return cls._from(lambda: read_sentencepiece(path), eos_token_ids, size)
+        return cls._from_reader(lambda: read_sentencepiece(path), eos_token_ids, size)
 
     @classmethod
     def from_tekken(
@@ -278,7 +279,7 @@ class Vocabulary:
         from guided.vocabulary.tekken import read_tekken
 
         check_path("path", path, "the path of a tekken.json")
-        return cls._from(lambda: read_tekken(path), eos_token_ids, size)
+        return cls._from_reader(lambda: read_tekken(path), eos_token_ids, size)
 
     @classmethod
     def from_characters(cls, text: str, *, size: int | None = None) -> Self:
@@ -291,9 +292,9 @@ class Vocabulary:
         except UnicodeEncodeError:
             raise VocabularyError("the text contains a lone surrogate, which UTF-8 cannot encode") from None
         ids = {char: number for number, char in enumerate(chars)}
-        return cls._from(lambda: Source(tokens, [len(chars)], encoder=lambda: Characters(ids)), None, size)
+        return cls._from_reader(lambda: Source(tokens, [len(chars)], encoder=lambda: CharacterEncoder(ids)), None, size)
 
-    def changed(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
+    def copy_with(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
         """The same tokenizer with other end tokens or another number of logits. None: no change.
 
         Tokens beyond the logits can never be generated and are left out; text is then encoded by the fewest tokens.
@@ -314,13 +315,18 @@ class Vocabulary:
             other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
         return other
 
+    def changed(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
+        """Deprecated: use `copy_with`."""
+        warnings.warn("Vocabulary.changed is Vocabulary.copy_with", DeprecationWarning, stacklevel=2)
+        return self.copy_with(eos_token_ids=eos_token_ids, size=size)
+
     @classmethod
     def from_source(cls, source: Source) -> Self:
         """The vocabulary from the `Source` of a custom reader, see `guided.vocabulary.source`."""
-        return cls._from(lambda: source, None, None)
+        return cls._from_reader(lambda: source, None, None)
 
     @classmethod
-    def _from(cls, read: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None) -> Self:
+    def _from_reader(cls, read: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None) -> Self:
         """The vocabulary from a reader. A file that cannot be read raises VocabularyError."""
         try:
             source = read()

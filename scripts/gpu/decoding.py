@@ -95,10 +95,10 @@ def decode(setting: Setting, engine: Engine, asked: Sequence[Request]) -> Run:
     setting.wait()
     begin = perf_counter()
     while scheduler:
-        is_full = scheduler.running >= 0.9 * len(asked) and not scheduler.prefilling
+        is_full = scheduler.running_count >= 0.9 * len(asked) and not scheduler.prefilling_count
         start = perf_counter()
         take(run, scheduler.step())
-        if is_full and scheduler.running >= 0.9 * len(asked):
+        if is_full and scheduler.running_count >= 0.9 * len(asked):
             run.steps.append(perf_counter() - start)
     setting.wait()
     run.seconds = perf_counter() - begin

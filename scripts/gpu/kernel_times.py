@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from guided.kernels.choice_table import choice_table
+from guided.kernels.choice_table import make_choice_table
 from guided.kernels.choose_batch import NeededOperations
 from guided.kernels.choose_device import DeviceChoices, kernels_for
 from guided.sampling.choice import Choice, Choose
@@ -118,7 +118,7 @@ def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[fl
         choices.append(Choice(params, row, width, draw_mask(rng, width, 0.5), changes=changes))
     count = copies_for(setting, 4 * rows * width)
     logits = [peaked_logits(setting, rows, width) for _ in range(count)]
-    table = choice_table(choices, range(rows), setting.device)
+    table = make_choice_table(choices, range(rows), setting.device)
     (kernel,) = set(kernels_for(choices, setting.device))
     needs = NeededOperations.of(choices)
     with torch.inference_mode():

@@ -123,7 +123,7 @@ def compare(
     if isinstance(wanted, GuidedError) or isinstance(found, GuidedError):
         assert str(wanted) == str(found), what
         return False
-    assert close(found.removed, wanted.removed) and close(found.by_budget, wanted.by_budget), what
+    assert close(found.removed, wanted.removed) and close(found.budget_mass, wanted.budget_mass), what
     if found.token != wanted.token:
         assert is_neighbour(logits, choice, found.token), what
         return True

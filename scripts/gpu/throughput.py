@@ -134,7 +134,7 @@ def look_at_steps(
         scheduler, run = engine.scheduler, Run()
         asked = requests(tokens, count, constraints, setting.pick(SHORT, DRY_TOKENS), temperature=0.8)
         start_all(engine, asked)
-        while scheduler and (scheduler.running < count or scheduler.prefilling):
+        while scheduler and (scheduler.running_count < count or scheduler.prefilling_count):
             take(run, scheduler.step())
         with counted_waits(setting) as waits:
             for _ in range(setting.pick(COUNTED, 2)):

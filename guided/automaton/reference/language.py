@@ -45,7 +45,7 @@ __all__ = ["Item", "Language", "State", "accepts", "viable"]
 ALL_BYTES = frozenset(range(256))
 
 MAX_AHEAD = 5_000
-"""The most states that one search for a completion visits; beyond this, `LimitExceeded` is raised."""
+"""The maximum number of states that one search for a completion visits; beyond this, `LimitExceeded` is raised."""
 
 
 Call: TypeAlias = tuple[Node, Scopes]
@@ -161,7 +161,7 @@ class Language:
         todo: list[tuple[Rest, Owner, Scopes]] = list(kernel)
         seen: set[tuple[Rest, Owner, Scopes]] = set()
         calls: dict[Call | None, set[tuple[Rest, Owner]]] = {}
-        waiting: list[tuple[Rest, Owner, Scopes]] = []
+        waiting_items: list[tuple[Rest, Owner, Scopes]] = []
         accepting = False
         while todo:
             spend()
@@ -178,12 +178,12 @@ class Language:
             head, tail = rest[0], rest[1:]
             if isinstance(head, Run | LimitedRun):
                 todo.extend([(tail, owner, scopes)] if head.may_stop else [])
-                waiting.extend([item] if head.can_continue else [])
+                waiting_items.extend([item] if head.can_continue else [])
             elif isinstance(head, Special):
-                waiting.append(item)
+                waiting_items.append(item)
             elif isinstance(head, Mark | OpenScope):
-                marked = apply_mark(scopes, head)
-                todo.extend([(tail, owner, marked)] if marked is not None else [])
+                scopes_after_mark = apply_mark(scopes, head)
+                todo.extend([(tail, owner, scopes_after_mark)] if scopes_after_mark is not None else [])
             elif isinstance(head, Ref | Repeat):
                 todo.extend([(tail, owner, scopes)] if self._terms.nullable(head) else [])
                 for callee, after in self._call(head):
@@ -197,7 +197,7 @@ class Language:
                 todo.extend((first + tail, owner, scopes) for first in self._terms.expand(head))
         items = {
             (rest, owner if isinstance(owner, Return) else self._return(owner, calls), scopes)
-            for rest, owner, scopes in waiting
+            for rest, owner, scopes in waiting_items
         }
         return self._state(frozenset(items), accepting) if items or accepting else None
 

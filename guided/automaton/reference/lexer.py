@@ -58,14 +58,14 @@ class LexerPosition(NamedTuple):
 
 
 class Tokenization(NamedTuple):
-    """One way to split the text (see the module's docstring). `started`: the current lexeme has at least one byte.
+    """One way to split the text (see the module's docstring). `has_started`: the current lexeme has at least one byte.
 
     `keywords`: (terminal, keyword, run) for each keyword that the lexeme may still spell. `width`: the width of the
     lexeme's last line so far, if the lexeme may be a newline and contains a line feed.
     """
 
     position: LexerPosition
-    started: bool
+    has_started: bool
     matches: tuple[Match, ...]
     keywords: tuple[tuple[int, int, Run], ...]
     competitors: frozenset[tuple[Match, ...]]
@@ -113,7 +113,7 @@ class LexedLanguage:
 
     def accepting(self, state: LexedState) -> bool:
         """Whether the text may end here: at its end, no competitor can match any more."""
-        return any(not reading.started and self._may_end(reading.position) for reading in state)
+        return any(not reading.has_started and self._may_end(reading.position) for reading in state)
 
     def step(self, state: LexedState, byte: int) -> LexedState | None:
         """The state after `byte`, or None if it has no completion."""
@@ -131,7 +131,7 @@ class LexedLanguage:
 
         If so, a completion may still not exist; `step` searches for one.
         """
-        return any(not reading.started or any(self._allowed_endings(reading)) for reading in state)
+        return any(not reading.has_started or any(self._allowed_endings(reading)) for reading in state)
 
     def accepts(self, data: bytes) -> bool:
         """Whether `data` is in the language."""
@@ -313,9 +313,9 @@ def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
     """The terminals after `byte`, up to the first one that matches: the others can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
-        after = [(terminal, further) for further in run.after(byte)]
+        after = [(terminal, next_run) for next_run in run.after(byte)]
         out += after
-        if any(further.may_stop for _, further in after):
+        if any(next_run.may_stop for _, next_run in after):
             break
     return tuple(out)
 

@@ -37,7 +37,7 @@ class LimitedRun:
         return self.run.can_continue
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether some text completes it, in any number of tokens."""
         return self.run.can_continue or self.may_stop
 

@@ -51,15 +51,15 @@ from guided.meter import spend
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
 
 MAX_STATES = 50_000
-"""The most states of a language, and the most operands of all derivatives in one search (see `_operand_count`).
+"""The maximum number of states of a language, and of operands of all derivatives in one search (see `_operand_count`).
 
 Beyond this, `LimitExceeded` is raised.
 """
 
 MAX_DEPTH = 100
-"""The deepest nesting of nodes in a rule, and of nodes and rules inside one regular node."""
+"""The maximum nesting of nodes in a rule, and of nodes and rules inside one regular node."""
 MAX_NODES = 100_000
-"""The most nodes of one regular node after the rules that it refers to have been inlined."""
+"""The maximum number of nodes of one regular node after the rules that it refers to have been inlined."""
 
 EVERYTHING: Node = Not(EMPTY)
 
@@ -322,9 +322,9 @@ class Spelling:
 
     def steps(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
         """The derivatives of `term` that are alive, each with the characters that lead to it."""
-        return tuple((ranges, rest) for ranges, rest in self._derive(term) if self.alive(rest))
+        return tuple((ranges, rest) for ranges, rest in self._derive(term) if self.is_alive(rest))
 
-    def alive(self, term: Node) -> bool:
+    def is_alive(self, term: Node) -> bool:
         """Whether `term` contains a string that can be spelled in live bytes."""
         if term not in self._alive:
             seen, todo, is_alive, work = {term}, [term], False, 0
@@ -378,7 +378,7 @@ class Run:
         return self.form is not None or bool(self.spelling.steps(self.term))
 
     @cached_property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the term can be completed from here."""
         return self.may_stop or self.can_continue
 

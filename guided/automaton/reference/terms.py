@@ -64,46 +64,58 @@ class Members:
     (see `choices`).
     """
 
-    whole: Permutation
+    permutation: Permutation
     seen: frozenset[int] = frozenset()
     count: int = 0
 
     @property
     def may_stop(self) -> bool:
         """Whether the permutation may end here."""
-        required = {i for i, member in enumerate(self.whole.members) if member.required}
-        enough = required <= self.seen and self.count >= self.whole.min and in_bounds(self.count, self.whole.max)
-        return enough and (self.whole.condition is None or holds(self.whole.condition, self.seen))
+        required = {i for i, member in enumerate(self.permutation.members) if member.required}
+        has_required = (
+            required <= self.seen and self.count >= self.permutation.min and in_bounds(self.count, self.permutation.max)
+        )
+        return has_required and (self.permutation.condition is None or holds(self.permutation.condition, self.seen))
 
     def is_open(self, at: int) -> bool:
         """Whether member `at` may come next: its slot (see `Permutation`) must be free, and the order must allow it."""
-        members, slots = self.whole.members, self.whole.slots or range(len(self.whole.members))
+        members, slots = self.permutation.members, self.permutation.slots or range(len(self.permutation.members))
         if members[at].repeatable:
             return True
         if any(slots[i] == slots[at] for i in self.seen):
             return False
-        return not self.whole.ordered or all(slots[i] < slots[at] and not members[i].repeatable for i in self.seen)
+        return not self.permutation.ordered or all(
+            slots[i] < slots[at] and not members[i].repeatable for i in self.seen
+        )
 
     def choices(self) -> Iterator[tuple[int, Members]]:
         """The members that may come next, each with the rest after it."""
-        whole = self.whole
-        if whole.max is not None and self.count >= whole.max:
+        permutation = self.permutation
+        if permutation.max is not None and self.count >= permutation.max:
             return
         # To keep the number of states small, irrelevant facts are not stored. Without an upper bound, counts above the
         # lower bound are equivalent to it. Only 0 always differs from 1, since a separator precedes all members except
         # the first. A repeatable member is recorded only if it is required, or a condition or an order depends on it.
-        max_count = max(whole.min, 1) if whole.max is None else whole.max
-        for i, member in enumerate(whole.members):
+        max_count = max(permutation.min, 1) if permutation.max is None else permutation.max
+        for i, member in enumerate(permutation.members):
             if self.is_open(i):
                 is_irrelevant = (
-                    whole.condition is None and not whole.ordered and member.repeatable and not member.required
+                    permutation.condition is None
+                    and not permutation.ordered
+                    and member.repeatable
+                    and not member.required
                 )
-                yield i, Members(whole, self.seen if is_irrelevant else self.seen | {i}, min(self.count + 1, max_count))
+                yield (
+                    i,
+                    Members(
+                        permutation, self.seen if is_irrelevant else self.seen | {i}, min(self.count + 1, max_count)
+                    ),
+                )
 
     def item(self, at: int) -> Node:
         """The node of member `at`, preceded by the separator unless it is the first."""
-        item = self.whole.members[at].item
-        return Seq((self.whole.separator, item)) if self.count else item
+        item = self.permutation.members[at].item
+        return Seq((self.permutation.separator, item)) if self.count else item
 
 
 def holds(condition: Condition, members_present: frozenset[int]) -> bool:
@@ -204,13 +216,13 @@ class Terms:
 
     # ---- facts
 
-    def _add_least_fixpoint(self, holds: Callable[[Node], bool], into: set[str]) -> None:
-        """Compute a least fixpoint: add rules to `into` until no other rule satisfies `holds`, which reads `into`."""
+    def _add_least_fixpoint(self, holds: Callable[[Node], bool], names: set[str]) -> None:
+        """Compute a least fixpoint: add rules to `names` until no other rule satisfies `holds`, which reads `names`."""
         has_grown = True
         while has_grown:
             self._productive_cache.clear()
-            new_names = {name for name, node in self.rules.items() if name not in into and holds(node)}
-            into |= new_names
+            new_names = {name for name, node in self.rules.items() if name not in names and holds(node)}
+            names |= new_names
             has_grown = bool(new_names)
 
     def nullable(self, term: Term) -> bool:
@@ -226,9 +238,9 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.nullable(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_texts_before_items(term), items, strict=True)
+                pairs = zip(_texts_before_items(term), items, strict=True)
                 return self.nullable(automaton) or any(
-                    self.nullable(before) and self.nullable(item) for before, item in ways
+                    self.nullable(before) and self.nullable(item) for before, item in pairs
                 )
             case Permutation():
                 return Members(term).may_stop
@@ -264,9 +276,9 @@ class Terms:
             case Repeat(item, low, high):
                 return in_bounds(low, high) and (low <= 0 or self.productive(item))
             case Dispatch(automaton, _, items):
-                ways = zip(_texts_before_items(term), items, strict=True)
-                return self.run(automaton).alive or any(
-                    self.run(before).alive and self.productive(item) for before, item in ways
+                pairs = zip(_texts_before_items(term), items, strict=True)
+                return self.run(automaton).is_alive or any(
+                    self.run(before).is_alive and self.productive(item) for before, item in pairs
                 )
             case Permutation():
                 return self._can_complete(Members(term))
@@ -277,17 +289,17 @@ class Terms:
             case Special() | Mark() | OpenScope():
                 return True
             case Run() | LimitedRun():
-                return term.alive
+                return term.is_alive
             case MaxTokens(item, max_tokens):
-                return self.run(item).alive if max_tokens else self.nullable(item)
-        return self.run(term).alive
+                return self.run(item).is_alive if max_tokens else self.nullable(item)
+        return self.run(term).is_alive
 
     def _can_complete(self, rest: Members) -> bool:
         """Whether a permutation can be completed: with all required members, and enough others for the bounds."""
-        whole = rest.whole
-        if whole.condition is not None or whole.ordered or whole.slots:
+        permutation = rest.permutation
+        if permutation.condition is not None or permutation.ordered or permutation.slots:
             return self._can_complete_by_search(rest)
-        members = [(i, member, self.productive(member.item)) for i, member in enumerate(whole.members)]
+        members = [(i, member, self.productive(member.item)) for i, member in enumerate(permutation.members)]
         missing_productive = [
             is_productive for i, member, is_productive in members if member.required and i not in rest.seen
         ]
@@ -296,11 +308,11 @@ class Terms:
             for i, member, is_productive in members
             if is_productive and (i not in rest.seen or member.repeatable)
         ]
-        fewest = max(len(missing_productive), whole.min - rest.count, 0)
-        upper_bounds = [fewest] if whole.max is None else [whole.max - rest.count]
+        fewest = max(len(missing_productive), permutation.min - rest.count, 0)
+        upper_bounds = [fewest] if permutation.max is None else [permutation.max - rest.count]
         if not any(member.repeatable for member in available):
             upper_bounds.append(len(available))
-        if not self.productive(whole.separator):
+        if not self.productive(permutation.separator):
             upper_bounds.append(0 if rest.count else 1)
         return all(missing_productive) and fewest <= min(upper_bounds)
 
@@ -311,10 +323,10 @@ class Terms:
             at = todo.pop()
             if at.may_stop:
                 return True
-            if at.count and not self.productive(at.whole.separator):
+            if at.count and not self.productive(at.permutation.separator):
                 continue
             for i, after in at.choices():
-                if after not in visited and self.productive(at.whole.members[i].item):
+                if after not in visited and self.productive(at.permutation.members[i].item):
                     visited.add(after)
                     todo.append(after)
         return False
@@ -332,9 +344,9 @@ class Terms:
                 return self.size(item)
             case Permutation():
                 return self.size(Members(term))
-            case Members(whole, seen, count):
-                missing = sum(member.required and i not in seen for i, member in enumerate(whole.members))
-                return max(missing, whole.min - count)
+            case Members(permutation, seen, count):
+                missing = sum(member.required and i not in seen for i, member in enumerate(permutation.members))
+                return max(missing, permutation.min - count)
             case Mark() | OpenScope():
                 return 0
             case Run() | LimitedRun():
@@ -399,9 +411,9 @@ class Terms:
 
 def _texts_before_items(node: Dispatch) -> list[Automaton]:
     """For each item, an automaton for the texts before it, which lead `node.automaton` into the item's exit state."""
-    plain = [(False, edges) for _, edges in node.automaton.states]
+    states_without_exit = [(False, edges) for _, edges in node.automaton.states]
     out = []
     for at in node.exits:
-        states = [*plain[:at], (True, plain[at][1]), *plain[at + 1 :]]
+        states = [*states_without_exit[:at], (True, states_without_exit[at][1]), *states_without_exit[at + 1 :]]
         out.append(Automaton(tuple(states), node.automaton.start))
     return out

@@ -34,7 +34,7 @@ from guided.ir.tokens import other_tokens
 __all__ = ["ReferenceGrammar", "State", "accepts", "viable"]
 
 MAX_SEARCH = 10_000
-"""The most states that one search visits."""
+"""The maximum number of states that one search visits."""
 
 _NO_NAMES: Mapping[int, str] = MappingProxyType({})
 

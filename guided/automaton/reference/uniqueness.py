@@ -33,9 +33,9 @@ from guided.errors import LimitExceeded
 __all__ = ["NO_SCOPES", "Mark", "OpenScope", "Scopes", "apply_mark", "json_value", "read_byte"]
 
 MAX_OPEN = 50
-"""The most scopes and entries that may be open at once."""
+"""The maximum number of scopes and entries that may be open at once."""
 MAX_EXPONENT = 1000
-"""The most characters of an exponent, including its sign."""
+"""The maximum number of characters of an exponent, including its sign."""
 
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 

@@ -43,11 +43,11 @@ class LLExecutor:
         """
         entries = _check_entries(interpreters, 2)
         rows = _rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
-        live = [matcher for matcher, _ in entries if matcher.needs_mask]
-        if len(live) > 1 and len({id(matcher.live.grammar.vocabulary) for matcher in live}) == 1:
-            masks = allocate_token_bitmask(len(live), 32 * rows.shape[1])
-            fill_batch([matcher.live for matcher in live], masks, threads=self.num_threads)
-            for matcher, mask in zip(live, masks, strict=True):
+        unfilled = [matcher for matcher, _ in entries if matcher.needs_mask]
+        if len(unfilled) > 1 and len({id(matcher.inner.grammar.vocabulary) for matcher in unfilled}) == 1:
+            masks = allocate_token_bitmask(len(unfilled), 32 * rows.shape[1])
+            fill_batch([matcher.inner for matcher in unfilled], masks, threads=self.num_threads)
+            for matcher, mask in zip(unfilled, masks, strict=True):
                 matcher.set_mask(mask)
         for matcher, index in entries:
             rows[index] = matcher.row()
@@ -75,18 +75,18 @@ class LLExecutor:
 def _check_entries(entries: Sequence[Any], parts: int) -> list[Any]:
     if not entries:
         raise ValueError("No matchers")
-    for each in entries:
-        if not isinstance(each, tuple):
-            raise TypeError(f"'{type(each).__name__}' object is not an instance of 'tuple'")
-        if len(each) != parts:
+    for entry in entries:
+        if not isinstance(entry, tuple):
+            raise TypeError(f"'{type(entry).__name__}' object is not an instance of 'tuple'")
+        if len(entry) != parts:
             raise ValueError(f"Expecting tuples of {parts} parts: (LLMatcher, int{', list' * (parts - 2)}) tuple")
-        if not isinstance(each[0], LLMatcher):
-            raise TypeError(f"'{type(each[0]).__name__}' object is not an instance of 'LLMatcher'")
+        if not isinstance(entry[0], LLMatcher):
+            raise TypeError(f"'{type(entry[0]).__name__}' object is not an instance of 'LLMatcher'")
     seen: set[int] = set()
-    for each in entries:
-        if id(each[0]) in seen:
+    for entry in entries:
+        if id(entry[0]) in seen:
             raise RuntimeError("Already borrowed: a matcher occurs twice; use deep_copy()")
-        seen.add(id(each[0]))
+        seen.add(id(entry[0]))
     return list(entries)
 
 
@@ -95,6 +95,6 @@ def _rows(entries: Sequence[Any], pointer: int, mask_bytes: int, batch: int) -> 
     check_address(pointer)
     if mask_bytes != 4 * words:
         raise ValueError(f"Invalid buffer size: a mask has {4 * words} bytes, not {mask_bytes}")
-    if bad := [each[1] for each in entries if not 0 <= each[1] < batch]:
-        raise ValueError(f"Target index out of bounds: {bad[0]} in {batch}")
+    if invalid := [entry[1] for entry in entries if not 0 <= entry[1] < batch]:
+        raise ValueError(f"Target index out of bounds: {invalid[0]} in {batch}")
     return rows_at(pointer, batch, words)

@@ -83,11 +83,11 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
 def _name(name: str, names: dict[str, str]) -> str:
     """A unique lower-case name for a rule in Lark."""
     if name not in names:
-        plain = "start" if name == "root" else name.lower().replace("-", "_")
-        plain = plain if plain[0].isalpha() else f"r_{plain}"
-        while plain in names.values() or (plain == "start" and name != "root"):
-            plain += "_"
-        names[name] = plain
+        lark_name = "start" if name == "root" else name.lower().replace("-", "_")
+        lark_name = lark_name if lark_name[0].isalpha() else f"r_{lark_name}"
+        while lark_name in names.values() or (lark_name == "start" and name != "root"):
+            lark_name += "_"
+        names[name] = lark_name
     return names[name]
 
 

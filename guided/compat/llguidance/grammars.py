@@ -84,7 +84,7 @@ def definitions_of(text: str) -> tuple[Definition, ...]:
             "max_tokens of a whole grammar is not enforced", pointer="/max_tokens",
             hint="count the tokens in your program, or limit a rule with rule[max_tokens=...]",
         )  # fmt: skip
-    return tuple(_definition(each, number) for number, each in enumerate(grammars))
+    return tuple(_definition(grammar, number) for number, grammar in enumerate(grammars))
 
 
 def _definition(definition: Any, number: int) -> Definition:
@@ -118,7 +118,7 @@ def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_ski
         if options["unknown_format"] == "refuse":
             _refuse_formats(schema, grammar.findings)
         return grammar
-    parts: dict[str, Any] = {each.name: _part(each, tokenizer) for each in others if each.name}
+    parts: dict[str, Any] = {definition.name: _part(definition, tokenizer) for definition in others if definition.name}
     lark = _LarkRewriter(first.content, tokenizer, parts).text()
     lark += "" if final_skip else _NO_FINAL_SKIP
     return compiler.compile_lark(
@@ -226,9 +226,9 @@ class _LarkRewriter:
             if not low.isdecimal() or (high and not high.isdecimal()):
                 return None
             listed_ids |= set(range(int(low), min(int(high or low), vocabulary.size) + 1))
-        without = set(range(vocabulary.size)) - vocabulary.eos_token_ids - listed_ids
-        without -= {number for number, token in enumerate(vocabulary.tokens) if token}
-        return f"({source} | <[{','.join(map(str, sorted(without)))}]>)" if without else None
+        unlisted_ids = set(range(vocabulary.size)) - vocabulary.eos_token_ids - listed_ids
+        unlisted_ids -= {number for number, token in enumerate(vocabulary.tokens) if token}
+        return f"({source} | <[{','.join(map(str, sorted(unlisted_ids)))}]>)" if unlisted_ids else None
 
 
 def _escape_newlines(pattern: str) -> str:
@@ -264,5 +264,9 @@ def has_ignored_text(text: str) -> bool:
 
 def named_tokens(definitions: Sequence[Definition]) -> list[str]:
     """The names of tokens, such as `<|end|>`, in Lark texts."""
-    texts = [each.content for each in definitions if each.kind == "lark_grammar" and isinstance(each.content, str)]
+    texts = [
+        definition.content
+        for definition in definitions
+        if definition.kind == "lark_grammar" and isinstance(definition.content, str)
+    ]
     return [token.text for text in texts for token in scan_leniently(text) if token.kind == "special"]

@@ -144,7 +144,7 @@ class LLInterpreter:
         return json.dumps({"progress": self._progress(), "stop": self._is_over, "temperature": self._temperature()})
 
     def _temperature(self) -> float:
-        return self._matcher.live.temperature() or 0.0
+        return self._matcher.inner.temperature() or 0.0
 
     def _progress(self) -> list[dict[str, Any]]:
         """The output since the last call: text, captures and, at the end, the whole text."""
@@ -158,8 +158,8 @@ class LLInterpreter:
             out.append({"object": "capture", "name": name, **_text_fields(captured), "log_prob": 0.0})
         self._reported, self._reported_captures, self._is_generated = len(self._output_tokens), len(captures), False
         if self._is_over:
-            whole = self._tokenizer.decode_bytes([token for token in self._output_tokens if token not in ends])
-            out.append({"object": "final_text", **_text_fields(whole), "stop_reason": self.stop_reason()})
+            output_text = self._tokenizer.decode_bytes([token for token in self._output_tokens if token not in ends])
+            out.append({"object": "final_text", **_text_fields(output_text), "stop_reason": self.stop_reason()})
         return out
 
 

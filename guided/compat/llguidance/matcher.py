@@ -155,7 +155,7 @@ class LLMatcher:
 
     def is_accepting(self) -> bool:
         """Whether the output may end here."""
-        return not self._error and self.live.is_accepting()
+        return not self._error and self.inner.is_accepting()
 
     def is_stopped(self) -> bool:
         """Whether only an end token can follow, or there was an error."""
@@ -165,10 +165,10 @@ class LLMatcher:
         """Why the output stopped: "NoExtension", "EndOfSentence", "InternalError" (`get_error`); or "NotStopped"."""
         if self._error:
             return "InternalError"
-        if self.live.is_terminated():
+        if self.inner.is_terminated():
             return self._end_reason
-        judge = self._strict or self.live
-        return "NoExtension" if judge.is_accepting() and self._has_no_extension() else "NotStopped"
+        matcher = self._strict or self.inner
+        return "NoExtension" if matcher.is_accepting() and self._has_no_extension() else "NotStopped"
 
     def rollback(self, num_tokens: int) -> bool:
         """Take back the last tokens. False if there are fewer, which is an error."""
@@ -176,17 +176,17 @@ class LLMatcher:
 
     def reset(self) -> bool:
         """Take back all tokens."""
-        return not self._error and self._take_back(self.live.steps)
+        return not self._error and self._take_back(self.inner.steps)
 
     def compute_ff_tokens(self) -> list[int]:
         """The tokens that must come next; none if the output has ended."""
-        return [] if self._error or self.live.is_terminated() else self.live.forced_tokens()
+        return [] if self._error or self.inner.is_terminated() else self.inner.forced_tokens()
 
     def compute_ff_bytes(self) -> bytes:
         """The bytes that must come next. A control token is written as 0xFF and its id in brackets."""
-        if self._error or self.live.is_terminated():
+        if self._error or self.inner.is_terminated():
             return b""
-        symbols = self.live._forced(_FORCED_BYTES)
+        symbols = self.inner._forced(_FORCED_BYTES)
         return b"".join(bytes([symbol]) if symbol < 256 else b"\xff[%d]" % (symbol - 256) for symbol in symbols)
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
@@ -210,7 +210,7 @@ class LLMatcher:
             if not self._step(token):
                 self._error = f"token {self._tokenizer.dbg_tokens([token])} doesn't satisfy the grammar"
                 if self._is_verbose:
-                    self._error += f"\n{self.live.explain(token)}"
+                    self._error += f"\n{self.inner.explain(token)}"
                 return False
         return True
 
@@ -218,11 +218,11 @@ class LLMatcher:
         """The number of tokens, from the first one on, that could be read. The state does not change."""
         if self.is_stopped() or not self._are_ids(tokens):
             return 0
-        ends = self.live.grammar.vocabulary.eos_token_ids
+        ends = self.inner.grammar.vocabulary.eos_token_ids
         first_end = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
         if self._strict is not None and (read := self._strict.validate_tokens(tokens[:first_end])) < first_end:
             return read
-        return self.live.validate_tokens(tokens[: first_end + 1])
+        return self.inner.validate_tokens(tokens[: first_end + 1])
 
     def compute_bitmask(self) -> bytes:
         """The mask, with one bit for each id, in int32 words."""
@@ -270,10 +270,10 @@ class LLMatcher:
 
     def get_captures(self) -> list[tuple[str, bytes]]:
         """All captures as (name, text), in the order in which they end."""
-        return [] if self._error else self.live.captures_by_end()
+        return [] if self._error else self.inner.captures_by_end()
 
     @property
-    def live(self) -> GrammarMatcher:
+    def inner(self) -> GrammarMatcher:
         """The matcher behind it, which exists only if the grammar is valid."""
         assert self._matcher is not None
         return self._matcher
@@ -295,26 +295,26 @@ class LLMatcher:
         return not self._error
 
     def _step(self, token: int) -> bool:
-        is_end = token in self.live.grammar.vocabulary.eos_token_ids
+        is_end = token in self.inner.grammar.vocabulary.eos_token_ids
         before = self.stop_reason() if is_end else "NotStopped"
         if self._strict is not None and not is_end and not self._strict.accept_token(token):
             return False
-        accepted = self.live.accept_token(token)
+        accepted = self.inner.accept_token(token)
         if accepted:
             self._is_filled = False
-            if is_end and self.live.is_terminated():
+            if is_end and self.inner.is_terminated():
                 self._end_reason = "EndOfSentence" if before == "NotStopped" else before
         return accepted
 
     def _take_back(self, steps: int) -> bool:
         if self._error:
             return False
-        if not 0 <= steps <= self.live.steps:
-            self._error = f"rollback: {steps} > {self.live.steps}"
+        if not 0 <= steps <= self.inner.steps:
+            self._error = f"rollback: {steps} > {self.inner.steps}"
             return False
-        self.live.rollback(steps)
+        self.inner.rollback(steps)
         if self._strict is not None:  # `_strict` never reads end tokens
-            self._strict.rollback(max(0, self._strict.steps - self.live.steps))
+            self._strict.rollback(max(0, self._strict.steps - self.inner.steps))
         self._is_filled = False
         return True
 
@@ -322,7 +322,7 @@ class LLMatcher:
         """The mask without regard to forced tokens."""
         row: Row = self._bitmask[0]
         if not self._is_filled:
-            if not self.live.fill_next_token_bitmask(self._bitmask):
+            if not self.inner.fill_next_token_bitmask(self._bitmask):
                 row[:] = row_of(self._tokenizer.vocab_size, slice(self._tokenizer.vocab_size))
             self.set_mask(row)
         return row
@@ -334,11 +334,11 @@ class LLMatcher:
 
     @property
     def needs_mask(self) -> bool:
-        """Whether the mask of `live` must be filled before the next call of `row`."""
+        """Whether the mask of `inner` must be filled before the next call of `row`."""
         return not (self._error or self._is_filled)
 
     def set_mask(self, mask: Row) -> None:
-        """Set the mask, int32 (words,), which `live` has filled elsewhere."""
+        """Set the mask, int32 (words,), which `inner` has filled elsewhere."""
         self._bitmask[0] = mask
         if self._strict is not None:
             strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
@@ -356,7 +356,7 @@ class LLMatcher:
         if self._error:
             return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
         row = self._fill()
-        forced = self.live.forced_tokens() if self._forces_tokens else []
+        forced = self.inner.forced_tokens() if self._forces_tokens else []
         return row_of(self._tokenizer.vocab_size, forced[:1]) if forced else row
 
 

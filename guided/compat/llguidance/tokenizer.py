@@ -87,11 +87,11 @@ class LLTokenizer:
         if ends == []:
             raise ValueError("eos_token list must not be empty")
         try:
-            self._set(*_read(tokenizer, n_vocab, ends))
+            self._initialise(*_read(tokenizer, n_vocab, ends))
         except GuidedError as error:
             raise ValueError(f"error loading tokenizer: {error}") from error
 
-    def _set(self, vocabulary: Vocabulary, ends: Sequence[int], names: Mapping[int, str]) -> None:
+    def _initialise(self, vocabulary: Vocabulary, ends: Sequence[int], names: Mapping[int, str]) -> None:
         self.vocabulary, self.eos_tokens, self._names = vocabulary, list(ends), dict(names)
         self.eos_token, self.vocab_size, self.is_canonical = self.eos_tokens[0], vocabulary.size, True
         self._compilers: dict[Limits, GrammarCompiler] = {}
@@ -226,10 +226,10 @@ class LLTokenizer:
                 out += [] if control is None else [(control, begin)]
                 piece = piece[length:]
             ids, end = self._tokenize_text(piece), begin
-            spelled = b"".join(self._text(token) or b"" for token in ids) == piece
+            is_exact = b"".join(self._text(token) or b"" for token in ids) == piece
             for token in ids:
                 end += len(self._text(token) or b"")
-                out.append((token, end if spelled else -1))
+                out.append((token, end if is_exact else -1))
             at = begin + len(piece)
         return out
 
@@ -312,7 +312,7 @@ def _with_ends(
     end_ids = sorted(vocabulary.eos_token_ids) if ends is None else ends
     names = dict(vocabulary.special_tokens)
     if vocabulary.eos_token_ids != set(end_ids) or (size or 0) > vocabulary.size:
-        vocabulary = vocabulary.changed(
+        vocabulary = vocabulary.copy_with(
             eos_token_ids=end_ids, size=max(size or 0, vocabulary.size, *(e + 1 for e in end_ids))
         )
     return vocabulary, end_ids, {**{end: names.get(end, f"<[{end}]>") for end in end_ids}, **names}

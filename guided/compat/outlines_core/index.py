@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from guided.compat.memory import rows_at
-from guided.compat.outlines_core.json_schema import marked_schema
+from guided.compat.outlines_core.json_schema import schema_in_marker
 from guided.compat.outlines_core.vocabulary import Vocabulary
 from guided.compat.rust_regex import python_regex
 from guided.errors import GuidedError, LimitExceeded, VocabularyError
@@ -182,8 +182,8 @@ class Index:
 
 
 def _compile_regex(regex: str, vocabulary: Vocabulary) -> CompiledGrammar:
-    compiler = GrammarCompiler(vocabulary.guided(), cache_bytes=0, warn=False)
-    schema = marked_schema(regex)
+    compiler = GrammarCompiler(vocabulary.to_guided(), cache_bytes=0, warn=False)
+    schema = schema_in_marker(regex)
     if schema is not None:
         return compiler.compile_json_schema(schema[0], **schema[1])
     return compiler.compile_regex(python_regex(regex))
@@ -201,7 +201,7 @@ class Guide:
 
     def __init__(self, index: Index, max_rollback: int = 32) -> None:
         self._index, self._state = index, index.get_initial_state()
-        self._past: deque[int] = deque(maxlen=max_rollback)
+        self._previous_states: deque[int] = deque(maxlen=max_rollback)
 
     def get_state(self) -> int:
         """The number of the state."""
@@ -216,7 +216,7 @@ class Guide:
 
     def get_allowed_rollback(self) -> int:
         """The number of steps that can be taken back."""
-        return len(self._past)
+        return len(self._previous_states)
 
     def advance(self, token_id: int, return_tokens: bool | None = None) -> list[int] | None:
         """Read a token, and return the tokens allowed after it, or None if `return_tokens` is False.
@@ -227,19 +227,19 @@ class Guide:
         after = self._index.get_next_state(self._state, token_id)
         if after is None:
             raise ValueError(f"No next state found for the current state: {self._state} with token ID: {token_id}")
-        self._past.append(self._state)
+        self._previous_states.append(self._state)
         self._state = after
         return None if return_tokens is False else self.get_tokens()
 
     def rollback_state(self, n: int) -> None:
         """Take back n steps. ValueError: fewer than n previous states are kept."""
-        if n > len(self._past):
+        if n > len(self._previous_states):
             raise ValueError(
-                f"Cannot roll back {n} step(s): only {len(self._past)} states stored "
-                f"(max_rollback = {self._past.maxlen})."
+                f"Cannot roll back {n} step(s): only {len(self._previous_states)} states stored "
+                f"(max_rollback = {self._previous_states.maxlen})."
             )
         for _ in range(n):
-            self._state = self._past.pop()
+            self._state = self._previous_states.pop()
 
     def accepts_tokens(self, sequence: list[int]) -> bool:
         """Whether the tokens could be read one after the other. The state does not change."""
@@ -284,7 +284,7 @@ class Guide:
     def _state_numbers(self, states: _States) -> list[int | None]:
         """The previous and current states, numbered as in `states`, which may belong to another equal index."""
         own_states, out = self._index._states, list[int | None]()
-        for state in (*self._past, self._state):
+        for state in (*self._previous_states, self._state):
             number: int | None = state
             if own_states is not states:
                 number = 0
@@ -297,8 +297,8 @@ class Guide:
         return f"Guide object with the state={self._state} and {self._index!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        paths = [self._index._states.path(state) for state in (*self._past, self._state)]
-        return _restore, (self._index, self._past.maxlen, paths)
+        paths = [self._index._states.path(state) for state in (*self._previous_states, self._state)]
+        return _restore, (self._index, self._previous_states.maxlen, paths)
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Guide:
@@ -318,5 +318,5 @@ def _restore(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
             raise ValueError("Deserialization of Guide failed: its tokens are not allowed")
         numbers.append(state)
     *past, out._state = numbers
-    out._past.extend(past)
+    out._previous_states.extend(past)
     return out

@@ -82,7 +82,7 @@ def schema_options(gap: str) -> JsonSchemaKeywords:
     )  # fmt: skip
 
 
-def marked_schema(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
+def schema_in_marker(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
     """The schema in a `(?json_schema:...)` text, and its options; None if the pattern is not such a text."""
     if not regex.startswith(MARKER):
         return None

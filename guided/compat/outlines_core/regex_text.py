@@ -17,7 +17,7 @@ from guided.frontends.regex.state_elimination import eliminate
 from guided.ir.nodes import Alt, And, Automaton, Chars, Encoded, Grammar, Length, Node, Not, Ref, Repeat, Seq, Text
 from guided.ir.ranges import charset, complement, intersect
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = ["ESCAPES", "MAX_LENGTH", "pattern_of"]
 
@@ -98,7 +98,7 @@ def _without_intersections(node: Node) -> Node:
         edges[number] = {target: Chars(charset(ranges)) for target, ranges in by_target.items()}
         if accepts:
             edges[number][end] = Text("")
-    with compiling(Limits()):
+    with limit_compilation(Limits()):
         paths = eliminate({end + 1: {automaton.start: Text("")}, **edges}, end + 1, {end}, Budget(Limits()))
     if end not in paths:
         raise _NoPattern
@@ -106,9 +106,9 @@ def _without_intersections(node: Node) -> Node:
 
 
 def _times(low: int, high: int | None) -> str:
-    short = {(0, 1): "?", (0, None): "*", (1, None): "+", (1, 1): ""}
-    if (low, high) in short:
-        return short[low, high]
+    quantifiers = {(0, 1): "?", (0, None): "*", (1, None): "+", (1, 1): ""}
+    if (low, high) in quantifiers:
+        return quantifiers[low, high]
     return f"{{{low}}}" if low == high else f"{{{low},{'' if high is None else high}}}"
 
 

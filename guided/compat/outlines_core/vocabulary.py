@@ -81,7 +81,7 @@ class Vocabulary:
         """The end token."""
         return self._end
 
-    def guided(self) -> vocabularies.Vocabulary:
+    def to_guided(self) -> vocabularies.Vocabulary:
         """The equivalent `guided.Vocabulary`. ValueError: an id has two texts."""
         size = max([self._end, *(number for ids in self._ids.values() for number in ids)]) + 1
         tokens: list[bytes | None] = [None] * size

@@ -225,7 +225,7 @@ def _build_for_style(
         raise ValueError(str(error)) from error
     for form in _nested_formats(document["format"]):
         if hosted_tools and "tags" in form:
-            form["tags"] = [tag for template in form["tags"] for tag in _as_hosted(template, style, hosted_tools)]
+            form["tags"] = [tag for template in form["tags"] for tag in _hosted_tags(template, style, hosted_tools)]
         if form["type"] == "json_schema":
             form |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
         if not exclude_special_tokens and "excludes" in form:
@@ -251,7 +251,7 @@ def get_minimax_m3_structural_tag(
     )  # fmt: skip
 
 
-def _as_hosted(tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
+def _hosted_tags(tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
     """A function's tag, unchanged. A hosted tool's first tag becomes its own tags, and its other tags are dropped."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""
     for name, tool in hosted_tools.items():

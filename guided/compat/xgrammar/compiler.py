@@ -92,7 +92,7 @@ class _Parts:
         self._grammars_by_stops: dict[tuple[int, ...], Compiled] = {}
         self._lock = threading.Lock()
 
-    def compiled_for(self, stops: tuple[int, ...] | None = None) -> Compiled:
+    def compile_for(self, stops: tuple[int, ...] | None = None) -> Compiled:
         """guided's compiled grammar for these stop tokens; None means the tokenizer's.
 
         Raises:
@@ -223,7 +223,7 @@ class GrammarCompiler(XGRObject):
                 self._cached_grammars.move_to_end(recipe)
                 return cached
         parts = _Parts(Grammar._from_recipe(recipe) if grammar is None else grammar, self._tokenizer_info)
-        parts.compiled_for()
+        parts.compile_for()
         compiled = CompiledGrammar._create_from_handle(parts)
         if self._cache_enabled:
             self._cache_grammar(recipe, compiled)

@@ -75,7 +75,7 @@ class GrammarMatcher(XGRObject):
         self._row = np.full((1, (tokens.size + tokens.hidden + 31) // 32), -1, np.int32) if tokens.hidden else None
         self._ends_when_complete = terminate_without_stop_token
         self._default_temperature = _check_temperature(default_temperature)
-        compiled = compiled_grammar._parts.compiled_for(stops)
+        compiled = compiled_grammar._parts.compile_for(stops)
         self._parts_of_steps: list[int] | None = [] if _counts_tokens(compiled) else None
         matcher = Matcher(compiled)
         matcher.names_in_captures = True
@@ -131,19 +131,19 @@ class GrammarMatcher(XGRObject):
         rows = as_rows(bitmask, self._size)
         if not 0 <= index < rows.shape[0]:
             raise RuntimeError(f"the bitmask has no row {index}: it has {rows.shape[0]} rows")
-        masked = self._fill(rows, index)
+        is_masked = self._fill(rows, index)
         if debug_print:
-            print(f"fill_next_token_bitmask: {'some tokens are masked' if masked else 'all tokens are allowed'}")
-        return masked
+            print(f"fill_next_token_bitmask: {'some tokens are masked' if is_masked else 'all tokens are allowed'}")
+        return is_masked
 
     def _fill(self, rows: np.ndarray[Any, Any], index: int) -> bool:
         if self._row is None:
-            masked = self._matcher.fill_next_token_bitmask(rows, index)
-        elif masked := self._matcher.fill_next_token_bitmask(self._row):
+            is_masked = self._matcher.fill_next_token_bitmask(rows, index)
+        elif is_masked := self._matcher.fill_next_token_bitmask(self._row):
             copy_visible_bits(self._row[0], rows[index], self._size)
-        if not masked:
+        if not is_masked:
             rows[index] = -1
-        return masked
+        return is_masked
 
     def traverse_draft_tree(
         self,
@@ -202,7 +202,7 @@ class GrammarMatcher(XGRObject):
         Each text is captured once, according to one parse of the output, so `deduplicate` has no effect.
         """
         with as_xgrammar():
-            return _order_captures(*self._matcher.captures_with_places())
+            return _order_captures(*self._matcher.captures_with_offsets())
 
     def is_terminated(self) -> bool:
         """Whether the output has ended: after a stop token, or, with `terminate_without_stop_token`, once complete."""
@@ -293,7 +293,7 @@ def _order_captures(captures: Sequence[Capture], text: bytes) -> list[tuple[str,
     """
     hidden = [capture for capture in captures if capture.name.startswith(HIDDEN)]
     ordered = [*reversed(captures)]
-    ordered.sort(key=lambda capture: (capture.closed, -capture.start))
+    ordered.sort(key=lambda capture: (capture.rule_end, -capture.start))
     named_texts = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
     return [each for each in named_texts if each[0]]
 

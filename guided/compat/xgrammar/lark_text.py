@@ -58,8 +58,8 @@ class LarkText:
         self._out: list[str] = []
         self._length = 0
         self._rules: dict[str, Definition] = {}
-        self._copied = 0
-        self._bounded: set[int] = set()  # the starts of names in the bodies of rules with a bound
+        self._copied_count = 0
+        self._bounded_names: set[int] = set()  # the starts of names in the bodies of rules with a bound
         with suppress(SpecError):  # the compiler reports the error
             self._tokens = scan(source)
             self._read_rules(statements(source, self._tokens))
@@ -80,7 +80,7 @@ class LarkText:
         if error.text == self.text:
             start, end = error.span
             first, last = self._source_span(start), self._source_span(max(start, end - 1))
-            error.located(self.source, (first[0], max(last[1], first[0])), error.file)
+            error.with_location(self.source, (first[0], max(last[1], first[0])), error.file)
 
     def _append(self, text: str, start: int, end: int, *, is_copy: bool = False) -> None:
         if text:
@@ -106,7 +106,7 @@ class LarkText:
         if token.text in ("%grammar_options", "%llguidance") and _NOT_FORCED.search(token.value):
             hint = "remove it: tokens are forced only if your program calls find_jump_forward_string"
             raise SpecError("no_forcing has no effect", text=self.source, span=token.span, hint=hint)
-        if token.start in self._bounded:
+        if token.start in self._bounded_names:
             return self._body_of(token, ())
         if token.text == "%lark":
             return f"%lark {{{LarkText(token.value).text}}}"
@@ -148,12 +148,12 @@ class LarkText:
             return
         for rule in self._rules.values():
             if rule.attributes.keys() & _BOUNDS and not rule.attributes.keys() & _LAZY:
-                self._bounded |= {token.start for token in rule.body if token.kind == "name"}
+                self._bounded_names |= {token.start for token in rule.body if token.kind == "name"}
 
-    def _body_of(self, name: Token, around: tuple[str, ...]) -> str | None:
+    def _body_of(self, name: Token, enclosing_rules: tuple[str, ...]) -> str | None:
         """The body of a rule in parentheses; None if a terminal cannot contain it, which the compiler then reports."""
         rule = self._rules.get(name.text)
-        if rule is None or name.text in around or is_terminal(name.text):
+        if rule is None or name.text in enclosing_rules or is_terminal(name.text):
             return None
         if (
             rule.suffix
@@ -162,13 +162,13 @@ class LarkText:
             or not {each.kind for each in rule.modifiers} <= {"?", "!"}
         ):
             return None
-        self._copied += len(rule.body)
-        if self._copied > _MAX_COPIED_TOKENS or any(token.kind == "->" for token in rule.body):
+        self._copied_count += len(rule.body)
+        if self._copied_count > _MAX_COPIED_TOKENS or any(token.kind == "->" for token in rule.body):
             return None
         out: list[str] = []
         for token in rule.body:
             if token.kind == "name" and not is_terminal(token.text):
-                text = self._body_of(token, (*around, name.text))
+                text = self._body_of(token, (*enclosing_rules, name.text))
                 if text is None:
                     return None
             else:

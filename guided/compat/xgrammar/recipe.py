@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructuralTagError, as_xgrammar
 from guided.compat.xgrammar.lark_text import LarkText, named_tokens
 from guided.compat.xgrammar.schema_options import SchemaOptions
-from guided.errors import Finding, GuidedError, SpecError, warn_of
+from guided.errors import Finding, GuidedError, SpecError, warn_about
 from guided.frontends.combinators import choice, sequence
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.gbnf import gbnf_to_grammar
@@ -118,7 +118,7 @@ class JsonSchema(_Recipe):
         """The IR."""
         with as_xgrammar(what="JSON schema"):
             options = self.schema_options
-            return json_schema_to_grammar(options.prepare(self.schema), options.guided(), findings=findings)
+            return json_schema_to_grammar(options.prepare(self.schema), options.to_guided(), findings=findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +126,28 @@ class Lark(_Recipe):
     """A Lark grammar, and the grammars for `@name`: Lark texts, or other recipes."""
 
     source: str
-    named: tuple[tuple[str, str | Recipe], ...] = ()
+    named_grammars: tuple[tuple[str, str | Recipe], ...] = ()
 
     @property
     def tokens(self) -> frozenset[str]:
         """The names of tokens in the grammar, which do not stand for text."""
-        tokens_of_parts = [part.tokens if not isinstance(part, str) else _tokens(part) for _, part in self.named]
+        tokens_of_parts = [
+            part.tokens if not isinstance(part, str) else _tokens(part) for _, part in self.named_grammars
+        ]
         return _tokens(self.source).union(*tokens_of_parts)
 
     def options(self) -> Mapping[str, object]:
         """The grammars for `@name`."""
-        return {name: part if isinstance(part, str) else part.text for name, part in self.named}
+        return {name: part if isinstance(part, str) else part.text for name, part in self.named_grammars}
 
     def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         with as_xgrammar(what="Lark"):
-            texts = {name: LarkText(part) for name, part in self.named if isinstance(part, str)}
+            texts = {name: LarkText(part) for name, part in self.named_grammars if isinstance(part, str)}
             whole = LarkText(self.source)
             grammars: dict[str, Any] = {
                 name: texts[name].text if isinstance(part, str) else sequence(part.read(findings))
-                for name, part in self.named
+                for name, part in self.named_grammars
             }
             options = LarkOptions(
                 start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
@@ -181,7 +183,7 @@ class StructuralTag(_Recipe):
 class JoinedGrammars(_Recipe):
     """A sequence of grammars (" "), or a choice among them (" | ")."""
 
-    between: str
+    separator: str
     parts: tuple[Recipe, ...]
 
     @property
@@ -191,13 +193,13 @@ class JoinedGrammars(_Recipe):
 
     def call(self) -> str:
         """The recipes as macros."""
-        return f"({self.between.join(part.call() for part in self.parts)})"
+        return f"({self.separator.join(part.call() for part in self.parts)})"
 
     def read(self, findings: list[Finding], later: bool = False) -> Grammar:
         """The IR."""
         parts = [part.read(findings) for part in self.parts]
         with as_xgrammar():
-            return expr_to_grammar(sequence(*parts) if self.between == " " else choice(*parts), findings=findings)
+            return expr_to_grammar(sequence(*parts) if self.separator == " " else choice(*parts), findings=findings)
 
 
 Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | JoinedGrammars
@@ -252,13 +254,13 @@ def _recipe(tokens: list[str]) -> Recipe:
     if name != "(":
         return _READERS[name](*_arguments(tokens))
     parts = [_recipe(tokens)]
-    between = " | " if tokens[-1] == "|" else " "
+    separator = " | " if tokens[-1] == "|" else " "
     while tokens[-1] != ")":
-        if between == " | ":
+        if separator == " | ":
             _expect(tokens, "|")
         parts.append(_recipe(tokens))
     _expect(tokens, ")")
-    return JoinedGrammars(between, tuple(parts))
+    return JoinedGrammars(separator, tuple(parts))
 
 
 def _arguments(tokens: list[str]) -> tuple[str, dict[str, Any]]:
@@ -299,5 +301,5 @@ def read_and_warn(recipe: Recipe, later: bool = False) -> Grammar:
     """
     findings: list[Finding] = []
     grammar = recipe.read(findings, later)
-    warn_of(findings)
+    warn_about(findings)
     return grammar

@@ -55,7 +55,7 @@ class SchemaOptions:
         """The options from the result of `non_defaults`."""
         return cls(**options)
 
-    def guided(self) -> JsonSchemaOptions:
+    def to_guided(self) -> JsonSchemaOptions:
         """The equivalent options of guided. SpecError: the separators are not valid in JSON."""
         keywords = JsonSchemaKeywords(
             property_order="any" if self.any_order else "declared",

@@ -13,8 +13,8 @@ from guided.errors import brief
 __all__ = ["load_serialized"]
 
 
-def load_serialized(text: str, what: str, *, also: Collection[str] = ()) -> dict[str, Any]:
-    """The JSON object in a text of this format version, or of one of those in `also`.
+def load_serialized(text: str, what: str, *, accepted_versions: Collection[str] = ()) -> dict[str, Any]:
+    """The JSON object in a text of this format version, or of one of those in `accepted_versions`.
 
     Raises:
         InvalidJSONError: the text is not JSON. DeserializeFormatError: it is not an object, or it has no version.
@@ -27,7 +27,7 @@ def load_serialized(text: str, what: str, *, also: Collection[str] = ()) -> dict
     if not isinstance(data, dict) or "__VERSION__" not in data:
         raise DeserializeFormatError(f"this is not a serialized {what}, which would be an object with a __VERSION__")
     version = data["__VERSION__"]
-    if version != SERIALIZATION_VERSION and version not in also:
+    if version != SERIALIZATION_VERSION and version not in accepted_versions:
         raise DeserializeVersionError(
             f"this {what} has format version {brief(version)}, not {SERIALIZATION_VERSION!r}: create it again"
         )

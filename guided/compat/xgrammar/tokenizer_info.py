@@ -98,10 +98,10 @@ class TokenizerInfo(XGRObject):
         for token, number in vocab.items():
             if number < size:
                 spellings[number] = token
-        kind, spaced = _detect_spelling(tokenizer, vocab)
+        kind, adds_space = _detect_spelling(tokenizer, vocab)
         if stops is None:
             stops = _declared_stops(tokenizer)
-        return TokenizerInfo(spellings, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=spaced)
+        return TokenizerInfo(spellings, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=adds_space)
 
     @property
     def vocab_type(self) -> VocabType:
@@ -149,12 +149,12 @@ class TokenizerInfo(XGRObject):
         try:
             data = json.loads(metadata)
             kind = VocabType(data["vocab_type"])
-            size, spaced, stops = data["vocab_size"], data["add_prefix_space"], data["stop_token_ids"]
+            size, adds_space, stops = data["vocab_size"], data["add_prefix_space"], data["stop_token_ids"]
         except (ValueError, RecursionError) as error:
             raise RuntimeError(f"Failed to parse metadata: {error}") from None
         except (KeyError, TypeError) as error:
             raise RuntimeError(f"Missing or invalid in metadata: {error}") from None
-        return TokenizerInfo(encoded_vocab, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=spaced)  # type: ignore[arg-type]
+        return TokenizerInfo(encoded_vocab, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=adds_space)  # type: ignore[arg-type]
 
     @staticmethod
     def _detect_metadata_from_hf(backend_str: str) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class TokenizerInfo(XGRObject):
         Raises:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`.
         """
-        data = load_serialized(json_string, "TokenizerInfo", also=_XGRAMMAR_VERSIONS)
+        data = load_serialized(json_string, "TokenizerInfo", accepted_versions=_XGRAMMAR_VERSIONS)
         try:
             tokens = tuple(token.encode("latin-1") for token in data["decoded_vocab"])
             kind, size, stops = VocabType(data["vocab_type"]), data["vocab_size"], data["stop_token_ids"]
@@ -337,10 +337,12 @@ def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabTyp
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None and hasattr(backend, "to_str"):  # a fast one
         metadata = detect_metadata(backend.to_str())
-        kind, spaced = metadata["vocab_type"], metadata["add_prefix_space"]
+        kind, adds_space = metadata["vocab_type"], metadata["add_prefix_space"]
         vocab_kind = detect_from_vocab(vocab)
         return (
-            (kind, spaced) if vocab_kind in (None, kind) else (vocab_kind, encodes_with_prefix(tokenizer, vocab_kind))
+            (kind, adds_space)
+            if vocab_kind in (None, kind)
+            else (vocab_kind, encodes_with_prefix(tokenizer, vocab_kind))
         )
     names = getattr(tokenizer, "vocab_files_names", {})
     inner = type(getattr(tokenizer, "tokenizer", None))

@@ -89,8 +89,8 @@ def detect_metadata(backend: str) -> dict[str, Any]:
     )
     splits = data.get("pre_tokenizer")
     splits = splits if isinstance(splits, dict) else {}
-    spaced = splits.get("type") == "Metaspace" and splits.get("prepend_scheme") in ("always", "first")
-    return {"vocab_type": kind or VocabType.RAW, "add_prefix_space": prepends or spaced}
+    adds_space = splits.get("type") == "Metaspace" and splits.get("prepend_scheme") in ("always", "first")
+    return {"vocab_type": kind or VocabType.RAW, "add_prefix_space": prepends or adds_space}
 
 
 def _steps(part: Any, name: str) -> Sequence[dict[str, Any]]:

@@ -26,7 +26,7 @@ from guided.chat.conversation import as_style
 from guided.engine.agent.events import ChatDone, ChatEvent, ChatResult, FunctionCall
 from guided.engine.agent.turn import Turn
 from guided.engine.reasoning import reasoning_end_text
-from guided.engine.request import OTHERS_KEYWORDS, Options, RequestOptions
+from guided.engine.request import FOREIGN_KEYWORDS, Options, RequestOptions
 from guided.engine.result import StreamEvent, ValueT_co
 from guided.errors import GuidedError, OptionError
 from guided.frontends.json_schema.options import JsonSchemaKeywords
@@ -102,7 +102,7 @@ class ChatMethods:
         constraint: Constraint = None,
         **options: Unpack[ChatOptions],
     ) -> ChatResult: ...
-    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(ChatOptions.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     def chat(
         self: _Engine,
         messages: Messages,
@@ -128,7 +128,7 @@ class ChatMethods:
             if isinstance(event, ChatDone):
                 return event.result
 
-    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(ChatOptions.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     def stream_chat(
         self: _Engine,
         messages: Messages,
@@ -158,7 +158,7 @@ class ChatMethods:
         constraint: Constraint = None,
         **options: Unpack[ChatOptions],
     ) -> ChatResult: ...
-    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(ChatOptions.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     async def achat(
         self: _Engine,
         messages: Messages,
@@ -177,7 +177,7 @@ class ChatMethods:
                 if isinstance(event, ChatDone):
                     return event.result
 
-    @keywords_checked(ChatOptions.__annotations__, elsewhere=OTHERS_KEYWORDS)
+    @keywords_checked(ChatOptions.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     def astream_chat(
         self: _Engine,
         messages: Messages,

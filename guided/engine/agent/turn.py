@@ -128,7 +128,7 @@ class Turn:
         messages = list(self.messages)
         if not self._rounds_left and self._schemas:
             self._schemas = []
-            messages = _with_results(self._conversation.messages, self._calls, once=not self._repeats)
+            messages = _with_results(self._conversation.messages, self._calls, skip_repeated=not self._repeats)
         self._reader = self._new_reader()
         tools = [without_document_texts(schema) for schema in self._schemas]
         conversation = replace(self._conversation, messages=messages, tools=tools, tool_style=self._prompt_style)
@@ -149,7 +149,7 @@ class Turn:
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
-        return conversation, ConstraintCompiler(compile_tag, free=is_mixed, has_calls=bool(self._schemas)), {}
+        return conversation, ConstraintCompiler(compile_tag, open_ended=is_mixed, has_calls=bool(self._schemas)), {}
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next
@@ -283,10 +283,10 @@ def _choice_after_first_message(choice: ToolChoice) -> ToolChoice:
     return "none" if choice == "none" else "auto"
 
 
-def _with_results(messages: Sequence[Message], calls: Sequence[FunctionCall], *, once: bool) -> list[Message]:
-    """The conversation with the results of calls as part of the question. `once`: leave out repeated calls."""
+def _with_results(messages: Sequence[Message], calls: Sequence[FunctionCall], *, skip_repeated: bool) -> list[Message]:
+    """The conversation with the results of calls as part of the question. `skip_repeated`: leave out repeated calls."""
     lines = {
-        (call.name, call.text) if once else call.id: f"{call.name}({call.text}) returned: {call.result}"
+        (call.name, call.text) if skip_repeated else call.id: f"{call.name}({call.text}) returned: {call.result}"
         for call in calls
     }
     if not lines:

@@ -64,7 +64,7 @@ class CopySlots:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Run a forward pass; see `guided.engine.runner.Batch` and `PagedPlan`."""
+    """Run a forward pass; see `guided.engine.forward_batch.Batch` and `PagedPlan`."""
 
     tokens: Sequence[int]
     counts: Sequence[int]
@@ -84,10 +84,10 @@ def send_command(group: TorchGroup, command: Command) -> None:
         numbers = [*map(len, lists), *chain(*lists, *c.tables)]
     else:
         kind, numbers = 1 if isinstance(command, CopySlots) else 2, list(astuple(command))
-    whole = [kind, len(numbers), *numbers]
-    group.broadcast(torch.tensor([*whole[:_FIRST_LENGTH], *[0] * (_FIRST_LENGTH - len(whole))], dtype=torch.int64))
-    if len(whole) > _FIRST_LENGTH:
-        group.broadcast(torch.tensor(whole[_FIRST_LENGTH:], dtype=torch.int64))
+    message = [kind, len(numbers), *numbers]
+    group.broadcast(torch.tensor([*message[:_FIRST_LENGTH], *[0] * (_FIRST_LENGTH - len(message))], dtype=torch.int64))
+    if len(message) > _FIRST_LENGTH:
+        group.broadcast(torch.tensor(message[_FIRST_LENGTH:], dtype=torch.int64))
 
 
 def receive_command(group: TorchGroup) -> Command:

@@ -52,26 +52,28 @@ class Ranks:
             GuidedError: a rank ended at once, or there are not enough devices.
         """
         devices = _devices(device, tensor * pipeline)
-        self.device, self._opened = devices[0], False
+        self.device, self._has_runner = devices[0], False
         name = None if dtype is None else str(dtype).removeprefix("torch.")
         rendezvous = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
         threads = torch.get_num_threads()
-        share = max(1, threads // tensor)  # the stages of a pipeline compute one after the other
+        threads_per_rank = max(1, threads // tensor)  # the stages of a pipeline compute one after the other
         configs = [
-            WorkerConfig(str(path), name, str(own), str(rendezvous / "store"), os.getpid(), rank, tensor, pipeline)
-            for rank, own in enumerate(devices)
+            WorkerConfig(
+                str(path), name, str(rank_device), str(rendezvous / "store"), os.getpid(), rank, tensor, pipeline
+            )
+            for rank, rank_device in enumerate(devices)
         ]
         try:
-            self.workers = Workers(configs[1:], share)
+            self.workers = Workers(configs[1:], threads_per_rank)
         except BaseException:
             shutil.rmtree(rendezvous, ignore_errors=True)
             raise
         self._finalize = weakref.finalize(self, _clean_up, self.workers, rendezvous, threads)
         if self.device.type == "cpu":
-            torch.set_num_threads(share)
+            torch.set_num_threads(threads_per_rank)
         try:
             self.workers.wait_until_ready()
-            self._everyone, self.parallel = connect(
+            self._all_ranks, self.parallel = connect(
                 rendezvous / "store", RankPosition(0, tensor, pipeline), self.device
             )
         except RuntimeError as error:
@@ -89,13 +91,13 @@ class Ranks:
         Raises:
             GuidedError: a rank could not load its part, or has not enough memory for its cache.
         """
-        if self._opened:
+        if self._has_runner:
             raise ValueError("these ranks already belong to an engine: make new ranks")
-        self._opened = True
+        self._has_runner = True
         pool = _Pool(self, cache_shape(model), blocks, block_size)
         with self.collective():
             self.send_command(OpenCache(blocks, block_size))
-            self._everyone.gather(torch.zeros(1))  # all ranks have allocated their memory
+            self._all_ranks.gather(torch.zeros(1))  # all ranks have allocated their memory
         return _Runner(self, model, PagedCache(cache_shape(model), blocks, block_size, pool=pool))
 
     def send_command(self, command: Command) -> None:
@@ -107,13 +109,13 @@ class Ranks:
         if not self._finalize.alive:
             raise GuidedError("the processes of this model have ended: load it again")
         with self.collective():
-            send_command(self._everyone, command)
+            send_command(self._all_ranks, command)
 
     @contextmanager
     def collective(self) -> Iterator[None]:
         """Enclose an operation of all ranks. Ctrl-C is deferred to its end. After an error the ranks would be out of
         sync, so all of them are ended."""
-        with _interrupts_deferred():
+        with _defer_interrupts():
             try:
                 yield
             except BaseException as error:
@@ -187,7 +189,7 @@ def _devices(device: torch.device, count: int) -> list[torch.device]:
 
 
 @contextmanager
-def _interrupts_deferred() -> Iterator[None]:
+def _defer_interrupts() -> Iterator[None]:
     """Defer Ctrl-C to the end of the block. (Python delivers signals to the main thread only.)"""
     if threading.current_thread() is not threading.main_thread():
         yield

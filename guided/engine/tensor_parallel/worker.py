@@ -38,7 +38,7 @@ _EXIT_SECONDS = 0.2  # how long a process may take to end after it has closed it
 def serve(all_ranks: TorchGroup, model: Model) -> None:
     """Run the commands of rank 0. Raises RuntimeError when the connection is closed."""
     command = receive_command(all_ranks)
-    assert isinstance(command, OpenCache), "the first command must be Open"
+    assert isinstance(command, OpenCache), "the first command must be OpenCache"
     pool = BlockPool(cache_shape(model), command.blocks, command.block_size)
     runner = ModelRunner(model, PagedCache(cache_shape(model), command.blocks, command.block_size, pool=pool))
     all_ranks.gather(torch.zeros(1))  # all ranks have allocated their memory
@@ -48,7 +48,7 @@ def serve(all_ranks: TorchGroup, model: Model) -> None:
             source, target, count = command.source, command.target, command.count
             pool.copy(slice(source, source + count), slice(target, target + count))
         else:
-            assert isinstance(command, Step), "Open must not be repeated"
+            assert isinstance(command, Step), "OpenCache must not be repeated"
             plan = PagedPlan(pool, command.counts, command.tables, command.lengths)
             runner.run(Batch(command.tokens, command.counts, command.lengths, command.kept_positions, plan))
 

@@ -26,12 +26,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from guided.close_names import close_name
-from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_of
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_about
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused_finding
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 from .rules import Rule, read_rules
 from .why_empty import why_empty
@@ -82,7 +82,7 @@ def gbnf_to_grammar(
         raise SpecError(f"a grammar is a string, not a {type(text).__name__}", hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    with compiling(limits, work=False):
+    with limit_compilation(limits, work=False):
         rules = read_rules(text, limits, allow_special_tokens, new_findings, xgrammar)
     if root not in rules:
         raise _missing_root_error(text, root, rules)
@@ -91,7 +91,7 @@ def gbnf_to_grammar(
     nodes = {name: _with_options(text, rule, rules) for name, rule in rules.items()}
     origins = {name: f"{name} (line {line})" for name, line in _lines(text, rules)}
     if findings is None:
-        warn_of(new_findings)
+        warn_about(new_findings)
     else:
         findings += new_findings
     regions = {name: region for name, rule in rules.items() if (region := rule.options.region) is not None}

@@ -31,7 +31,7 @@ from guided.frontends.json_schema.text.numbers import REACH
 from guided.frontends.json_schema.unenforced import UnenforcedFinder
 from guided.frontends.regex import unicode_flag_error
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = ["Entry", "Report", "check_json_schema", "pattern_notes", "schema_errors"]
 
@@ -92,7 +92,7 @@ def check_json_schema(
     error: GuidedError | None = None
     findings: list[Finding] = []
     try:
-        with compiling(limits):
+        with limit_compilation(limits):
             reader = Reader(Library(schema, options, registry or {}, limits, documents), options, limits)
             unenforced = UnenforcedFinder(reader.library, options)
             for subschema, problems in _problems(reader):

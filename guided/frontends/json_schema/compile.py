@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from guided.errors import Finding, SpecError, UnsupportedError, warn_of
+from guided.errors import Finding, SpecError, UnsupportedError, warn_about
 from guided.frontends.json_schema.algebra.expand import Expander
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.documents.resolve import Library
@@ -19,7 +19,7 @@ from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import Grammar
 from guided.ir.release import dismantle
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = ["DEFAULT_LIMITS", "json_schema_to_grammar"]
 
@@ -49,7 +49,7 @@ def json_schema_to_grammar(
     """
     parts: list[object] = []
     try:
-        with compiling(limits):
+        with limit_compilation(limits):
             library = Library(schema, options, registry or {}, limits, documents)
             parts.append(reader := Reader(library, options, limits))
             parts.append(expander := Expander(reader, options, limits))
@@ -66,7 +66,7 @@ def json_schema_to_grammar(
         for part in parts:
             dismantle(part)
     if findings is None:
-        warn_of(unenforced)
+        warn_about(unenforced)
     else:
         findings += unenforced
     schemas = {grammar.start: EmbeddedSchema(schema, options, registry or {}, documents or {})}

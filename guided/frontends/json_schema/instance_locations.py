@@ -38,7 +38,7 @@ from guided.frontends.json_schema.unfinished_json import OpenValue, open_values
 from guided.ir.embedded import EmbeddedSchema
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
-from guided.meter import compiling, may_succeed_later, spend
+from guided.meter import is_temporary, limit_compilation, spend
 
 __all__ = ["MAX_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
 
@@ -269,7 +269,7 @@ class InstanceLocations:
             try:
                 self._judges[schemas] = self._judge(schemas)
             except (GuidedError, RecursionError) as error:  # the schemas cannot be compiled by themselves
-                if may_succeed_later(error):
+                if is_temporary(error):
                     self.is_partial = True
                     return None
                 self._judges[schemas] = None
@@ -280,7 +280,7 @@ class InstanceLocations:
         return judge(text, is_whole)
 
     def _judge(self, schemas: tuple[Schema, ...]) -> Judge:
-        with compiling(self._limits):
+        with limit_compilation(self._limits):
             expander = Expander(self.reader, self._options, self._limits)
             lowering = Lowering(self.library, expander, self._options, self._limits)
             return self._compile_judge(lowering.grammar(require_values=False, schemas=schemas))

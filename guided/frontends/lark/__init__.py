@@ -27,14 +27,14 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Final, Literal
 
-from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief, warn_of
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief, warn_about
 from guided.frontends.common.left_recursion import left_recursive, recursion_error
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Grammar, Lexer
 from guided.keywords import read_items
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 from .bounds import check_depth, too_deep
 from .dialect import Context, needs_scannerless, resolve_parts, rewrite_extensions
@@ -147,10 +147,10 @@ def read_lark(
     """
     new_findings: list[Finding] = []
     limits = Limits() if limits is None else limits
-    with compiling(limits):
+    with limit_compilation(limits):
         grammar = _read(text, options, limits, schema_options, new_findings, ())
     if findings is None:
-        warn_of(new_findings)
+        warn_about(new_findings)
     else:
         findings += new_findings
     return grammar
@@ -244,7 +244,7 @@ def _load(
         )
     except GuidedError as error:
         if error.text == plain.text:
-            error.located(text, plain.original_span(error.span))
+            error.with_location(text, plain.original_span(error.span))
         raise
 
     def inner(part: str, name: str) -> Grammar:

@@ -35,7 +35,7 @@ class Source:
 
     def error(self, error: _Error, span: Span, hint: str = "") -> _Error:
         """An error, with a location in this text."""
-        error.located(self.text, span, self.file, hint=hint)
+        error.with_location(self.text, span, self.file, hint=hint)
         return error
 
     def broken_pattern(self, tokens: Iterable[Token]) -> tuple[SpecError, Span] | None:

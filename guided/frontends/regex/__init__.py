@@ -26,7 +26,7 @@ from typing import Literal
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.ir.nodes import Node
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 from .algebra import ANY_TEXT, conj
 from .budget import Budget
@@ -82,7 +82,7 @@ def parse_regex(
         tree = make(pattern, budget, classes=classes, ordered=ordered).read()
         return lower(_for_search(erase(tree) if ordered else tree, search), pattern, budget)
 
-    with compiling(budget.limits):
+    with limit_compilation(budget.limits):
         try:
             return language(classes, False)
         except NeedsOrder:
@@ -103,7 +103,7 @@ def unicode_flag_error(pattern: str, limits: Limits | None = None) -> SpecError 
     """The error with which ECMA-262's flag u refuses a pattern, or None if the flag accepts it."""
     budget = Budget(Limits() if limits is None else limits)
     try:
-        with compiling(budget.limits):
+        with limit_compilation(budget.limits):
             EcmaReader(pattern, budget).read()
     except SpecError as problem:
         return problem

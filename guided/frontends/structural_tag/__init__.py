@@ -26,7 +26,7 @@ from guided.frontends.structural_tag.reader import read_structural_tag
 from guided.ir.nodes import Grammar
 from guided.keywords import keywords_checked, read_items
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = ["structural_tag", "structural_tag_to_grammar"]
 
@@ -58,9 +58,9 @@ def structural_tag_to_grammar(
         LimitExceeded: the text, its nesting or a part is too large.
     """
     limits = Limits() if limits is None else limits
-    defer = defer and limits.are_usual  # a part might exceed other limits, and this must be reported now
+    defer = defer and limits.are_at_least_default  # a part might exceed other limits, and this must be reported now
     try:
-        with compiling(limits, work=False):
+        with limit_compilation(limits, work=False):
             read = read_structural_tag(spec, limits)
             part = Lowering(limits, special_tokens, allow_special_tokens, require_values, options).part(read)
             grammar = expr_to_grammar(part, limits, findings, options=options, defer=defer)

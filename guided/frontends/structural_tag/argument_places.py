@@ -33,7 +33,7 @@ from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.ir.nodes import Alt, And, Node, Not, Text
 from guided.ir.serial import ByIdentity, serial
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = [
     "ArgumentsNarrowing",
@@ -114,13 +114,13 @@ class Places:
         self._kinds: dict[Place, frozenset[str]] = {}
         self._inner_places: dict[tuple[Place, str | int], Place] = {}
         self._members_of_shape = ByIdentity[Shape, list[_Members]]()
-        self._meter = compiling(_NO_TIME_LIMIT)
+        self._meter = limit_compilation(_NO_TIME_LIMIT)
 
     @classmethod
     def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
         """The places of a schema. None if it is invalid or too large."""
         try:
-            with compiling(_NO_TIME_LIMIT):
+            with limit_compilation(_NO_TIME_LIMIT):
                 library = Library(schema, DEFAULTS, {}, _NO_TIME_LIMIT)
                 expander = Expander(Reader(library, DEFAULTS, _NO_TIME_LIMIT), DEFAULTS, _NO_TIME_LIMIT)
                 narrowing = ArgumentsNarrowing(expander, None, always=form.repeats_names)

@@ -4,7 +4,7 @@ In: requests from vLLM's engine. Out: the state of each request, which fills row
 
 | | where | sees |
 |---|---|---|
-| `seal` checks a request and turns it into one text | vLLM's API process, before it is queued | all its fields |
+| `validate_and_pack` turns a valid request into one text | vLLM's API process, before it is queued | all its fields |
 | `GuidedBackend.compile_grammar` compiles that text | the engine's process, on a thread | the text, the end tokens |
 | `GuidedGrammar` fills rows (grammar.py) | the engine's process, at each step | accepted tokens |
 
@@ -26,7 +26,7 @@ from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import KINDS, OPTIONS, Specification
 from guided.matching.matcher import GrammarMatcher
 
-__all__ = ["GuidedBackend", "begin", "seal"]
+__all__ = ["GuidedBackend", "begin", "validate_and_pack"]
 
 
 def begin(
@@ -38,14 +38,14 @@ def begin(
         SpecError, UnsupportedError, LimitExceeded, VocabularyError: the specification cannot be compiled.
         BudgetError: not even the shortest answer fits `max_tokens`.
     """
-    grammar = specification.compile(compilers.ending_with(end_token_ids), settings)
+    grammar = specification.compile(compilers.compiler_for_ends(end_token_ids), settings)
     matcher, budget = GrammarMatcher(grammar), specification.max_tokens
     if budget is not None and (min_tokens := matcher.min_tokens_to_finish()) > budget:
         raise BudgetError(min_tokens, budget)
     return GuidedGrammar(matcher, budget)
 
 
-def seal(params: Any, compilers: Compilers, settings: Settings) -> str | None:
+def validate_and_pack(params: Any, compilers: Compilers, settings: Settings) -> str | None:
     """Check the structured output of a `SamplingParams`. Return one text with all its fields, or None if there is none.
 
     Args:

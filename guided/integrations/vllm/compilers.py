@@ -53,7 +53,7 @@ class Compilers:
         self._lock = threading.Lock()
         self._compilers = LruCache[frozenset[int], GrammarCompiler](_KEPT)
 
-    def ending_with(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
+    def compiler_for_ends(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
         """The compiler of grammars that end with one of these tokens. None or empty: the tokenizer's own end tokens.
 
         Raises:
@@ -65,7 +65,7 @@ class Compilers:
         with self._lock:
             compiler: GrammarCompiler | None = self._compilers.get(ends)
             if compiler is None:
-                vocabulary = self.vocabulary.changed(eos_token_ids=ends, size=self.size)
+                vocabulary = self.vocabulary.copy_with(eos_token_ids=ends, size=self.size)
                 compiler = self._compilers[ends] = GrammarCompiler(vocabulary, limits=self.limits)
             return compiler
 

@@ -31,7 +31,7 @@ class GuidedGrammar:
 
     def __init__(self, matcher: GrammarMatcher, max_tokens: int | None = None) -> None:
         self.matcher, self.max_tokens = matcher, max_tokens
-        self._before = 0  # tokens that the request wrote before the grammar began
+        self._tokens_before = 0  # tokens that the request wrote before the grammar began
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Accept tokens up to an end token. Return False, with the state unchanged, if a token is refused."""
@@ -47,7 +47,7 @@ class GuidedGrammar:
     def follow(self, output_length: int) -> None:
         """Record that all accepted tokens are final. `output_length`: the tokens so far, with the reasoning."""
         if not self.matcher.is_terminated():
-            self._before = output_length - self.matcher.steps
+            self._tokens_before = output_length - self.matcher.steps
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
@@ -83,12 +83,12 @@ class GuidedGrammar:
             return
         tokens_left = self._remaining_tokens()
         try:
-            masked = self.matcher.fill_next_token_bitmask(
+            is_masked = self.matcher.fill_next_token_bitmask(
                 bitmask, batch_index, max_tokens=tokens_left if tokens_left is None or tokens_left > 0 else None
             )
         except BudgetError:  # accepted tokens that no mask allowed exceeded the budget: enforce only the grammar
-            masked = self.matcher.fill_next_token_bitmask(bitmask, batch_index)
-        if not masked:
+            is_masked = self.matcher.fill_next_token_bitmask(bitmask, batch_index)
+        if not is_masked:
             bitmask[batch_index] = -1
 
     def is_terminated(self) -> bool:
@@ -101,4 +101,4 @@ class GuidedGrammar:
 
     def _remaining_tokens(self) -> int | None:
         """The number of tokens left; 0 or less after drafts that exceed the budget."""
-        return None if self.max_tokens is None else self.max_tokens - self._before - self.matcher.steps
+        return None if self.max_tokens is None else self.max_tokens - self._tokens_before - self.matcher.steps

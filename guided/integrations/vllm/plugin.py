@@ -8,7 +8,7 @@ replaces one of them, "outlines", which vLLM looks up for each engine and each r
 | name | replacement |
 |---|---|
 | `backend_outlines.OutlinesBackend` | `GuidedBackend` |
-| `backend_outlines.validate_structured_output_request_outlines` | guided's check of a request (`seal`, backend.py) |
+| `backend_outlines.validate_structured_output_request_outlines` | guided's `validate_and_pack` (backend.py) |
 | `SamplingParams._validate_structured_outputs` | a wrapper that records the tokenizer for the check |
 | `StructuredOutputManager.accept_tokens` | a wrapper that reports the number of written tokens to the grammar |
 
@@ -27,7 +27,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from guided.errors import GuidedError
-from guided.integrations.vllm.backend import GuidedBackend, seal
+from guided.integrations.vllm.backend import GuidedBackend, validate_and_pack
 from guided.integrations.vllm.compilers import compilers_of
 from guided.integrations.vllm.grammar import GuidedGrammar
 from guided.integrations.vllm.settings import VARIABLE, Settings
@@ -135,13 +135,13 @@ def _make_check(settings: Settings) -> Callable[[Any], None]:
         outputs = params.structured_outputs
         tokenizer, size = _serving.get()
         try:
-            text = seal(params, compilers_of(tokenizer, size, settings.limits), settings)
+            text = validate_and_pack(params, compilers_of(tokenizer, size, settings.limits), settings)
         except GuidedError as error:
             used_kind = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
             raise validation_error(str(error), parameter=f"structured_outputs.{used_kind}".rstrip(".")) from error
         if text is not None and text != outputs.grammar:  # the caller may reuse its parameters, so do not change them
-            params.structured_outputs = sealed = structured(grammar=text)
-            sealed._backend, sealed._backend_was_auto = outputs._backend, outputs._backend_was_auto
+            params.structured_outputs = packed = structured(grammar=text)
+            packed._backend, packed._backend_was_auto = outputs._backend, outputs._backend_was_auto
 
     return check
 

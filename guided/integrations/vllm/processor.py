@@ -75,11 +75,11 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         if batch_update is None:
             return
         for position in batch_update.removed:
-            self._sequences.at.pop(position, None)
+            self._sequences.by_position.pop(position, None)
         for position, params, prompt, output in batch_update.added:
             tokens_left = None if prompt is None else self._config.max_model_len - len(prompt)
             if self._sequences.begin(position, params, tokens_left):
-                self._sequences.at[position].output = output
+                self._sequences.by_position[position].output = output
         for start, to, direction in batch_update.moved:
             self._sequences.move(start, to, direction is MoveDirectionality.SWAP)
 
@@ -94,16 +94,16 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
 
     def apply(self, logits: Any, ctx: Any = None) -> Any:
         """Mask the logits, (rows, vocabulary), in place. V1: rows are batch positions. V2: `ctx` maps rows to slots."""
-        if self._sequences.at:
+        if self._sequences.by_position:
             self._apply_v1(logits) if ctx is None else self._apply_v2(logits, ctx)
         return logits
 
     def _apply_v1(self, logits: Any) -> None:
-        rows = sorted(self._sequences.at)
+        rows = sorted(self._sequences.by_position)
 
         def fill(bitmask: Any) -> None:
             for number, position in enumerate(rows):
-                request = self._sequences.at[position]
+                request = self._sequences.by_position[position]
                 if -1 in request.output[-1:]:
                     raise GuidedError(
                         "vLLM does not pass the written tokens: load the processor with --logits-processors (or "
@@ -120,7 +120,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         )
         rows_of_slot: dict[int, list[int]] = defaultdict(list)
         for row in sorted(range(len(slots)), key=lambda row: local_positions[row]):
-            if slots[row] in self._sequences.at:
+            if slots[row] in self._sequences.by_position:
                 rows_of_slot[slots[row]].append(row)
         lengths = {  # of the prompt, and of prompt and output
             slot: (int(self._state.prompt_len.np[slot]), positions[rows[0]] + 1) for slot, rows in rows_of_slot.items()
@@ -135,7 +135,7 @@ class GuidedLogitsProcessor(OfV1, OfV2):  # type: ignore[misc]
         def fill(bitmask: Any) -> None:
             for slot, rows in rows_of_slot.items():
                 prompt, length = lengths[slot]
-                request = self._sequences.at[slot]
+                request = self._sequences.by_position[slot]
                 start = prompt + request.output_length
                 request.accept(self._state.all_token_ids.gpu[slot, start:length].tolist())
                 drafts = [inputs[row] for row in rows[1:]]

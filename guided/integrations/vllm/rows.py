@@ -152,25 +152,25 @@ class Sequences:
 
     def __init__(self, compilers: Callable[[], Compilers], settings: Settings) -> None:
         self._get_compilers, self._settings = compilers, settings
-        self.at: dict[int, MaskedRequest] = {}
+        self.by_position: dict[int, MaskedRequest] = {}
 
     def begin(self, position: int, params: Any, context_left: int | None = None) -> bool:
         """Put a request at a position, replacing any other. Return whether it has a constraint."""
-        self.at.pop(position, None)
+        self.by_position.pop(position, None)
         specification = specification_of(params)  # already validated
         if specification is None:
             return False
         ends, compilers = params.all_stop_token_ids, self._get_compilers()
-        self.at[position] = MaskedRequest(specification, ends, compilers, self._settings, context_left)
+        self.by_position[position] = MaskedRequest(specification, ends, compilers, self._settings, context_left)
         return True
 
     def move(self, start: int, to: int, swap: bool) -> None:
         """Move a request to another position, or swap two."""
-        moved, other = self.at.pop(start, None), self.at.pop(to, None)
+        moved, other = self.by_position.pop(start, None), self.by_position.pop(to, None)
         if moved is not None:
-            self.at[to] = moved
+            self.by_position[to] = moved
         if swap and other is not None:
-            self.at[start] = other
+            self.by_position[start] = other
 
     def apply(self, logits: Any, rows: Sequence[int], fill: Callable[[Any], None]) -> None:
         """Mask some rows of the logits, in place.

@@ -129,8 +129,8 @@ class Specification:
         """One text with all fields."""
         defaults = {field.name: field.default for field in fields(self)}
         options = {name: getattr(self, name) for name in (*OPTIONS, "max_tokens")}
-        changed = {name: value for name, value in options.items() if value != defaults[name]}
-        return f"{_BEGIN} {json.dumps({self.kind: self.source, **changed})}}}"
+        non_defaults = {name: value for name, value in options.items() if value != defaults[name]}
+        return f"{_BEGIN} {json.dumps({self.kind: self.source, **non_defaults})}}}"
 
     def with_budget(self, max_tokens: int | None) -> Specification:
         """A copy with this budget."""

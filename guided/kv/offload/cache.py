@@ -63,7 +63,7 @@ class OffloadCache:
     @property
     def available(self) -> int:
         """The number of positions in unused blocks."""
-        return self.manager.free * self.block_size
+        return self.manager.free_count * self.block_size
 
     def touch(self) -> None:
         """No effect: on CUDA the CPU memory is pinned, so it is committed on allocation."""
@@ -80,10 +80,10 @@ class OffloadCache:
         missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
         at, stop = divmod(lease.length, self.block_size)
         shared = at < len(lease.blocks) and lease.blocks[at].user_count > 1
-        if max(missing, 0) + shared > self.manager.free:
+        if max(missing, 0) + shared > self.manager.free_count:
             return False
         if shared:
-            lease.blocks[at] = self.manager.own(lease.blocks[at], stop)
+            lease.blocks[at] = self.manager.make_exclusive(lease.blocks[at], stop)
         lease.blocks += (self.manager.allocate() for _ in range(missing))
         return True
 
@@ -97,7 +97,7 @@ class OffloadCache:
         """Forget the positions from `length` on, and release their blocks."""
         assert isinstance(lease, Table)
         lease.forget(length)
-        self._keep(lease, -(-length // self.block_size))
+        self._release_after(lease, -(-length // self.block_size))
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> SegmentedPlan:
         """A plan that yields segments, one sequence after the other."""
@@ -113,9 +113,9 @@ class OffloadCache:
         """Release the blocks."""
         assert isinstance(lease, Table)
         lease.closed, lease.tokens = True, []
-        self._keep(lease, 0)
+        self._release_after(lease, 0)
 
-    def _keep(self, table: Table, blocks: int) -> None:
+    def _release_after(self, table: Table, blocks: int) -> None:
         for block in reversed(table.blocks[blocks:]):
             self.manager.release(block)
         del table.blocks[blocks:]
@@ -143,17 +143,17 @@ class _Part:
     """The work of a forward pass for one sequence, the same in each layer."""
 
     count: int
-    decode: bool
+    is_decode: bool
     spans: list[_Span]
-    resident: list[range]  # slots of complete blocks on the device
-    loaded: list[Block]  # complete blocks on the CPU
+    resident_slots: list[range]  # slots of complete blocks on the device
+    loaded_blocks: list[Block]  # complete blocks on the CPU
     turns: list[Turn]  # how the loaded blocks pass through the ring
-    resident_indices: list[int]  # the indices of the `resident` blocks in the sequence
-    loaded_indices: list[int]  # the indices of the `loaded` blocks in the sequence
+    resident_indices: list[int]  # the indices of the resident blocks in the sequence
+    loaded_indices: list[int]  # the indices of the loaded blocks in the sequence
     length: int  # the number of positions, including new ones
 
     @property
-    def lead(self) -> int:
+    def initial_loads(self) -> int:
         """The number of loads that start before the first attention."""
         return sum(1 for _ in takewhile(lambda turn: isinstance(turn, Load), self.turns))
 
@@ -183,15 +183,15 @@ class _OffloadPlan:
         for span in part.spans[:1]:
             self._write(layer, part, span, k, v)
         resident_indices = iter(part.resident_indices)
-        for run in part.resident:
-            where = self._blocks(islice(resident_indices, len(run)))
-            yield Segment(all_queries, self._stored(run, layer, len(run) * size), where)
-        for turn in part.turns[part.lead :]:
+        for run in part.resident_slots:
+            positions = self._blocks(islice(resident_indices, len(run)))
+            yield Segment(all_queries, self._stored(run, layer, len(run) * size), positions)
+        for turn in part.turns[part.initial_loads :]:
             if isinstance(turn, Load):
-                slots.load(turn.slot, layer, part.loaded[turn.item], size)
+                slots.load(turn.slot, layer, part.loaded_blocks[turn.item], size)
             else:
-                where = self._blocks(part.loaded_indices[item] for item in turn.items)
-                yield Segment(all_queries, self._stored(turn.slots, layer, len(turn.slots) * size), where)
+                positions = self._blocks(part.loaded_indices[item] for item in turn.items)
+                yield Segment(all_queries, self._stored(turn.slots, layer, len(turn.slots) * size), positions)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
             self._begin(layer + 1, 0)
         for number, span in enumerate(part.spans):
@@ -201,11 +201,11 @@ class _OffloadPlan:
                 self._write(layer, part, span, k, v)
             view = self._stored(range(span.slot, span.slot + 1), layer, span.stop)
             begin = part.length - part.count + span.first - span.start
-            where = [range(begin, begin + span.stop)]
-            yield Segment(slice(span.first, span.last), view, where, causal=True)
+            positions = [range(begin, begin + span.stop)]
+            yield Segment(slice(span.first, span.last), view, positions, is_causal=True)
             if span.last < part.count:
-                yield Segment(slice(span.last, part.count), view, where)
-            if not (part.decode or span.block.on_device):
+                yield Segment(slice(span.last, part.count), view, positions)
+            if not (part.is_decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
 
     def _stored(self, run: range, layer: int, stop: int) -> KVView:
@@ -221,26 +221,26 @@ class _OffloadPlan:
             return
         self._started = layer, index
         part, slots = self._parts[index], self._slots
-        if not part.decode:
+        if not part.is_decode:
             slots.vacate(RingBuffer.decode_slot, layer)
         for span in part.spans[:1]:
             if span.block.on_device:
                 continue
-            if part.decode:
+            if part.is_decode:
                 slots.hold(layer, span.block, span.start)
             elif span.start:
                 slots.load(span.slot, layer, span.block, span.start)
             else:
                 slots.vacate(span.slot, layer)
-        for turn in part.turns[: part.lead]:
+        for turn in part.turns[: part.initial_loads]:
             assert isinstance(turn, Load)
-            slots.load(turn.slot, layer, part.loaded[turn.item], self._size)
+            slots.load(turn.slot, layer, part.loaded_blocks[turn.item], self._size)
 
     def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
         if span.first == span.last:  # nothing to write; a fork may have written more of the block
             return
         new = slice(span.first, span.last)
-        if part.decode and not span.block.on_device:
+        if part.is_decode and not span.block.on_device:
             self._slots.write_held(layer, span.start, k[new], v[new])
         else:
             self._slots.write(span.slot, layer, span.start, k[new], v[new])
@@ -250,26 +250,26 @@ def _part(cache: OffloadCache, table: Table, count: int) -> _Part:
     size, ring, manager = cache.block_size, cache.ring, cache.manager
     start, end = table.length, table.length + count
     blocks = range(start // size, -(-end // size))
-    decode = len(blocks) <= 1 and count < size
+    is_decode = len(blocks) <= 1 and count < size
     spans = []
     for at in blocks:
         block, begin = table.blocks[at], max(start, at * size)
         slot = block.number if block.on_device else ring.get_write_slot_for_prefill(at)
-        if decode:
+        if is_decode:
             slot = manager.get_write_slot_for_chunked_offload(table)
         spans.append(_Span(block, slot, begin - at * size, begin - start, min(end, (at + 1) * size) - start))
     past = manager.get_prefilled_blocks(table)
     resident_indices = [i for i, block in enumerate(past) if block.on_device]
     loaded_indices = [i for i, block in enumerate(past) if not block.on_device]
-    loaded = [past[i] for i in loaded_indices]
+    loaded_blocks = [past[i] for i in loaded_indices]
     write_slot = ring.get_write_slot_for_prefill(start // size)
-    turns = ring.decode(len(loaded)) if decode else ring.prefill(len(loaded), write_slot)
+    turns = ring.decode(len(loaded_blocks)) if is_decode else ring.prefill(len(loaded_blocks), write_slot)
     return _Part(
         count,
-        decode,
+        is_decode,
         spans,
         _consecutive_ranges([past[i].number for i in resident_indices]),
-        loaded,
+        loaded_blocks,
         turns,
         resident_indices,
         loaded_indices,

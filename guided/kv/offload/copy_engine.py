@@ -114,8 +114,8 @@ class CheckedCopies(SlotStore):
 
     A copy is executed as late as possible: when the caller waits for it. When it starts, its target is filled with NaN;
     packed integer rows get all bits set, so the scale in them reads as NaN. A violation of the rules raises
-    `CopyOrderError`. `at_once` is called for each copy. If it returns True, the copy is executed when it starts: an
-    accelerator may do either.
+    `CopyOrderError`. `executes_at_once` is called for each copy. If it returns True, the copy is executed when it
+    starts: an accelerator may do either.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class CheckedCopies(SlotStore):
         slots: int,
         blocks: int,
         block_size: int,
-        at_once: Callable[[], bool] = lambda: False,
+        executes_at_once: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__(shape, slots, blocks, block_size)
         self._poison = torch.nan if shape.dtype.is_floating_point else -1
         for tensor in (self.k_device, self.v_device, self.k_cpu, self.v_cpu):
             tensor.fill_(self._poison)
-        self._at_once = at_once
+        self._executes_at_once = executes_at_once
         self._loads: _Copies = {}
         self._offloads: _Copies = {}
 
@@ -158,13 +158,15 @@ class CheckedCopies(SlotStore):
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
         """See `CopyEngine`."""
-        for each in range(self.layers) if layer is None else [layer]:
-            self._check_slot_is_idle(slot, each, "copied")
-            self._check_block_is_not_written(block, [each], "copied to")
-            self._check_block_is_not_read(block, [each])
-            self.k_cpu[each, block, rows.start : rows.stop] = self._poison
-            self.v_cpu[each, block, rows.start : rows.stop] = self._poison
-            self._begin(self._offloads, slot, each, block, partial(self.copy_to_cpu, slot, each, block, rows))
+        for layer_index in range(self.layers) if layer is None else [layer]:
+            self._check_slot_is_idle(slot, layer_index, "copied")
+            self._check_block_is_not_written(block, [layer_index], "copied to")
+            self._check_block_is_not_read(block, [layer_index])
+            self.k_cpu[layer_index, block, rows.start : rows.stop] = self._poison
+            self.v_cpu[layer_index, block, rows.start : rows.stop] = self._poison
+            self._begin(
+                self._offloads, slot, layer_index, block, partial(self.copy_to_cpu, slot, layer_index, block, rows)
+            )
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
@@ -181,24 +183,28 @@ class CheckedCopies(SlotStore):
 
     # ---- the rules
     def _begin(self, copies: _Copies, slot: int, layer: int, block: int, copy: Callable[[], None]) -> None:
-        if self._at_once():
+        if self._executes_at_once():
             copy()
             copy = _do_nothing
         copies[slot, layer] = block, copy
 
     def _check_slot_is_idle(self, slot: int, layer: int, what: str) -> None:
-        for copies, how in ((self._loads, "loaded"), (self._offloads, "copied from")):
-            _raise_if((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {how}")
+        for copies, operation in ((self._loads, "loaded"), (self._offloads, "copied from")):
+            _raise_if((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {operation}")
 
     def _check_block_is_not_written(self, block: int, layers: Iterable[int], what: str) -> None:
-        busy = {(copy[0], layer) for (_, layer), copy in self._offloads.items()}
+        blocks_in_use = {(copy[0], layer) for (_, layer), copy in self._offloads.items()}
         for layer in layers:
-            _raise_if((block, layer) in busy, f"block {block} is {what} in layer {layer} while it is copied to")
+            _raise_if(
+                (block, layer) in blocks_in_use, f"block {block} is {what} in layer {layer} while it is copied to"
+            )
 
     def _check_block_is_not_read(self, block: int, layers: Iterable[int]) -> None:
-        busy = {(copy[0], layer) for (_, layer), copy in self._loads.items()}
+        blocks_in_use = {(copy[0], layer) for (_, layer), copy in self._loads.items()}
         for layer in layers:
-            _raise_if((block, layer) in busy, f"block {block} is overwritten in layer {layer} while it is loaded")
+            _raise_if(
+                (block, layer) in blocks_in_use, f"block {block} is overwritten in layer {layer} while it is loaded"
+            )
 
 
 def _do_nothing() -> None:

@@ -40,10 +40,10 @@ class CudaCopies(SlotStore):
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
         """See `CopyEngine`."""
         self._offload_stream.wait_stream(torch.cuda.current_stream(self._device))
-        for each in range(self.layers) if layer is None else [layer]:
+        for layer_index in range(self.layers) if layer is None else [layer]:
             with torch.cuda.stream(self._offload_stream):
-                self.copy_to_cpu(slot, each, block, rows)
-            self.ring_slot_offload_done[slot][each].record(self._offload_stream)
+                self.copy_to_cpu(slot, layer_index, block, rows)
+            self.ring_slot_offload_done[slot][layer_index].record(self._offload_stream)
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""

@@ -36,7 +36,7 @@ class HybridKVCacheManager:
         self._cpu = [Block(i, on_device=False) for i in reversed(range(cpu_blocks))]
 
     @property
-    def free(self) -> int:
+    def free_count(self) -> int:
         """The number of unused blocks."""
         return len(self._device) + len(self._cpu)
 
@@ -64,7 +64,7 @@ class HybridKVCacheManager:
             self._slots.forget(block)
             (self._device if block.on_device else self._cpu).append(block)
 
-    def own(self, block: Block, stop: int) -> Block:
+    def make_exclusive(self, block: Block, stop: int) -> Block:
         """Replace a shared block, for one of its users, with a copy of its first `stop` positions."""
         new = self.allocate()
         self._slots.copy(block, new, stop)

@@ -19,11 +19,11 @@ __all__ = ["SlotTable"]
 
 @dataclass(eq=False, slots=True)
 class _HeldBlock:
-    """The block whose first `stop` positions are in the decode slot in a layer. `unsaved` is not on the CPU yet."""
+    """The block whose first `stop` positions are in the decode slot of a layer. `unsaved_rows`: not on the CPU yet."""
 
     block: Block
     stop: int
-    unsaved: range = range(0)
+    unsaved_rows: range = range(0)
 
 
 class SlotTable:
@@ -76,8 +76,9 @@ class SlotTable:
     # ---- the decode slot
     def hold(self, layer: int, block: Block, stop: int) -> None:
         """Ensure that the decode slot holds the first `stop` positions of a block."""
-        held = self._held_blocks[layer]
-        if held is not None and held.block is block and held.stop >= stop:  # a fork may use only its beginning
+        held_block = self._held_blocks[layer]
+        # A fork may use only the beginning of the block.
+        if held_block is not None and held_block.block is block and held_block.stop >= stop:
             return
         if stop:
             self.load(RingBuffer.decode_slot, layer, block, stop)
@@ -87,22 +88,25 @@ class SlotTable:
 
     def write_held(self, layer: int, start: int, k: Tensor, v: Tensor) -> None:
         """Write new positions to the decode slot; they stay there until it is full or needed for another block."""
-        held = self._held_blocks[layer]
-        assert held is not None
+        held_block = self._held_blocks[layer]
+        assert held_block is not None
         self.write(RingBuffer.decode_slot, layer, start, k, v)
-        first = min(start, held.unsaved.start) if held.unsaved else start
-        held.unsaved = range(first, start + len(k))
-        held.stop = start + len(k)
+        first = min(start, held_block.unsaved_rows.start) if held_block.unsaved_rows else start
+        held_block.unsaved_rows = range(first, start + len(k))
+        held_block.stop = start + len(k)
 
     def flush(self, block: Block) -> None:
         """Start storing the part of a block that only the decode slot has, in all layers."""
-        for layer, held in enumerate(self._held_blocks):
-            if held is not None and held.block is block:
+        for layer, held_block in enumerate(self._held_blocks):
+            if held_block is not None and held_block.block is block:
                 self._store_held(layer)
 
     def forget(self, block: Block) -> None:
         """Drop the contents of an unused block."""
-        self._held_blocks = [None if held is not None and held.block is block else held for held in self._held_blocks]
+        self._held_blocks = [
+            None if held_block is not None and held_block.block is block else held_block
+            for held_block in self._held_blocks
+        ]
 
     # ---- whole blocks
     def copy(self, source: Block, target: Block, stop: int) -> None:
@@ -136,7 +140,7 @@ class SlotTable:
             self._wait_slot_copied(slot, layer)
 
     def _store_held(self, layer: int) -> None:
-        held = self._held_blocks[layer]
-        if held is not None and held.unsaved:
-            self.store(RingBuffer.decode_slot, layer, held.block, held.unsaved)
-            held.unsaved = range(0)
+        held_block = self._held_blocks[layer]
+        if held_block is not None and held_block.unsaved_rows:
+            self.store(RingBuffer.decode_slot, layer, held_block.block, held_block.unsaved_rows)
+            held_block.unsaved_rows = range(0)

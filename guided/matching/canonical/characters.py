@@ -118,18 +118,18 @@ class ClassTree:
         self.nodes = {text: int(order[node]) for text, node in self.nodes.items()}
         self.count = count
 
-    def walk(self, start: int, first: Callable[[int, int], int], then: Callable[[int, int], int]) -> Ints:
-        """The state after each node, int64 (count,): `first` steps over the first character, `then` over the others.
+    def walk(self, start: int, first_step: Callable[[int, int], int], next_step: Callable[[int, int], int]) -> Ints:
+        """The state after each node, int64 (count,): `first_step` reads the first character, `next_step` the others.
         State 0 is dead. Both functions are called once for each level, state and class."""
         out = np.zeros(self.count, np.int64)
         out[0] = start
-        step = first
+        step = first_step
         for begin, parents, classes in self._levels:
             keys = out[parents] * _CLASSES + classes
-            distinct_keys, which = np.unique(keys, return_inverse=True)
+            distinct_keys, inverse = np.unique(keys, return_inverse=True)
             answers = [
                 step(key // _CLASSES, key % _CLASSES) if key >= _CLASSES else 0 for key in distinct_keys.tolist()
             ]
-            out[begin : begin + len(keys)] = np.array(answers, np.int64)[which]
-            step = then
+            out[begin : begin + len(keys)] = np.array(answers, np.int64)[inverse]
+            step = next_step
         return out

@@ -8,9 +8,10 @@ the intersection of the inner mask and the spelling's. Guarantees:
   output is complete in time. If the intersection is empty, the inner mask applies, and the chosen token is counted.
 
 The specification may allow a token after which no continuation is canonical: for example `"`, if only `,` may follow
-and the tokenizer produces `",`. So if at most `FEW` tokens are left, a search of at most `MAX_STEPS` steps drops those
-after which no canonical spelling leads to an end or to a state with many tokens. If more are left, the search covers
-only the tokens with a punctuation mark after which the specification allows few, such as a quote that ends a string.
+and the tokenizer produces `",`. So if at most `FEW_TOKENS` tokens are left, a search of at most `MAX_STEPS` steps drops
+those after which no canonical spelling leads to an end or to a state with many tokens. If more are left, the search
+covers only the tokens with a punctuation mark after which the specification allows few, such as a quote that ends a
+string.
 Results of the search are cached by state of the inner matcher.
 
 Tokens that bypass the mask, such as those of tool results, are accepted if the inner matcher accepts them.
@@ -33,7 +34,7 @@ from guided.matching.protocol import ForkingMatcher, check_id
 
 __all__ = ["CanonicalMatcher"]
 
-FEW: Final = 32
+FEW_TOKENS: Final = 32
 MAX_STEPS: Final = 128
 _MAX_FORCED: Final = 4096
 
@@ -50,7 +51,7 @@ class CanonicalMatcher:
     def __init__(self, inner: ForkingMatcher, spelling: Spelling) -> None:
         self.inner, self._spelling = inner, spelling
         self._states: list[State] = [spelling.begin]
-        self._few: dict[Hashable, bool] = {}  # inner state -> whether it allows few tokens
+        self._allows_few: dict[Hashable, bool] = {}  # inner state -> whether it allows few tokens
         self._searches: dict[tuple[State, Hashable], tuple[bool, int]] = {}  # -> result, steps
         self._stray_counts: list[int] = [0]  # by state: the value of `non_canonical`
 
@@ -81,13 +82,13 @@ class CanonicalMatcher:
         """Drop the tokens after which no canonical spelling is possible, unless that drops all."""
         budget = max_tokens if self.inner.budget_bound else None
         remaining = words.copy()
-        if _count(words) <= FEW:
+        if _count(words) <= FEW_TOKENS:
             self._drop(remaining, _ids(words), budget)
         else:
             marks = _ids(words & self._spelling.marks)
-            leading_out = [token for token in marks if self._leads_to_few(token, budget)]
-            if leading_out:
-                self._drop(remaining, _ids(words & self._spelling.with_any(leading_out)), budget)
+            marks_before_few = [token for token in marks if self._leads_to_few(token, budget)]
+            if marks_before_few:
+                self._drop(remaining, _ids(words & self._spelling.with_any(marks_before_few)), budget)
         if remaining.any():
             words[:] = remaining
 
@@ -108,9 +109,9 @@ class CanonicalMatcher:
             inner = _state_of(self.inner)
             if budget is not None or inner is None:
                 return self._has_few_tokens(None if budget is None else budget - 1)
-            if inner not in self._few:
-                self._few[inner] = self._has_few_tokens(None)
-            return self._few[inner]
+            if inner not in self._allows_few:
+                self._allows_few[inner] = self._has_few_tokens(None)
+            return self._allows_few[inner]
         finally:
             self.inner.rollback(1)
 
@@ -159,7 +160,7 @@ class CanonicalMatcher:
     def _inner_mask(self, budget: int | None) -> list[int] | None:
         """The tokens that the inner matcher allows, or None if there are many."""
         mask = np.zeros((1, len(self._spelling.marks)), np.int32)
-        if not self.inner.fill_next_token_bitmask(mask, max_tokens=budget) or _count(mask[0]) > FEW:
+        if not self.inner.fill_next_token_bitmask(mask, max_tokens=budget) or _count(mask[0]) > FEW_TOKENS:
             return None
         return _ids(mask[0])
 
@@ -193,7 +194,7 @@ class CanonicalMatcher:
         """An independent copy in the same state."""
         copy = CanonicalMatcher(self.inner.fork(), self._spelling)
         copy._states, copy._stray_counts = list(self._states), list(self._stray_counts)
-        copy._few, copy._searches = self._few, self._searches
+        copy._allows_few, copy._searches = self._allows_few, self._searches
         return copy
 
     def forced_tokens(self) -> list[int]:

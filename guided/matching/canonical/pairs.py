@@ -75,9 +75,9 @@ class PairTable:
         pairs = [pair(a, b) for a, b in pairwise(symbols)]
         while True:
             best, at = None, 0
-            for place, merge in enumerate(pairs):
+            for index, merge in enumerate(pairs):
                 if merge is not None and (best is None or merge[0] < best[0]):
-                    best, at = merge, place
+                    best, at = merge, index
             if best is None:
                 return symbols
             left, right = symbols[at : at + 2]
@@ -108,10 +108,10 @@ class PairTable:
         for x, ends in self._spine(token, side=1):
             others, rank, both_exist_from, first_exists_until = self._merging_tokens(x, ends)
             allowed[others[(rank >= both_exist_from) & (first_exists_until >= rank)]] = False
-            early = (rank < both_exist_from) & (first_exists_until >= both_exist_from) & (ends >= both_exist_from)
-            at_once = early & (first_exists_until > both_exist_from) & (ends > both_exist_from)
-            allowed[others[at_once]] = False
-            for other in others[early & ~at_once].tolist():
+            is_early = (rank < both_exist_from) & (first_exists_until >= both_exist_from) & (ends >= both_exist_from)
+            merges_at_once = is_early & (first_exists_until > both_exist_from) & (ends > both_exist_from)
+            allowed[others[merges_at_once]] = False
+            for other in others[is_early & ~merges_at_once].tolist():
                 allowed[other] &= self.merge_word(self._token_bytes(token) + self._token_bytes(other)) == [token, other]
         return row_of(self._size, np.flatnonzero(allowed))  # type: ignore[arg-type]
 

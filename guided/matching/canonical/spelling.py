@@ -107,16 +107,22 @@ class Spelling:
         self.begin = _BEGIN
         self._bytes, self.size = tokens, size
         self._pairs = PairTable(pairs, size)
-        own = {id: data for data, id in pairs.ids.items() if id < len(self._bytes) and self._bytes[id] == data}
-        self._added = {id: data for data, id in pairs.added.items()}
-        self._holds_added = re.compile(b"|".join(map(re.escape, self._added.values())) or rb"(?!)")
-        plain = {id: data for id, data in own.items() if id not in self._added and not self._holds_added.search(data)}
-        self._words = Words(Splitter(pairs.splits), plain, self.size)
+        bpe_tokens = {id: data for data, id in pairs.ids.items() if id < len(self._bytes) and self._bytes[id] == data}
+        self._added_texts = {id: data for data, id in pairs.added_tokens.items()}
+        self._added_pattern = re.compile(b"|".join(map(re.escape, self._added_texts.values())) or rb"(?!)")
+        ordinary_tokens = {
+            id: data
+            for id, data in bpe_tokens.items()
+            if id not in self._added_texts and not self._added_pattern.search(data)
+        }
+        self._words = Words(Splitter(pairs.splits), ordinary_tokens, self.size)
         reachable = self._pairs.reachable
-        unreachable = [id for id in own if pairs.whole_first and not reachable[id] and id not in self._added]
+        unreachable = [
+            id for id in bpe_tokens if pairs.ignores_merges and not reachable[id] and id not in self._added_texts
+        ]
         self._is_unreachable = np.zeros(self.size, bool)
         self._is_unreachable[unreachable] = True
-        self._unreachable_texts = {own[id] for id in unreachable}
+        self._unreachable_texts = {bpe_tokens[id] for id in unreachable}
         # prefix of an unreachable token's text -> tokens that complete this text
         self._completing_tokens: dict[bytes, set[int]] = {}
         for data in self._unreachable_texts:
@@ -124,33 +130,33 @@ class Spelling:
                 completing = self._completing_tokens.setdefault(data[:at], set())
                 if (last := pairs.ids.get(data[at:])) is not None:
                     completing.add(last)
-        self._longest = max((len(data) for data in self._added.values()), default=0)
-        if pairs.composed:
+        self._longest = max((len(data) for data in self._added_texts.values()), default=0)
+        if pairs.uses_nfc:
             self._longest = max(self._longest, _COMPOSED + 1)
-        self._composing_tokens = self._may_compose() if pairs.composed else None
+        self._composing_tokens = self._may_compose() if pairs.uses_nfc else None
         no_text = [id for id in range(self.size) if id >= len(self._bytes) or not self._bytes[id]]
-        self._without_text = row_of(self.size, [*no_text, *self._added])
-        self._nothing = row_of(self.size, [])
+        self._without_text = row_of(self.size, [*no_text, *self._added_texts])
+        self._empty_row = row_of(self.size, [])
         self._is_tail = np.zeros(self.size, bool)
         self._is_tail[self._words.tails] = True
         self._rows: dict[tuple[WordState, bool], Row] = {}
         self._completed: dict[tuple[WordState, int], bool] = {}
         self._tokens_containing: dict[int, Row] = {}
         self._rests: dict[bytes, set[bytes]] = {}  # prefix of an added token's text -> the rests
-        for data in self._added.values():
+        for data in self._added_texts.values():
             for n in range(1, len(data)):
                 self._rests.setdefault(data[:n], set()).add(data[n:])
-        self._by_bytes = sorted((data, id) for id, data in own.items()) if self._added else []
+        self._by_bytes = sorted((data, id) for id, data in bpe_tokens.items()) if self._added_texts else []
         self._lock = threading.RLock()
 
     def row(self, state: State) -> Row:
         """The allowed tokens as a bitmask row. It includes control and end tokens if a text may end here."""
         with self._lock:
-            out = self._nothing.copy()
+            out = self._empty_row.copy()
             for branch in state.branches:
                 out |= self._row(branch, state.last)
-            if self._added:
-                _remove(out, self._begun_added(state.text))
+            if self._added_texts:
+                _remove(out, self._tokens_completing_added(state.text))
             if self._composing_tokens is not None:
                 _remove(out, [id for id in _ids(out & self._composing_tokens) if not self._is_composed(state.text, id)])
             if self.may_end(state):
@@ -165,7 +171,7 @@ class Spelling:
 
     def with_any(self, marks: Iterable[int]) -> Row:
         """The tokens whose text contains the bytes of one of these tokens, as a row."""
-        out = self._nothing.copy()
+        out = self._empty_row.copy()
         for mark in marks:
             if mark not in self._tokens_containing:
                 sign = self._bytes[mark] or b""
@@ -188,9 +194,9 @@ class Spelling:
         """The state after a token; without branches if no text has this encoding."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
-            if not data or token in self._added:
+            if not data or token in self._added_texts:
                 return _BEGIN if self.may_end(state) else State(())
-            if self._added and self._writes_added(state.text, token):
+            if self._added_texts and self._completes_added(state.text, token):
                 return State(())
             if self._composing_tokens is not None and not self._is_composed(state.text, token):
                 return State(())
@@ -201,7 +207,7 @@ class Spelling:
         """The state after a token that the tokenizer would not produce: word borders may be anywhere in its text."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
-            if not data or token in self._added:
+            if not data or token in self._added_texts:
                 return _BEGIN
             words, parts = self._words, self._words.characters_by_id.get(token)
             word_states = set[WordState]()
@@ -220,7 +226,7 @@ class Spelling:
         """The end of a text that later checks need: it may contain the beginning of an added token's text."""
         return text[-(self._longest - 1) :] if self._longest > 1 else b""
 
-    def _begun_added(self, text: bytes) -> Iterator[int]:
+    def _tokens_completing_added(self, text: bytes) -> Iterator[int]:
         """The tokens that complete the text of an added token whose beginning is already written."""
         for n in range(1, min(self._longest, len(text) + 1)):
             for rest in self._rests.get(text[len(text) - n :], ()):
@@ -229,15 +235,15 @@ class Spelling:
                     yield self._by_bytes[at][1]
                     at += 1
 
-    def _writes_added(self, text: bytes, token: int) -> bool:
+    def _completes_added(self, text: bytes, token: int) -> bool:
         """Whether the text of an added token ends in this token."""
-        return self._holds_added.search(text + (self._bytes[token] or b"")) is not None
+        return self._added_pattern.search(text + (self._bytes[token] or b"")) is not None
 
     def _may_compose(self) -> Row:
         """The tokens that may compose with the text before them, or are not in normal form C themselves, as a row."""
-        joins = composing_characters()
+        composing = composing_characters()
         words = self._words.characters_by_id.items()
-        ids = [id for id, (head, text, _) in words if head or text[:1] in joins or not is_normalized("NFC", text)]
+        ids = [id for id, (head, text, _) in words if head or text[:1] in composing or not is_normalized("NFC", text)]
         return row_of(self.size, ids)
 
     def _is_composed(self, text: bytes, token: int) -> bool:
@@ -250,7 +256,7 @@ class Spelling:
 
     def _row(self, branch: Branch, last: int) -> Row:
         """The tokens that may follow in one reading, as a row."""
-        out = self._nothing.copy()
+        out = self._empty_row.copy()
         word_state = branch.word_state
         if not word_state.rest and not self._is_blocked(branch):
             out |= self._border_row(word_state, True)
@@ -268,8 +274,8 @@ class Spelling:
         if key not in self._rows:
             if len(self._rows) >= _MAX_ROWS:
                 self._rows.clear()
-            spelled = self._pairs.reachable | self._is_unreachable if begins_word else self._pairs.reachable
-            out = self._words.row(word_state, begins_word) & spelled
+            can_be_produced = self._pairs.reachable | self._is_unreachable if begins_word else self._pairs.reachable
+            out = self._words.row(word_state, begins_word) & can_be_produced
             for id in np.flatnonzero(out & (self._is_unreachable | self._is_tail)).tolist():
                 out[id] = self._after(word_state, id, begins_word) is not None
             self._rows[key] = row_of(self.size, np.flatnonzero(out))  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ from guided.frontends.regex.tree import Lookaround, Tree, cat, make_alternation,
 from guided.ir.nodes import EPSILON, Alt, Chars, Repeat
 from guided.ir.ranges import Ranges, complement, contains
 from guided.limits import Limits
-from guided.meter import compiling
+from guided.meter import limit_compilation
 from guided.vocabulary.byte_pairs import HINT, Split
 
 __all__ = ["END", "Splitter"]
@@ -67,14 +67,14 @@ class _CharacterClasses:
             signature = tuple(contains(ranges, low) for ranges in sets)
             self._numbers.append(numbers.setdefault(signature, len(numbers)))
         self.count = len(numbers)
-        self._of_set = {
+        self._bits_by_set = {
             ranges: sum(1 << number for signature, number in numbers.items() if signature[at])
             for at, ranges in enumerate(sets)
         }
 
     def bits(self, ranges: Ranges) -> int:
         """The classes that one of the given sets consists of, as bits."""
-        return self._of_set[ranges] if ranges else 0
+        return self._bits_by_set[ranges] if ranges else 0
 
     def class_of(self, code: int) -> int:
         """The class of a character."""
@@ -158,7 +158,7 @@ class _Program(Program):
         super().__init__()
         self.split, self.steps = split, [Step()]
         try:
-            with compiling(Limits()):
+            with limit_compilation(Limits()):
                 tree = _Reader(split).read()
         except SpecError as error:
             raise _unsupported_error(f"cannot be read ({error.message})", split.pattern) from None
@@ -169,14 +169,14 @@ class _Program(Program):
             raise LimitExceeded("nodes", len(self.steps), MAX_SIZE)
         return super().add(step)
 
-    def compile_other(self, tree: Tree, then: int) -> int:
+    def compile_other(self, tree: Tree, next_step: int) -> int:
         match tree:
             case Alt(items):  # alternatives of single characters: their order does not matter
-                return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
+                return self.add(Step(ways=tuple(self.compile(item, next_step) for item in items)))
             case Repeat(item, low, high):
-                return self.times(item, low, high, False, then)
+                return self.times(item, low, high, False, next_step)
             case Lookaround(Chars(ranges), ahead=True, negative=negative):
-                return self.add(Step(ways=(then,), neighbour=ranges, negative=negative))
+                return self.add(Step(ways=(next_step,), neighbour=ranges, negative=negative))
         raise _unsupported_error("has a lookaround that is not a lookahead at one character", self.split.pattern)
 
     def check_round(self, item: Tree) -> None:
@@ -190,7 +190,7 @@ class _Pattern:
     def __init__(self, program: _Program, classes: _CharacterClasses) -> None:
         self.program, self.start = program, (program.start,)
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
-        self._ahead = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
+        self._lookaheads = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
         self._transitions: dict[tuple[Positions, int], tuple[Positions, bool]] = {}
         if any(self.after(self.start, symbol)[1] for symbol in (END, *range(classes.count))):
             raise _unsupported_error("matches the empty text", program.split.pattern)
@@ -211,7 +211,7 @@ class _Pattern:
             if at in seen:
                 continue
             seen.add(at)
-            step, reads, ahead = self.program.steps[at], self._reads[at], self._ahead[at]
+            step, reads, ahead = self.program.steps[at], self._reads[at], self._lookaheads[at]
             if reads is not None:
                 if char_class >= 0 and reads >> char_class & 1:
                     out[step.ways[0]] = None
@@ -245,13 +245,13 @@ class _Pattern:
         if forbidden is None:
             return
         preferred: Positions = ()
-        between = stage.positions == _BETWEEN
-        if not between:
+        is_between = stage.positions == _BETWEEN
+        if not is_between:
             preferred, has_match = self.after(stage.positions, char_class)
             if not has_match:
                 return
         for new in self.starts(char_class):
-            if not (between and new.positions == _BETWEEN):
+            if not (is_between and new.positions == _BETWEEN):
                 yield _Stage(new.positions, tuple(sorted({*forbidden, *preferred, *new.forbidden})))
 
     def _advance_forbidden(self, forbidden: Positions, char_class: int) -> Positions | None:
@@ -294,14 +294,14 @@ class Splitter:
         """The state after a character of a class that continues the word, or None if none can."""
         key = state, char_class
         if key not in self._moves:
-            self._moves[key] = next(iter(self._checked([self._continue_word(state, char_class)])), None)
+            self._moves[key] = next(iter(self._live_numbers([self._continue_word(state, char_class)])), None)
         return self._moves[key]
 
     def begin_word(self, state: int, char_class: int) -> tuple[int, ...]:
         """The states after a character of a class that begins a word."""
         key = state, char_class
         if key not in self._cuts:
-            self._cuts[key] = tuple(dict.fromkeys(self._checked(self._split_at_border(state, char_class))))
+            self._cuts[key] = tuple(dict.fromkeys(self._live_numbers(self._split_at_border(state, char_class))))
         return self._cuts[key]
 
     def may_end(self, state: int) -> bool:
@@ -309,11 +309,11 @@ class Splitter:
         stages = self._states[state]
         return stages is None or all(p.may_end(s) for p, s in zip(self._patterns, stages, strict=True))
 
-    def may_cut(self, state: int) -> bool:
+    def may_end_word(self, state: int) -> bool:
         """Whether the word may end here."""
         return self.may_end(state) or any(self.begin_word(state, symbol) for symbol in range(self.classes.count))
 
-    def _checked(self, states: Iterable[_State | None]) -> Iterator[int]:
+    def _live_numbers(self, states: Iterable[_State | None]) -> Iterator[int]:
         """The numbers of the states from which an end can be reached."""
         for state in states:
             if state is not None and self._is_alive(number := self._number(state)):
@@ -367,8 +367,8 @@ class Splitter:
 
     def _starts_between(self, pattern: _Pattern) -> Iterator[bool]:
         """For each class, whether a piece between two matches may begin with it."""
-        alone = Splitter.__new__(Splitter)
-        alone.classes, alone._patterns, alone._states = self.classes, [pattern], [None]
-        alone._numbers, alone._alive, alone._moves, alone._cuts = {}, {}, {}, {}
+        single = Splitter.__new__(Splitter)
+        single.classes, single._patterns, single._states = self.classes, [pattern], [None]
+        single._numbers, single._alive, single._moves, single._cuts = {}, {}, {}, {}
         for symbol in range(self.classes.count):
-            yield any(alone._states[to][0].positions == _BETWEEN for to in alone.begin_word(0, symbol))  # type: ignore[index]
+            yield any(single._states[to][0].positions == _BETWEEN for to in single.begin_word(0, symbol))  # type: ignore[index]

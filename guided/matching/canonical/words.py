@@ -151,7 +151,7 @@ class Words:
 
     def states_at_word_end(self, states: int) -> int:
         """The subset of states in which the word may end."""
-        return self._number(tuple(state for state in self._sets[states] if self._splitter.may_cut(state)))
+        return self._number(tuple(state for state in self._sets[states] if self._splitter.may_end_word(state)))
 
     def _may_follow(self, states: int, data: bytes, begins_word: bool) -> bool:
         """Whether a character that begins with these bytes may follow."""

@@ -91,10 +91,10 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
         return (Part("any character", characters),)
     missing = complement(characters)
     if count(missing) < count(characters):
-        missing_parts = _listed(missing)
+        missing_parts = _list_parts(missing)
         if len(missing_parts) <= _MAX_MISSING:
             return (Part(f"any character but {join_with_or([part.words for part in missing_parts])}", characters),)
-    parts = _listed(characters)
+    parts = _list_parts(characters)
     if len(parts) <= _MAX_PARTS:
         return tuple(parts)
     first_parts, hidden = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
@@ -102,7 +102,7 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
     return (*first_parts, Part(f"one of {count(rest):,} other characters", rest))
 
 
-def _listed(characters: Ranges) -> list[Part]:
+def _list_parts(characters: Ranges) -> list[Part]:
     """The classes in a set, then the remaining characters."""
     parts, remaining = [], characters
     for words, members in _classes():

@@ -12,8 +12,8 @@ from typing import Any
 from guided.errors import marked_line
 from guided.matching import CompiledGrammar, ExpectedText, Explanation, GrammarMatcher
 from guided.matching.explain.explanation import explain, shortest_completion
-from guided.matching.explain.pointers import listed_refusals, named_places
-from guided.matching.explain.positions import in_words
+from guided.matching.explain.pointers import format_places, format_refusals
+from guided.matching.explain.positions import describe_positions
 
 __all__ = ["ErrorLocation", "error_location_of", "locate_error"]
 
@@ -59,12 +59,12 @@ class ErrorLocation:
     def details(self) -> str:
         """Lines that name the parts of the specification, if they have names, and say how the lexer split the text."""
         positions = self.explanation.positions
-        pointers = named_places(self.explanation.places, positions)
-        refusing = listed_refusals(self.explanation.refusals)
+        pointers = format_places(self.explanation.places, positions)
+        refusing = format_refusals(self.explanation.refusals)
         lines = [
             f"required by {pointers}" if pointers else "",
             f"refused by {refusing}" if refusing else "",
-            in_words(positions),
+            describe_positions(positions),
             str(self.explanation.lexing or ""),
         ]
         return "".join(f"\n{line}" for line in lines if line)

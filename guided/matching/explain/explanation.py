@@ -30,22 +30,22 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.explain.characters import count, join_with_or, name_of, parts_of
 from guided.matching.explain.explained_matcher import ExplainedMatcher
 from guided.matching.explain.lexing import LabelledLexer, Lexing, explain_lexing
-from guided.matching.explain.pointers import listed_refusals, named_places
-from guided.matching.explain.positions import LabelledLanguage, Position, in_words, label_rules, positions
+from guided.matching.explain.pointers import format_places, format_refusals
+from guided.matching.explain.positions import LabelledLanguage, Position, describe_positions, label_rules, positions
 from guided.matching.explain.schema_places import SchemaPlaces, SchemasAtEnd
-from guided.meter import is_exhausted, limit_work, may_succeed_later
+from guided.meter import is_exhausted, is_temporary, limit_work
 
 if TYPE_CHECKING:
     from guided.vocabulary import Vocabulary
 
-__all__ = ["ExpectedText", "Explanation", "bytes_of", "explain", "is_cut", "is_text", "shortest_completion"]
+__all__ = ["ExpectedText", "Explanation", "bytes_of", "ends_mid_character", "explain", "is_text", "shortest_completion"]
 
 SECONDS: Final = 4.0
 _SECONDS_OF_PART: Final = 2.0
 _SECONDS_OF_COMPLETION: Final = 1.0
 _WORK: Final = 400_000_000
 _LONGEST_COMPLETION: Final = 4096
-_NAMED: Final = 3  # an incomplete character with at most this many completions is described by their names
+_MAX_NAMED: Final = 3  # an incomplete character with at most this many completions is described by their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class ExpectedText:
     def _words(self) -> list[str]:
         if self.incomplete == b"":
             return [part.words for part in parts_of(self.characters)]
-        if (many := count(self.characters)) > _NAMED:
-            return [f"the rest of one of {many:,} characters that begin like this"]
+        if (number := count(self.characters)) > _MAX_NAMED:
+            return [f"the rest of one of {number:,} characters that begin like this"]
         names = [name_of(chr(code)) for low, high in self.characters for code in range(low, high + 1)]
         return [f"the rest of {join_with_or(names)}"]
 
@@ -160,11 +160,11 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
         )
         is_partial = schemas.is_partial or completion is None or is_exhausted()
     places = _open_parts(matcher, data[:read], schemas)
-    where = _describe_position(named_places(places, positions), schemas.refusing, positions, lexing)
+    where = _describe_position(format_places(places, positions), schemas.refusing, positions, lexing)
     if special is not None:
-        reason = _of_control_token(matcher, special, accepted, f"{expected}{where}")
+        reason = _explain_control_token(matcher, special, accepted, f"{expected}{where}")
     else:
-        reason = _of_text(matcher, data, read, accepted, f"{expected}{where}")
+        reason = _explain_text(matcher, data, read, accepted, f"{expected}{where}")
     refused_by = tuple(dict.fromkeys(pointer for group in schemas.refusing for pointer in group))
     return Explanation(
         accepted, data, read, expected, places, refused_by, positions, lexing, completion or b"",
@@ -177,8 +177,8 @@ _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and 
 
 def _describe_position(pointers: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
     """The position in the specification, as the end of a message."""
-    refusals = f"refused by {listed_refusals(refusing)}" if refusing else ""
-    where = "; ".join(filter(None, [in_words(positions), f"at {pointers}" if pointers else "", refusals]))
+    refusals = f"refused by {format_refusals(refusing)}" if refusing else ""
+    where = "; ".join(filter(None, [describe_positions(positions), f"at {pointers}" if pointers else "", refusals]))
     where = f" ({where})" if where else ""
     return where + (f"; {lexing}" if lexing is not None and str(lexing) else "")
 
@@ -264,7 +264,7 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
         with limit_work(_SECONDS_OF_PART):
             return SchemaPlaces(grammar, _rules(grammar))
     except (GuidedError, RecursionError) as error:  # too large
-        if may_succeed_later(error):
+        if is_temporary(error):
             raise
         return None
 
@@ -272,7 +272,7 @@ def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
 def _schemas(grammar: CompiledGrammar, symbols: list[int], continuation: Continuation | None) -> SchemasAtEnd:
     try:
         places = _schema_places(grammar)
-        return SchemasAtEnd(is_partial=True) if places is None else places.at(symbols, continuation)
+        return SchemasAtEnd(is_partial=True) if places is None else places.schemas_after(symbols, continuation)
     except (GuidedError, RecursionError):
         return SchemasAtEnd(is_partial=True)
 
@@ -304,7 +304,7 @@ def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLangu
                 return None
             return label_rules(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
     except (GuidedError, RecursionError) as error:  # too large
-        if may_succeed_later(error):
+        if is_temporary(error):
             raise
         return None
 
@@ -327,7 +327,7 @@ def _name(vocabulary: Vocabulary, token: int) -> str:
     return vocabulary.special_tokens.get(token, f"<[{token}]>")
 
 
-def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, expected: str) -> str:
+def _explain_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, expected: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     vocabulary = matcher.grammar.vocabulary
@@ -342,7 +342,7 @@ def _of_control_token(matcher: ExplainedMatcher, token: int, accepted: bool, exp
 _ENDED: Final = "the output has ended: nothing may follow"
 
 
-def _of_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, expected: str) -> str:
+def _explain_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: bool, expected: str) -> str:
     if matcher.is_terminated():
         return _ENDED
     if not data:
@@ -368,7 +368,7 @@ def _describe_first(data: bytes) -> str:
     """A description of the first character or byte."""
     if (character := _first_character(data)) is not None:
         return name_of(character)
-    return "a part of a character" if is_cut(data) else f"the byte {data[0]:#04x}"
+    return "a part of a character" if ends_mid_character(data) else f"the byte {data[0]:#04x}"
 
 
 def _first_character(data: bytes) -> str | None:
@@ -408,7 +408,7 @@ def _last_start(data: Sequence[int]) -> int | None:
     return next((at for at in range(len(data) - 1, -1, -1) if not 0x80 <= data[at] <= 0xBF), None)
 
 
-def is_cut(data: bytes) -> bool:
+def ends_mid_character(data: bytes) -> bool:
     """Whether UTF-8 text ends inside a character."""
     start = _last_start(data[-4:])
     if start is None:

@@ -82,17 +82,17 @@ class Lexemes:
         while at < end and matches:
             after = []
             for number, state in matches:
-                further = self._automaton(number).byte(state, text[at])
-                if further is None:
+                next_run = self._automaton(number).byte(state, text[at])
+                if next_run is None:
                     continue
-                after.append((number, further))
-                if further.is_accepting:  # terminals after the first match cannot win any more
+                after.append((number, next_run))
+                if next_run.is_accepting:  # terminals after the first match cannot win any more
                     winner, last = number, at + 1
                     break
             matches = tuple(after)
             at += 1
         return replace(
-            pending, read=at, matches=tuple(each for each in matches if each[1].reads), winner=winner, end=last
+            pending, read=at, matches=tuple(each for each in matches if each[1].can_read), winner=winner, end=last
         )
 
     def terminal(self, pending: PendingLexeme, text: bytes | bytearray) -> int:
@@ -100,7 +100,7 @@ class Lexemes:
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
             if self._ids[keyword.name] in pending.candidates:
                 automaton = self._automaton(pending.winner, number)
-                if automaton.reads(bytes(text[pending.start : pending.end])):
+                if automaton.accepts(bytes(text[pending.start : pending.end])):
                     return self._ids[keyword.name]
         return pending.winner
 

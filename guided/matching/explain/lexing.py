@@ -93,7 +93,7 @@ class LabelledLexer:
         for at, byte in enumerate(text):
             excluded = self._excluded_after(readings, excluded, text[: at + 1])
             readings = self._after(readings, byte, at + 1)
-        inside = {it: begins for it, begins in readings.items() if it.started}
+        inside = {it: begins for it, begins in readings.items() if it.has_started}
         started = {it: begins for it, begins in inside.items() if self._names(self._current_terminals(it))}
         begin = min((begins[-1] for begins in started.values()), default=len(text))
         longest = [reading for reading, begins in started.items() if begins[-1] == begin]
@@ -103,7 +103,7 @@ class LabelledLexer:
         return Lexing(
             text[begin:].decode(errors="replace"),
             self._names(number for reading in longest for number in self._current_terminals(reading)),
-            self._names(number for it in readings if not it.started for number in self._current_terminals(it)),
+            self._names(number for it in readings if not it.has_started for number in self._current_terminals(it)),
             tuple(positions),
             self._refusal(readings, excluded, text, refused_bytes),
         )
@@ -112,7 +112,7 @@ class LabelledLexer:
         out: _Starts = {}
         for reading, begins in readings.items():
             for after in self.language.read_one(reading, byte):
-                out.setdefault(after, begins if after.started else (*begins, at))
+                out.setdefault(after, begins if after.has_started else (*begins, at))
         return out
 
     def _excluded_after(self, readings: _Starts, excluded: _Excluded, text: bytes) -> _Excluded:
@@ -139,7 +139,7 @@ class LabelledLexer:
         """The competitor that matches with the last byte of a text, in words; empty if none does."""
         for competitor in reading.competitors:
             for number, run in competitor:
-                if any(further.may_stop for further in run.after(text[-1])):
+                if any(next_run.may_stop for next_run in run.after(text[-1])):
                     lexeme = next((text[at:] for at in reversed(begins[:-1]) if self._matches(number, text[at:])), b"")
                     name = self.names.terminals[self.lexer.terminals[number].name]
                     lexeme_text = lexeme.decode(errors="replace")

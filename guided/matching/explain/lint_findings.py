@@ -18,7 +18,7 @@ from guided.frontends.library import library
 from guided.frontends.lint import lint_grammar
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.explain.ambiguity import find_ambiguous_alternatives
-from guided.meter import compiling
+from guided.meter import limit_compilation
 
 __all__ = ["lint_specification"]
 
@@ -36,7 +36,7 @@ def lint_specification(grammar: CompiledGrammar, kind: str, source: Any, lark: M
         LimitExceeded: linting takes longer than `Limits.seconds`.
     """
     findings, limits = list[LintFinding](), grammar.limits
-    with compiling(limits, work=False):
+    with limit_compilation(limits, work=False):
         if kind == "grammar":
             built_in = library()[source]
             findings = lint_lark(built_in.text, LarkOptions(**built_in.options), limits)

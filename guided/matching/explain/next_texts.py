@@ -24,11 +24,11 @@ class NextStep:
 
     Attributes:
         explanation: explains the candidate text or token, or the state after the prefix if there is no candidate.
-        here: the end of the prefix.
+        prefix_end: the end of the prefix.
         error_location: where prefix and text together stop being allowed; None if allowed, or for a control token.
         allowed: the ids that the mask allows.
         forced: the tokens that must come next.
-        to_finish: the number of tokens to the end, including the end token, as budgets count, and whether it is exact.
+        min_tokens: the number of tokens to the end, including the end token, as budgets count, and whether it is exact.
         vocabulary_size: the number of ids.
     """
 
@@ -37,7 +37,7 @@ class NextStep:
     error_location: ErrorLocation | None
     allowed: list[int]
     forced: list[int]
-    to_finish: MinTokens
+    min_tokens: MinTokens
     vocabulary_size: int
 
     def fields(self, max_tokens_shown: int | None = None) -> dict[str, Any]:
@@ -50,8 +50,8 @@ class NextStep:
             "after_prefix": self.prefix_end.fields(),
             "allowed_tokens": self.allowed[:max_tokens_shown],
             "forced_tokens": self.forced,
-            "min_tokens_to_finish": self.to_finish.count,
-            "min_tokens_is_exact": self.to_finish.is_exact,
+            "min_tokens_to_finish": self.min_tokens.count,
+            "min_tokens_is_exact": self.min_tokens.is_exact,
             "vocabulary_size": self.vocabulary_size,
         }
 

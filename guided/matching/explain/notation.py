@@ -50,7 +50,7 @@ class Names:
         lexer = grammar.lexer
         self.terminals = {} if lexer is None else {each.name: _LINE.sub("", each.origin) for each in lexer.terminals}
 
-    def of(self, node: Node) -> str:
+    def notation_of(self, node: Node) -> str:
         """A part in notation, in at most forty characters."""
         return _truncate(notation(node, self, nested=False))
 
@@ -74,10 +74,10 @@ def notation(node: Node, names: Names, *, nested: bool = True) -> str:
                 count = f"{{{low}}}" if low == high else f"{{{low},{'' if high is None else high}}}"
             return notation(item, names) + count
         case Seq(items) | Alt(items) if items:
-            between = " " if isinstance(node, Seq) else " | "
+            separator = " " if isinstance(node, Seq) else " | "
             if names.has_gaps:
                 items = tuple(item for item in items if not isinstance(item, Repeat))
-            text = between.join(notation(item, names, nested=len(items) > 1) for item in items[:9])
+            text = separator.join(notation(item, names, nested=len(items) > 1) for item in items[:9])
             return f"({text})" if nested and len(items) > 1 else text
         case Seq():
             return '""'

@@ -8,26 +8,26 @@ from typing import Final
 from guided.frontends.json_schema.refusing import Groups
 from guided.matching.explain.positions import Position
 
-__all__ = ["listed_pointers", "listed_refusals", "named_places"]
+__all__ = ["format_places", "format_pointers", "format_refusals"]
 
 _MAX_POINTERS: Final = 8
 
 
-def named_places(places: Sequence[str], positions: Sequence[Position]) -> str:
+def format_places(places: Sequence[str], positions: Sequence[Position]) -> str:
     """The pointers into schemas, and the names of other rules if these have no positions, for a message."""
-    return listed_pointers([place for place in places if not positions or "/" in place.partition(" ")[0]])
+    return format_pointers([place for place in places if not positions or "/" in place.partition(" ")[0]])
 
 
-def listed_pointers(pointers: Sequence[str]) -> str:
+def format_pointers(pointers: Sequence[str]) -> str:
     """JSON Pointers for a message, eight at most."""
     omitted = [f"{len(pointers) - _MAX_POINTERS} more"] if len(pointers) > _MAX_POINTERS else []
     return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MAX_POINTERS]), *omitted])
 
 
-def listed_refusals(groups: Groups) -> str:
+def format_refusals(groups: Groups) -> str:
     """Keywords that refuse a text, for a message; the keywords of a group refuse it together."""
     refusals = [
-        group[0] if len(group) == 1 else f"{listed_pointers(group[:-1])} and {listed_pointers(group[-1:])} together"
+        group[0] if len(group) == 1 else f"{format_pointers(group[:-1])} and {format_pointers(group[-1:])} together"
         for group in groups
     ]
-    return listed_pointers(refusals)
+    return format_pointers(refusals)

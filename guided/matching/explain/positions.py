@@ -29,7 +29,7 @@ from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.explain.notation import Names, is_helper
 from guided.meter import limit_work, spend
 
-__all__ = ["MAX_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "in_words", "label_rules", "positions"]
+__all__ = ["MAX_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "describe_positions", "label_rules", "positions"]
 
 MAX_SYMBOLS: Final = 4000
 SECONDS: Final = 2.0
@@ -37,7 +37,7 @@ _MAX_LABELS: Final = 4000
 _MAX_LABELS_IN_TURN: Final = 200
 _BEHIND: Final = "behind "  # prefix of a label: in white space after the label's part
 _LABEL: Final = "\x00label "  # no control token has such a name
-_WHOLES: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
+_SINGLE_RULE_KINDS: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
 _MAX_SHOWN: Final = 4
 
 
@@ -64,9 +64,10 @@ class Position(NamedTuple):
         """The position in words. `numbers`: the alternatives to list."""
         where = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
-            some = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
-            joined = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
-            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {joined} of {self.alternatives}")
+            shown_numbers = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
+            *before, last = shown_numbers
+            number_list = f"{', '.join(before)} and {last}" if before else last
+            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {number_list} of {self.alternatives}")
         if self.inside:
             where.append(f"inside of {self.inside}")
         else:
@@ -74,12 +75,12 @@ class Position(NamedTuple):
         return ", ".join(where)
 
 
-def in_words(positions: Sequence[Position]) -> str:
+def describe_positions(positions: Sequence[Position]) -> str:
     """At most four positions for a message. Equal positions in several alternatives are combined."""
-    alike: dict[Position, list[int]] = {}
+    numbers_by_position: dict[Position, list[int]] = {}
     for it in positions:
-        alike.setdefault(it._replace(alternative=0), []).append(it.alternative)
-    words = [it.words(numbers) for it, numbers in alike.items()]
+        numbers_by_position.setdefault(it._replace(alternative=0), []).append(it.alternative)
+    words = [it.words(numbers) for it, numbers in numbers_by_position.items()]
     omitted = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
     return "; ".join(words[:_MAX_SHOWN] + omitted)
 
@@ -133,34 +134,36 @@ def label_rules(grammar: Grammar, kind: str) -> LabelledLanguage:
 
 
 class _Labels:
-    def __init__(self, old: Grammar, kind: str) -> None:
-        self.old, self.kind = old, kind
-        self.names = Names(old, has_gaps=kind == "lark" and old.lexer is None)
-        self.marks = {mark for marks in old.lexer.contexts for mark in marks} if old.lexer is not None else set()
+    def __init__(self, grammar: Grammar, kind: str) -> None:
+        self.source, self.kind = grammar, kind
+        self.names = Names(grammar, has_gaps=kind == "lark" and grammar.lexer is None)
+        self.marks = (
+            {mark for marks in grammar.lexer.contexts for mark in marks} if grammar.lexer is not None else set()
+        )
         self.labels: dict[str, Label] = {}
-        self.authored = {name for name in old.rules if self._rule_name(name) is not None}
+        self.authored = {name for name in grammar.rules if self._rule_name(name) is not None}
 
     def _rule_name(self, name: str) -> str | None:
         """The name of a rule in explanations, or None if it is not the author's."""
-        origin = self.old.origins.get(name, "")
+        origin = self.source.origins.get(name, "")
         if name.startswith("terminal "):
             return None
         if origin and not origin.startswith("/"):
             return origin
-        is_whole = name == self.old.start and self.kind in _WHOLES
-        return "" if is_whole and not isinstance(self.old.rules[name], Ref) else None
+        is_whole = name == self.source.start and self.kind in _SINGLE_RULE_KINDS
+        return "" if is_whole and not isinstance(self.source.rules[name], Ref) else None
 
     def grammar(self) -> tuple[Grammar, dict[str, Label]]:
-        rules = dict(self.old.rules)  # regular parts refer to the rules without labels
+        rules = dict(self.source.rules)  # regular parts refer to the rules without labels
         for name in self.authored:
             rules[_copy(name)] = self._rule(name)
-        start = _copy(self.old.start) if self.old.start in self.authored else self.old.start
-        if start == self.old.start:
-            rules[start] = self._referring(rules[start])
+        start = _copy(self.source.start) if self.source.start in self.authored else self.source.start
+        if start == self.source.start:
+            rules[start] = self._with_references_to_copies(rules[start])
         return Grammar(rules, start), self.labels
 
     def _rule(self, name: str) -> Node:
-        node, rule = self.old.rules[name], self._rule_name(name) or ""
+        node, rule = self.source.rules[name], self._rule_name(name) or ""
         items = node.items if isinstance(node, Alt) and node.items else (node,)
         count = 1 if is_helper(name) else len(items)
         return Alt(tuple(self._label_parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
@@ -181,11 +184,11 @@ class _Labels:
                 out += [part.items[0], Special(self._label(behind))]
                 part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
             out.append(self._label_nested(part, rule, number, count))
-            if isinstance(part, Ref) and is_helper(part.name) and self.old.rules[part.name] is owner:
+            if isinstance(part, Ref) and is_helper(part.name) and self.source.rules[part.name] is owner:
                 continue
             nullable = isinstance(part, Repeat) and part.min == 0
             last = all(map(self._is_gap, parts[at:]))
-            label = self._label(Label(rule, number, count, self.names.of(part), last, nullable, before))
+            label = self._label(Label(rule, number, count, self.names.notation_of(part), last, nullable, before))
             out.append(Special(label))
             if at < len(parts) and self._is_gap(parts[at]):
                 out += [parts[at], Special(self._label(replace(self.labels[label], behind=label)))]
@@ -211,33 +214,33 @@ class _Labels:
         match node:
             case Ref(name) if name in self.authored:
                 return Ref(_copy(name))
-            case Repeat(item, low, high) if not self._is_gap(node) and self._refers(item):
+            case Repeat(item, low, high) if not self._is_gap(node) and self._refers_to_labelled(item):
                 return Repeat(self._label_parts(item, rule, number, count), low, high)
-            case Alt(items) if self._refers(node):
+            case Alt(items) if self._refers_to_labelled(node):
                 return Alt(tuple(self._label_parts(item, rule, number, count) for item in items))
-            case Seq() if self._refers(node):
+            case Seq() if self._refers_to_labelled(node):
                 return self._label_parts(node, rule, number, count)
         return node
 
-    def _referring(self, node: Node) -> Node:
+    def _with_references_to_copies(self, node: Node) -> Node:
         """A generated rule that refers to rules with labels: the start of a Lark grammar."""
         match node:
             case Ref(name) if name in self.authored:
                 return Ref(_copy(name))
             case Seq(items):
-                return Seq(tuple(map(self._referring, items)))
+                return Seq(tuple(map(self._with_references_to_copies, items)))
         return node
 
-    def _refers(self, node: Node) -> bool:
+    def _refers_to_labelled(self, node: Node) -> bool:
         match node:
             case Ref(name):
                 return name in self.authored
             case Special():
                 return True
             case Seq(items) | Alt(items):
-                return any(map(self._refers, items))
+                return any(map(self._refers_to_labelled, items))
             case Repeat(item):
-                return self._refers(item)
+                return self._refers_to_labelled(item)
         return False
 
 
@@ -253,15 +256,15 @@ class LabelledLanguage(Language):
         self.reached: dict[State, tuple[State, frozenset[str]]] = {}
         """State -> the state before any label, and the labels that were reached."""
         super().__init__(grammar)
-        self.begin: State | None = self._behind_labels(self.start)
+        self.begin: State | None = self._pass_labels(self.start)
 
     def step(self, state: State, byte: int) -> State | None:
         """See `Language`."""
-        return self._behind_labels(super().step(state, byte))
+        return self._pass_labels(super().step(state, byte))
 
     def special(self, state: State, names: Iterable[int | str]) -> State | None:
         """See `Language`."""
-        return self._behind_labels(super().special(state, frozenset(names)))
+        return self._pass_labels(super().special(state, frozenset(names)))
 
     def _if_viable(self, state: State | None) -> State | None:
         """Skip the search for a completion: the text was accepted."""
@@ -291,16 +294,16 @@ class LabelledLanguage(Language):
                 positions[Position(it.rule, it.alternative, it.alternatives, it.part, "")] = None
         return tuple(positions)
 
-    def _behind_labels(self, state: State | None) -> State | None:
+    def _pass_labels(self, state: State | None) -> State | None:
         if state is None:
             return None
         whole, at, reached = state, state, set[str]()
         for _ in range(_MAX_LABELS_IN_TURN):
-            here = {label for rest, _, _ in at.items if (label := _label_of(rest[0]))}
-            if not here:
+            labels_here = {label for rest, _, _ in at.items if (label := _label_of(rest[0]))}
+            if not labels_here:
                 break
-            reached |= here
-            following = super().special(at, here)
+            reached |= labels_here
+            following = super().special(at, labels_here)
             if following is None:
                 break
             at = following

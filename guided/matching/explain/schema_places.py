@@ -73,7 +73,7 @@ class SchemaPlaces:
             )  # fmt: skip
         self._is_one_schema = rules.start in rules.schemas
 
-    def at(self, symbols: Sequence[int], continuation: Continuation | None) -> SchemasAtEnd:
+    def schemas_after(self, symbols: Sequence[int], continuation: Continuation | None) -> SchemasAtEnd:
         """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `continuation`: the refused
         text.
 
@@ -125,28 +125,28 @@ class SchemaPlaces:
         return self._locations[number]
 
     @staticmethod
-    def _open_schemas(marked: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
+    def _open_schemas(annotated: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
         """The open schemas after a text, as (number, offset of the JSON), and whether there is no other reading."""
-        with marked.lock:
-            automaton = marked.automaton
-            threads = enter_marks(marked, [(automaton.start, None)], 0)
+        with annotated.lock:
+            automaton = annotated.automaton
+            threads = enter_marks(annotated, [(automaton.start, None)], 0)
             for at, symbol in enumerate(symbols, 1):
                 spend(len(threads))
                 steps = [
                     (automaton.byte(state, symbol) if symbol < 256 else automaton.token(state, symbol - 256), past)
                     for state, past in threads
                 ]
-                threads = enter_marks(marked, [(state, past) for state, past in steps if state is not None], at)
-            open_schemas = {_innermost_region(marked, past) for _, past in threads}
+                threads = enter_marks(annotated, [(state, past) for state, past in steps if state is not None], at)
+            open_schemas = {_innermost_region(annotated, past) for _, past in threads}
         return {each for each in open_schemas if each is not None}, None not in open_schemas
 
 
-def _innermost_region(marked: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
+def _innermost_region(annotated: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
     """The number and the offset of the innermost open region."""
     depth = 0
     while past is not None:
         position, mark, past = past
-        number, is_end = divmod(mark - marked.first, 2)
+        number, is_end = divmod(mark - annotated.first, 2)
         if is_end:
             depth += 1
         elif depth:
@@ -164,7 +164,7 @@ def _judge(grammar: Grammar, limits: Limits) -> Judge:
         return lambda text, is_whole: False
 
     def judge(text: bytes, is_whole: bool) -> bool:
-        is_complete = automaton.reads(text)
+        is_complete = automaton.accepts(text)
         return is_complete is not None and (is_complete or not is_whole)
 
     return judge

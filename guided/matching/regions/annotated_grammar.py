@@ -38,12 +38,12 @@ _UNKNOWN: Final[Any] = object()
 class State:
     """A state of an automaton, compared by identity. `steps`: byte, 256 + token, or -1 (end of a token) -> state."""
 
-    __slots__ = ("entries", "is_accepting", "matcher", "reads", "steps", "tokens")
+    __slots__ = ("can_read", "entries", "is_accepting", "matcher", "steps", "tokens")
 
     def __init__(self, matcher: _core.Matcher) -> None:
         self.matcher, self.is_accepting = matcher, matcher.is_accepting()
         self.tokens = matcher._next_tokens()
-        self.reads = bool(matcher._next_bytes())
+        self.can_read = bool(matcher._next_bytes())
         self.steps: dict[int, State | None] = {}
         self.entries: tuple[Entry, ...] | None = None
 
@@ -84,7 +84,7 @@ class Automaton:
             after = state.steps[-1] = self._state(matcher) if matcher._end_token() else None
         return after  # type: ignore[no-any-return]
 
-    def reads(self, data: bytes) -> bool | None:
+    def accepts(self, data: bytes) -> bool | None:
         """Whether a text is complete; None if no complete text begins with it. Does not cache states."""
         matcher = _core.Matcher(self.start.matcher)
         return matcher.is_accepting() if matcher._accept_part(data) else None
@@ -181,9 +181,9 @@ class AnnotatedGrammar:
                     if len(seen) > _MAX_ENTRIES:
                         hint = "let fewer regions begin or end at the same position"
                         raise LimitExceeded("states", len(seen), _MAX_ENTRIES, fixed=True, hint=hint)
-                    early, late, reads = self._marks(at)
+                    early, late, can_read = self._marks(at)
                     todo += [(after, (*marks, mark), False) for mark, after in reversed(late)]
-                    if reads or at.is_accepting:
+                    if can_read or at.is_accepting:
                         todo.append((at, marks, True))
                     todo += [(after, (*marks, mark), False) for mark, after in reversed(early)]
             state.entries = tuple(out)
@@ -200,8 +200,8 @@ class AnnotatedGrammar:
                     late.append((is_end, token, after))
                 else:
                     early.append((token, after))
-        reads = state.reads or len(early) + len(late) < len(state.tokens)
-        return early, [(token, after) for _, token, after in sorted(late, key=lambda each: each[:2])], reads
+        can_read = state.can_read or len(early) + len(late) < len(state.tokens)
+        return early, [(token, after) for _, token, after in sorted(late, key=lambda each: each[:2])], can_read
 
     def split(self, ending: Ending, text: bytes) -> int:
         """The offset at which the end marker begins, or the length of the text if there is no marker."""
@@ -213,7 +213,7 @@ class AnnotatedGrammar:
         for at in range(len(text) + 1):
             if state is None:
                 break
-            if state.is_accepting and end.reads(text[at:]):
+            if state.is_accepting and end.accepts(text[at:]):
                 return at
             state = before.byte(state, text[at]) if at < len(text) else None
         return len(text)

@@ -38,13 +38,13 @@ _MAX_THREADS = 4_000  # a byte takes about 20 us for each
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A captured text. `complete`: it has ended. `start`, `end` and `closed` are byte offsets in the output. `closed`
-    is the end of the rule, after its `ending`."""
+    """A captured text. `complete`: it has ended. `start`, `end` and `rule_end` are byte offsets in the output.
+    `rule_end` is the end of the rule, after its `ending`."""
 
     name: str
     start: int
     end: int
-    closed: int
+    rule_end: int
     complete: bool = True
 
 
@@ -59,11 +59,11 @@ class Snapshot:
 class ParsePaths:
     """Parses the steps of one output. Outputs of one grammar share its automata."""
 
-    def __init__(self, marked: AnnotatedGrammar) -> None:
-        self._grammar = marked
-        self._lexemes = None if marked.lexer is None else Lexemes(marked.lexer, marked.limits)
-        with marked.lock:
-            threads: tuple[Thread, ...] = tuple(self._enter_marks([(marked.automaton.start, None)], 0))
+    def __init__(self, annotated: AnnotatedGrammar) -> None:
+        self._grammar = annotated
+        self._lexemes = None if annotated.lexer is None else Lexemes(annotated.lexer, annotated.limits)
+        with annotated.lock:
+            threads: tuple[Thread, ...] = tuple(self._enter_marks([(annotated.automaton.start, None)], 0))
         self.first = Snapshot(threads, self._begin_lexemes(0, threads))
 
     def after_bytes(self, before: Snapshot, text: bytearray, start: int, end: int) -> Snapshot:
@@ -93,7 +93,7 @@ class ParsePaths:
     def after_token(
         self, before: Snapshot, token: int, text: bytearray, start: int, end: int, *, is_control: bool
     ) -> Snapshot:
-        """The snapshot after a token, whose text is from `start` to `end`, or which the grammar names. A control token
+        """The snapshot after a token: its text is from `start` to `end`, or the grammar names it. A control token
         is never read as text."""
         is_text = start < end and not is_control
         read = self.after_bytes(before, text, start, end) if is_text else Snapshot(())
@@ -184,7 +184,7 @@ class ParsePaths:
         return pending.end, _IGNORED_ENDS, (pending.start, _IGNORED_BEGINS, past)
 
     def _can_continue(self, state: State) -> bool:
-        return state.reads or any(token < self._grammar.first for token in state.tokens)
+        return state.can_read or any(token < self._grammar.first for token in state.tokens)
 
     # --- marks
 
@@ -213,17 +213,17 @@ class ParsePaths:
         open_regions: list[tuple[Region, int, int]] = []
         ordered_captures: list[tuple[int, Capture]] = []
         for number, (position, mark) in enumerate(reversed(marks)):
-            region, is_end = (_SKIPPED, mark == _IGNORED_ENDS) if mark < 0 else self._grammar.region(mark)
+            region, is_end = (_IGNORED_REGION, mark == _IGNORED_ENDS) if mark < 0 else self._grammar.region(mark)
             if region.ignored:
                 ignored.mark(position, is_end)
             elif not is_end:
                 open_regions.append((region, position, number))
             else:
                 region, start, order = open_regions.pop()
-                start, end = ignored.without(start, position)
+                start, end = ignored.trim(start, position)
                 ordered_captures += [(order, each) for each in self._captures_of_region(region, text, start, end)]
         for region, position, order in open_regions:
-            start, end = ignored.without(position, len(text), is_open=True)
+            start, end = ignored.trim(position, len(text), is_open=True)
             if region.capture and start < end:
                 ordered_captures.append((order, Capture(region.capture, start, end, end, False)))
         ordered_captures.sort(key=lambda each: each[0])
@@ -240,8 +240,8 @@ class ParsePaths:
         return out
 
 
-def enter_marks(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-    """Continue threads with the marks that may stand at this position. The caller holds `marked.lock`.
+def enter_marks(annotated: AnnotatedGrammar, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
+    """Continue threads with the marks that may stand at this position. The caller holds `annotated.lock`.
 
     Raises:
         LimitExceeded: the text has more than `_MAX_THREADS` parses that differ in what may follow.
@@ -251,16 +251,16 @@ def enter_marks(marked: AnnotatedGrammar, kernel: Sequence[Thread], position: in
         if len(out) > _MAX_THREADS:
             hint = "write counted parts with captures so that a text has one count"
             raise LimitExceeded("states", len(out), _MAX_THREADS, fixed=True, hint=hint)
-        for entry, marks in marked.entries(state):
+        for entry, marks in annotated.entries(state):
             if entry not in out:
-                here = past
+                marks_here = past
                 for mark in marks:
-                    here = position, mark, here
-                out[entry] = here
+                    marks_here = position, mark, marks_here
+                out[entry] = marks_here
     return tuple(out.items())
 
 
-_SKIPPED = Region(ignored=True)
+_IGNORED_REGION = Region(ignored=True)
 
 
 class _IgnoredSpans:
@@ -279,8 +279,8 @@ class _IgnoredSpans:
                 self._end_of[self._open], self._start_of[position] = position, self._open
             self._open = None
 
-    def without(self, start: int, end: int, is_open: bool = False) -> tuple[int, int]:
-        """A span without ignored text at its ends. `is_open`: the span ends at the end of the text so far."""
+    def trim(self, start: int, end: int, is_open: bool = False) -> tuple[int, int]:
+        """Trim ignored text from the ends of a span. `is_open`: the span ends at the end of the text so far."""
         if is_open and self._open is not None:
             end = max(self._open, start)
         while self._end_of.get(start, end + 1) <= end:

@@ -23,8 +23,8 @@ __all__ = ["ARCHITECTURE"]
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh")
     c = sizes(reader, head_dim=256)
-    every = reader.size("sliding_window_pattern", reader.get("_sliding_window_pattern", 6))
-    windows = layer_windows(reader, c["layers"], lambda layer: (layer + 1) % every != 0, window=4096)
+    interval = reader.size("sliding_window_pattern", reader.get("_sliding_window_pattern", 6))
+    windows = layer_windows(reader, c["layers"], lambda layer: (layer + 1) % interval != 0, window=4096)
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
     full_rope, window_rope = _ropes(reader, c["head_dim"], c["context"])
 
@@ -32,8 +32,8 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
         return LayerKind(AttentionKind(window, scale=scale), full_rope if window is None else window_rope)
 
     logit_softcap = reader.number_or_none("final_logit_softcapping", None)
-    described = gemma(c["dim"], tuple(map(kind, windows))) | {"qk_norm": "head"}
-    return DecoderConfig(**c, **attention_biases(reader), **described, logit_softcap=logit_softcap)
+    fields = gemma(c["dim"], tuple(map(kind, windows))) | {"qk_norm": "head"}
+    return DecoderConfig(**c, **attention_biases(reader), **fields, logit_softcap=logit_softcap)
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:

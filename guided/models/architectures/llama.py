@@ -10,7 +10,7 @@ from typing import Final
 from guided.models.decoder import Decoder, DecoderConfig
 from guided.models.loading.architecture import decoder, gguf_decoder
 from guided.models.loading.config_reader import ConfigReader
-from guided.models.loading.gguf_config import plain
+from guided.models.loading.gguf_config import fixed_fields
 from guided.models.loading.huggingface_config import attention_biases, kinds_of, read_rope, sizes
 
 __all__ = ["ARCHITECTURE", "Llama", "LlamaConfig"]
@@ -26,5 +26,5 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
 
 
 ARCHITECTURE: Final = decoder(
-    "llama", "LlamaForCausalLM", _read_config, gguf=gguf_decoder(plain(), adjacent_pairs=True)
+    "llama", "LlamaForCausalLM", _read_config, gguf=gguf_decoder(fixed_fields(), adjacent_pairs=True)
 )

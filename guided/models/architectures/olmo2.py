@@ -9,7 +9,7 @@ from guided.models.decoder import DecoderConfig
 from guided.models.loading.architecture import decoder, gguf_decoder
 from guided.models.loading.config_reader import ConfigReader
 from guided.models.loading.decoder_weights import HUGGINGFACE_NAMES
-from guided.models.loading.gguf_config import plain
+from guided.models.loading.gguf_config import fixed_fields
 from guided.models.loading.huggingface_config import attention_biases, kinds_of, read_rope, sizes
 
 __all__ = ["ARCHITECTURE"]
@@ -31,5 +31,5 @@ ARCHITECTURE: Final = decoder(
         attention_norm_after="post_attention_layernorm",
         ffn_norm_after="post_feedforward_layernorm",
     ),
-    gguf=gguf_decoder(plain(norms="after", qk_norm="projection")),
+    gguf=gguf_decoder(fixed_fields(norms="after", qk_norm="projection")),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from guided.models.decoder import DecoderConfig
 from guided.models.loading.architecture import decoder, gguf_decoder
 from guided.models.loading.config_reader import ConfigReader
-from guided.models.loading.gguf_config import plain
+from guided.models.loading.gguf_config import fixed_fields
 from guided.models.loading.huggingface_config import kinds_of, optional_windows, read_rope, sizes
 
 __all__ = ["ARCHITECTURE"]
@@ -20,4 +20,4 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, kinds=kinds, qkv_bias=True)
 
 
-ARCHITECTURE: Final = decoder("qwen2", "Qwen2ForCausalLM", _read_config, gguf=gguf_decoder(plain(qkv_bias=True)))
+ARCHITECTURE: Final = decoder("qwen2", "Qwen2ForCausalLM", _read_config, gguf=gguf_decoder(fixed_fields(qkv_bias=True)))

@@ -7,7 +7,7 @@ from typing import Final
 from guided.models.decoder import DecoderConfig
 from guided.models.loading.architecture import decoder, gguf_decoder
 from guided.models.loading.config_reader import ConfigReader
-from guided.models.loading.gguf_config import plain
+from guided.models.loading.gguf_config import fixed_fields
 from guided.models.loading.huggingface_config import attention_biases, kinds_of, optional_windows, read_rope, sizes
 
 __all__ = ["ARCHITECTURE"]
@@ -20,4 +20,6 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds, qk_norm="head")
 
 
-ARCHITECTURE: Final = decoder("qwen3", "Qwen3ForCausalLM", _read_config, gguf=gguf_decoder(plain(qk_norm="head")))
+ARCHITECTURE: Final = decoder(
+    "qwen3", "Qwen3ForCausalLM", _read_config, gguf=gguf_decoder(fixed_fields(qk_norm="head"))
+)

@@ -18,20 +18,20 @@ __all__ = ["ARCHITECTURE"]
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader)
-    rope, rotates = read_rope(reader, c["head_dim"], c["context"], 2e6), _rotating_layers(reader, c["layers"])
+    rope, rotation_flags = read_rope(reader, c["head_dim"], c["context"], 2e6), _rotating_layers(reader, c["layers"])
     has_windows = reader.flag("use_sliding_window", False)
-    windows = layer_windows(reader, c["layers"], lambda layer: has_windows and not rotates[layer])
+    windows = layer_windows(reader, c["layers"], lambda layer: has_windows and not rotation_flags[layer])
     if not has_windows and any(windows):
         raise reader.refuse("layer_types", "layers have windows, but use_sliding_window is off")
-    each = zip(windows, rotates, strict=True)
-    kinds = tuple(LayerKind(AttentionKind(window), rope if turns else None) for window, turns in each)
+    layers = zip(windows, rotation_flags, strict=True)
+    kinds = tuple(LayerKind(AttentionKind(window), rope if has_rope else None) for window, has_rope in layers)
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds)
 
 
 def _rotating_layers(reader: ConfigReader, layers: int) -> list[bool]:
     """Which layers rotate queries and keys. Despite its name, `no_rope_layers` has a 1 for layers that do."""
-    every = reader.size("no_rope_layer_interval", 4)
-    flags: Any = reader.get("no_rope_layers", [int((layer + 1) % every != 0) for layer in range(layers)])
+    interval = reader.size("no_rope_layer_interval", 4)
+    flags: Any = reader.get("no_rope_layers", [int((layer + 1) % interval != 0) for layer in range(layers)])
     if not isinstance(flags, list) or len(flags) < layers or not all(number in (0, 1) for number in flags):
         raise reader.refuse("no_rope_layers", f"no_rope_layers is not a list with 0 or 1 for each of {layers} layers")
     return [bool(number) for number in flags[:layers]]

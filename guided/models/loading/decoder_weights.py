@@ -112,7 +112,7 @@ def load_decoder(
             cannot be split into this many parts.
     """
     c, p, own_config = config, parallel, part_of(config, parallel, w.where)
-    mine = p.layers(c.layers, w.where)
+    own_layers = p.layers(c.layers, w.where)
     norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gain_offset)
     if p.is_first:  # load the largest matrices first, while memory is free
         end_names = (f"{names.embedding}.weight", f"{names.head}.weight")
@@ -121,8 +121,8 @@ def load_decoder(
         embedding = head = norm.new_empty(0, c.dim)
         for end in (names.embedding, names.head):
             w.skip(f"{re.escape(end)}.weight")
-    layers = [_Block(c, w, names, p, adjacent_pairs, gain_offset, i).layer() for i in mine]
-    for other in set(range(c.layers)).difference(mine):
+    layers = [_Block(c, w, names, p, adjacent_pairs, gain_offset, i).layer() for i in own_layers]
+    for other in set(range(c.layers)).difference(own_layers):
         w.skip(f"^{re.escape(names.block.format(other))}.*")
     w.finish()
     return Decoder(own_config, embedding, layers, norm, head, p)
@@ -175,8 +175,8 @@ class _Block:
         c, names = self.config, self.names
         if c.fused:
             return _split_rows(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
-        each = zip((names.q, names.k, names.v), sizes, strict=True)
-        q, k, v = (self.weights.take_rows(self._name(name), size, c.dim) for name, size in each)
+        names_and_sizes = zip((names.q, names.k, names.v), sizes, strict=True)
+        q, k, v = (self.weights.take_rows(self._name(name), size, c.dim) for name, size in names_and_sizes)
         return [self._half_split(q), self._half_split(k), v]
 
     def _half_split(self, rows: Rows) -> Rows:
@@ -204,8 +204,8 @@ class _Block:
 
 def _split_rows(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
     """Split a matrix into blocks of rows."""
-    embedding_and_head = accumulate(sizes)
-    return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, embedding_and_head, strict=True)]
+    ends = accumulate(sizes)
+    return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
 def part_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderConfig:
@@ -219,11 +219,11 @@ def part_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderCon
         reason, hint = "norms over all heads cannot be split across ranks", "use pipeline_parallel instead"
         raise UnsupportedError(reason, pointer=where, hint=hint)
     parallel.check({"heads": c.heads, "heads of keys and values": c.kv_heads, "hidden units": c.hidden}, where)
-    mine = parallel.layers(c.layers, where)
+    own_layers = parallel.layers(c.layers, where)
     return replace(
         c,
-        layers=len(mine),
-        kinds=c.kinds[mine.start : mine.stop] if len(c.kinds) > 1 else c.kinds,
+        layers=len(own_layers),
+        kinds=c.kinds[own_layers.start : own_layers.stop] if len(c.kinds) > 1 else c.kinds,
         heads=c.heads // ranks,
         kv_heads=c.kv_heads // ranks,
         hidden=c.hidden // ranks,

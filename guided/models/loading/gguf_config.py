@@ -16,7 +16,7 @@ from guided.models.loading.config_reader import positive, size
 from guided.models.loading.weights import Weights, check_heads
 from guided.models.rotary import Rope, linear_factors
 
-__all__ = ["Describe", "GgufNumbers", "decoder_from_gguf", "plain"]
+__all__ = ["Describe", "GgufNumbers", "decoder_from_gguf", "fixed_fields"]
 
 # Numbers without effect on the results.
 _INERT = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_length", "rope.scaling.finetuned"}
@@ -60,9 +60,9 @@ remaining fields of the `DecoderConfig`.
 """
 
 
-def plain(**described: Any) -> Describe:
+def fixed_fields(**fields: Any) -> Describe:
     """A `Describe` with fixed fields: the files of the architecture have no numbers for them."""
-    return lambda numbers, sizes, rope: described
+    return lambda numbers, sizes, rope: fields
 
 
 def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: Describe) -> DecoderConfig:
@@ -86,9 +86,9 @@ def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: D
         "norm_eps": n.number("attention.layer_norm_rms_epsilon"),
     }
     rope = _rope(n, weights, head_dim)
-    described: dict[str, Any] = {"kinds": (LayerKind(rope=rope),)} | describe(n, sizes, rope)
+    fields: dict[str, Any] = {"kinds": (LayerKind(rope=rope),)} | describe(n, sizes, rope)
     n.finish()
-    return DecoderConfig(**sizes, **described)
+    return DecoderConfig(**sizes, **fields)
 
 
 def _rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:

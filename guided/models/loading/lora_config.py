@@ -110,16 +110,16 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
         where=reader.where,
         targets=_target_matcher(reader, patterns),
         _rank=reader.size("r", 8),
-        _alpha=_real(reader.get("lora_alpha", 8), "lora_alpha", reader.where),
+        _alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.where),
         _rslora=reader.flag("use_rslora", False),
         _ranks=_by_pattern(reader, "rank_pattern", patterns, size),
-        _alphas=_by_pattern(reader, "alpha_pattern", patterns, _real),
+        _alphas=_by_pattern(reader, "alpha_pattern", patterns, _number),
     )
     reader.finish(_WHY, "the key {} of this adapter is not known", MERGE)
     return config
 
 
-def _real(value: Any, key: str, where: str) -> float:
+def _number(value: Any, key: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
         raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, but must be a number")
     return value
@@ -132,7 +132,7 @@ class _Patterns:
         self._where = where
         self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
-    def whole(self, pattern: str, key: str) -> Matcher:
+    def match_whole(self, pattern: str, key: str) -> Matcher:
         """A matcher of whole names."""
         try:
             matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
@@ -146,9 +146,9 @@ class _Patterns:
 
         return matches
 
-    def end(self, pattern: str, key: str) -> Matcher:
+    def match_end(self, pattern: str, key: str) -> Matcher:
         """A matcher of whole names, and of names that end so after a dot."""
-        return self.whole(rf"(?:.*\.)?(?:{pattern})", key)
+        return self.match_whole(rf"(?:.*\.)?(?:{pattern})", key)
 
 
 def _by_pattern(
@@ -159,7 +159,7 @@ def _by_pattern(
     if not isinstance(by_pattern, dict):
         raise ModelFileError(f"{reader.where}: {key} is {brief(by_pattern, 100)}, but must be an object")
     return tuple(
-        (patterns.end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.where))
+        (patterns.match_end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.where))
         for pattern, value in by_pattern.items()
     )
 
@@ -172,14 +172,14 @@ def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
     if isinstance(included, str) and included.lower() == "all-linear":
         return lambda name: name not in ("lm_head", "model.embed_tokens") and not excludes(name)
     includes = _name_matcher(reader, "target_modules", included, patterns)
-    in_full = frozenset(included) if isinstance(included, list) else frozenset()
-    return lambda name: not excludes(name) and includes(name) and (name in in_full or in_layers(name))
+    fully_adapted = frozenset(included) if isinstance(included, list) else frozenset()
+    return lambda name: not excludes(name) and includes(name) and (name in fully_adapted or in_layers(name))
 
 
 def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> Matcher:
     """A matcher of listed names or their ends, or of one pattern."""
     if isinstance(names_or_pattern, str):
-        return patterns.whole(names_or_pattern, key)
+        return patterns.match_whole(names_or_pattern, key)
     if not isinstance(names_or_pattern, list) or not all(isinstance(name, str) for name in names_or_pattern):
         raise ModelFileError(
             f"{reader.where}: {key} is {brief(names_or_pattern, 200)}, but must be a list of names or a pattern"

@@ -117,8 +117,8 @@ class Weights:
 
     def put(self, *parts: Tensor) -> Tensor:
         """Tensors, concatenated by rows, as one weight of the model."""
-        whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return self._release_source(whole.to(device=self.device, dtype=self.dtype).contiguous())
+        matrix = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return self._release_source(matrix.to(device=self.device, dtype=self.dtype).contiguous())
 
     def matrix(self, *parts: Rows) -> Matrix:
         """Matrices, concatenated by rows, as one weight of the model."""

@@ -21,11 +21,11 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
 
 from guided.server.openai.ignored_fields import AllowedValues
-from guided.server.openai.reading import StrictModel, one_of
+from guided.server.openai.reading import StrictModel, read_by_type
 
 __all__ = [
     "CacheControl", "InputMessage", "TextBlock", "TextContent", "ThinkingBlock", "ToolResultBlock", "ToolUseBlock",
-    "plain", "texts_at",
+    "text_of", "texts_at",
 ]  # fmt: skip
 
 _ONLY_TEXT: Final = 'this server reads only text: write {"type": "text", "text": ...}'
@@ -53,10 +53,12 @@ def texts_at(where: str) -> BeforeValidator:
     return BeforeValidator(lambda value: _blocks(where, value, {"text": TextBlock}))
 
 
-def _blocks(where: str, value: Any, kinds: Mapping[str, type[BaseModel]], otherwise: str = _ONLY_TEXT) -> Any:
+def _blocks(where: str, value: Any, kinds: Mapping[str, type[BaseModel]], other_hint: str = _ONLY_TEXT) -> Any:
     if not isinstance(value, list):
         return value
-    return [one_of(f"{where}.{number}", block, kinds, otherwise=otherwise) for number, block in enumerate(value)]
+    return [
+        read_by_type(f"{where}.{number}", block, kinds, other_hint=other_hint) for number, block in enumerate(value)
+    ]
 
 
 TextContent: TypeAlias = str | list[TextBlock]
@@ -92,9 +94,9 @@ class ToolResultBlock(StrictModel):
     toolset_name: Annotated[Any, AllowedValues((), _NO_SETS)] = None
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The text. It begins with "Error: " if `is_error` is true, since chat templates have no field for this."""
-        return ("Error: " if self.is_error else "") + plain(self.content or "")
+        return ("Error: " if self.is_error else "") + text_of(self.content or "")
 
 
 class ThinkingBlock(StrictModel):
@@ -138,8 +140,8 @@ class InputMessage(StrictModel):
         if (role := info.data.get("role")) is None:
             return value
         kinds = " and ".join(_KINDS[role])
-        otherwise = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {kinds}; {_ONLY_TEXT}"
-        return _blocks("content", value, _KINDS[role], otherwise)
+        other_hint = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {kinds}; {_ONLY_TEXT}"
+        return _blocks("content", value, _KINDS[role], other_hint)
 
     def blocks(self, kind: type[_Block]) -> Iterator[tuple[int, Any]]:
         """The blocks of this type, with their indices."""
@@ -148,10 +150,13 @@ class InputMessage(StrictModel):
 
     def chat_messages(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The message in the form of chat completions: its tool results, then its text; each with its location here."""
-        texts = plain(self.content)
+        texts = text_of(self.content)
         results = list(self.blocks(ToolResultBlock))
         for number, result in results:
-            yield f".content.{number}", {"role": "tool", "tool_call_id": result.tool_use_id, "content": result.plain}
+            yield (
+                f".content.{number}",
+                {"role": "tool", "tool_call_id": result.tool_use_id, "content": result.plain_text},
+            )
         if results and not texts:
             return
         message: dict[str, Any] = {"role": self.role, "content": texts}
@@ -162,7 +167,7 @@ class InputMessage(StrictModel):
         yield "", message
 
 
-def plain(content: str | list[Any]) -> str:
+def text_of(content: str | list[Any]) -> str:
     """The text of a message's content. The texts of its blocks are joined without a separator."""
     if isinstance(content, str):
         return content

@@ -27,13 +27,13 @@ from guided.server.anthropic.blocks import (
     TextContent,
     ToolResultBlock,
     ToolUseBlock,
-    plain,
+    text_of,
     texts_at,
 )
 from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
 from guided.server.openai.ignored_fields import AllowedValues
-from guided.server.openai.reading import StrictModel, one_of, read_part
+from guided.server.openai.reading import StrictModel, read_by_type, read_part
 from guided.server.openai.requests import MAX_TOOLS, ConstraintFields
 
 __all__ = ["CountTokensRequest", "MessagesRequest"]
@@ -77,7 +77,7 @@ _THINKING: Final[Mapping[str, type[BaseModel]]] = {
 
 
 def _thinking(value: Any) -> Any:
-    return None if value is None else one_of("thinking", value, _THINKING)
+    return None if value is None else read_by_type("thinking", value, _THINKING)
 
 
 # ---- the format of the text
@@ -134,13 +134,13 @@ def _tools(value: Any) -> Any:
         return value
     kinds = {"custom": _Tool}
     return [
-        one_of(f"tools.{number}", tool, kinds, default="custom", otherwise=_ONLY_CUSTOM)
+        read_by_type(f"tools.{number}", tool, kinds, default="custom", other_hint=_ONLY_CUSTOM)
         for number, tool in enumerate(value)
     ]
 
 
 def _tool_choice(value: Any) -> Any:
-    return None if value is None else one_of("tool_choice", value, _CHOICES)
+    return None if value is None else read_by_type("tool_choice", value, _CHOICES)
 
 
 # ---- requests
@@ -208,14 +208,16 @@ class CountTokensRequest(ConvertedRequest):
         return self
 
     @model_validator(mode="after")
-    def _check_continued(self) -> Self:
+    def _check_continuation(self) -> Self:
         if self.messages[-1].role != "assistant":
             return self
-        last = "a last message of the assistant, which the answer continues"
+        last_message = "a last message of the assistant, which the answer continues"
         if isinstance(self.thinking, _ThinkingEnabled):
-            raise RequestError(f"thinking cannot be combined with {last}", param="thinking")
+            raise RequestError(f"thinking cannot be combined with ={last_message}", param="thinking")
         if self.output_config is not None and self.output_config.format is not None:
-            raise RequestError(f"output_config.format cannot be combined with {last}", param="output_config.format")
+            raise RequestError(
+                f"output_config.format cannot be combined with ={last_message}", param="output_config.format"
+            )
         return self
 
     @property
@@ -241,7 +243,7 @@ class CountTokensRequest(ConvertedRequest):
         """See `ConvertedRequest`."""
         messages, locations = list[dict[str, Any]](), list[str]()
         if self.system:
-            messages.append({"role": "system", "content": plain(self.system)})
+            messages.append({"role": "system", "content": text_of(self.system)})
             locations.append("system")
         for number, message in enumerate(self.messages):
             for location, chat_message in message.chat_messages():

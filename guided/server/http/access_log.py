@@ -13,7 +13,7 @@ from typing import Any
 
 from guided.engine.result import Result
 from guided.server.http.request_context import RequestContext
-from guided.server.openai.deltas import end_of
+from guided.server.openai.deltas import finish_reason_of
 from guided.server.settings import Settings
 
 __all__ = ["fields_of", "write_line"]
@@ -46,7 +46,7 @@ def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
         "ttft_ms": None if ttft is None else round(1e3 * ttft, 3),
         "prompt_tokens": sum(stream.prompt_tokens for stream in context.streams),
         "tokens": sum(len(result.tokens) for result in results),
-        "finish_reason": [end_of(result) for result in results],
+        "finish_reason": [finish_reason_of(result) for result in results],
         "constraint": context.constraint_field,
         "error": context.error_code,
     }

@@ -3,7 +3,7 @@
     request -> enter (limits of its key, queue length)       before its body is read
             -> check_outputs (number of outputs)             before its prompt is read
             -> check_prompt_tokens (number of tokens)        before its specification is compiled
-            -> watch (time in the queue, total time)         while it runs
+            -> enforce_time_limits (time in the queue, total time)         while it runs
 
 An output is queued until it enters the batch. At `enter`, refusing a request costs the same for every request, since
 only its headers have been read.
@@ -34,7 +34,7 @@ __all__ = ["Admission"]
 
 _MINUTE: Final = 60.0
 _MAX_RETRY_AFTER: Final = 60  # seconds
-_RECENT: Final = 32  # the number of most recent requests that the estimate uses
+_RECENT_REQUESTS: Final = 32  # the number of most recent requests that the estimate uses
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Admission:
         self._thread, self._settings = thread, settings
         self._open_requests, self._requests_by_key = 0, Counter[int]()
         self._buckets: dict[int, _Bucket] = {}
-        self._end_times = deque[float](maxlen=_RECENT)
+        self._end_times = deque[float](maxlen=_RECENT_REQUESTS)
         self._empty = asyncio.Event()
         self._empty.set()
         self.rejections, self.timeouts = Counter[str](), Counter[str]()
@@ -69,10 +69,10 @@ class Admission:
         Raises:
             RequestError: the request is refused. Do not call `leave` then.
         """
-        if self._thread.draining:
+        if self._thread.is_draining:
             message = "the server is shutting down and accepts no new requests"
             raise self._refusal("draining", message, code="draining")
-        if not self._thread.alive:
+        if not self._thread.is_alive:
             raise RequestError("the engine has stopped", code="engine_stopped", status=503)
         self._check_queue(1)
         if key is not None:
@@ -147,15 +147,15 @@ class Admission:
     @property
     def queued(self) -> int:
         """The number of outputs waiting to enter the batch."""
-        return sum(not task.admitted for stream in list(self._thread.open) for task in stream.tasks)
+        return sum(not task.admission_time for stream in list(self._thread.open_streams) for task in stream.tasks)
 
     @property
     def queued_tokens(self) -> int:
         """The number of tokens in queued prompts."""
-        return sum(stream.prompt_tokens for stream in list(self._thread.open) if stream.is_waiting)
+        return sum(stream.prompt_tokens for stream in list(self._thread.open_streams) if stream.is_waiting)
 
     # ---- while it runs
-    def watch(self, stream: Stream) -> None:
+    def enforce_time_limits(self, stream: Stream) -> None:
         """End a request when its time limit is reached."""
         loop, settings = asyncio.get_running_loop(), self._settings
         if settings.queue_timeout:

@@ -29,7 +29,7 @@ from starlette.requests import ClientDisconnect
 
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.errors import RequestError
-from guided.server.http.lanes import SMALL, BodyThreads
+from guided.server.http.lanes import SMALL_BYTES, BodyThreads
 from guided.server.http.request_context import request_context_of
 from guided.server.settings import Settings
 
@@ -46,11 +46,11 @@ class BodyReader:
     """See the module docstring. Runs on the event loop.
 
     Attributes:
-        small: the largest body, in bytes, that is read on the event loop.
+        max_inline_bytes: the largest body, in bytes, that is read on the event loop.
     """
 
-    def __init__(self, settings: Settings, lanes: BodyThreads) -> None:
-        self._settings, self._lanes, self.small = settings, lanes, SMALL
+    def __init__(self, settings: Settings, threads: BodyThreads) -> None:
+        self._settings, self._threads, self.max_inline_bytes = settings, threads, SMALL_BYTES
         self._pending_bytes = 0  # bytes of bodies that are still being read
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
@@ -73,10 +73,10 @@ class BodyReader:
                     return value, error
 
             request_context_of(request).body_size = len(body)
-            if len(body) <= self.small:
+            if len(body) <= self.max_inline_bytes:
                 value, result = parse_and_make()
             else:
-                loop, thread = asyncio.get_running_loop(), self._lanes.of(len(body))
+                loop, thread = asyncio.get_running_loop(), self._threads.thread_for(len(body))
                 value, result = await loop.run_in_executor(thread, gc_paused()(parse_and_make))
         finally:
             self._pending_bytes -= len(body)
@@ -145,7 +145,7 @@ def _finite(text: str) -> float:
 def _depth(value: Any, max_depth: int) -> int:
     """The nesting depth of arrays and objects in a JSON value. Counting stops at `max_depth` + 1."""
     level, depth = [value], 0
-    while (level := [each for each in level if isinstance(each, dict | list)]) and depth <= max_depth:
+    while (level := [value for value in level if isinstance(value, dict | list)]) and depth <= max_depth:
         depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+        level = [inner for value in level for inner in (value.values() if isinstance(value, dict) else value)]
     return depth

@@ -39,7 +39,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
-        self._watch()
+        self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
@@ -50,25 +50,25 @@ class Connection(H11Protocol):
         """See `asyncio.Protocol`."""
         self._has_data = True
         super().data_received(data)
-        self._watch()
+        self._update_timer()
 
     def send_400_response(self, msg: str) -> None:
         """Report that the data is not HTTP, and close."""
         self._refuse(RequestError(msg))
 
-    def _watch(self) -> None:
+    def _update_timer(self) -> None:
         """Start the timer if the current headers are incomplete; else stop it."""
         if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
             self._stop_timer()
         elif self._timer is None:
-            self._timer = self.loop.call_later(self._seconds, self._give_up)
+            self._timer = self.loop.call_later(self._seconds, self._time_out)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._has_data = None, False
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         if self._has_data:
             message = f"the headers of the request did not arrive within {self._seconds:g} s"
             self._refuse(RequestError(message, code="body_timeout", status=408))

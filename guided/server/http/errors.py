@@ -40,7 +40,7 @@ from guided.errors import (
 from guided.server.engine_thread import EngineStopped
 from guided.server.preparing import CompilerBusy, CompileTimeout
 
-__all__ = ["RequestError", "body_of", "for_clients", "status_of"]
+__all__ = ["RequestError", "body_of", "reword_for_clients", "status_of"]
 
 _TYPES: Final = {
     400: "BadRequestError",
@@ -76,7 +76,7 @@ _REWORDINGS: Final = (
 """Hints that name arguments in Python -> hints for clients."""
 
 
-def for_clients(text: str) -> str:
+def reword_for_clients(text: str) -> str:
     """The text of an error or a finding, with its hint reworded for the sender of the request."""
     for argument, reworded in _REWORDINGS:
         text = argument.sub(reworded, text)
@@ -129,11 +129,13 @@ def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
     if isinstance(error, RequestError):
         message, param, code = error.message, error.param, error.code
     elif status == 500:
-        memory = isinstance(error, MemoryError)
-        message = f"not enough memory for this request: {error}" if memory else "internal error: a bug in the server"
-        param, code = None, "out_of_memory" if memory else "internal_error"
+        is_memory_error = isinstance(error, MemoryError)
+        message = (
+            f"not enough memory for this request: {error}" if is_memory_error else "internal error: a bug in the server"
+        )
+        param, code = None, "out_of_memory" if is_memory_error else "internal_error"
     else:
-        message = for_clients(str(error))
+        message = reword_for_clients(str(error))
     match error:
         case SpecError() | UnsupportedError():
             code = "invalid_specification"

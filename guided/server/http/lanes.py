@@ -21,9 +21,9 @@ from typing import Final
 
 from guided.engine.polite_pool import PolitePool
 
-__all__ = ["SMALL", "BodyThreads"]
+__all__ = ["SMALL_BYTES", "BodyThreads"]
 
-SMALL: Final = 32 << 10
+SMALL_BYTES: Final = 32 << 10
 """The largest body of the first lane, in bytes."""
 _LANES: Final = 6
 
@@ -35,9 +35,9 @@ class BodyThreads:
         first: Executor = ThreadPoolExecutor(1, "guided reader")
         self._threads = [first, *(PolitePool(1, f"guided reader {lane}") for lane in range(1, _LANES))]
 
-    def of(self, size: int) -> Executor:
+    def thread_for(self, size: int) -> Executor:
         """The thread for work of this size, in bytes."""
-        lane = (max(0, size - 1) // SMALL).bit_length() + 1 >> 1
+        lane = (max(0, size - 1) // SMALL_BYTES).bit_length() + 1 >> 1
         return self._threads[min(lane, _LANES - 1)]
 
     def close(self) -> None:

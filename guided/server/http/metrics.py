@@ -45,7 +45,7 @@ from guided.errors import BudgetError, GuidedError
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.admission import Admission
 from guided.server.http.errors import body_of
-from guided.server.openai.deltas import end_of
+from guided.server.openai.deltas import finish_reason_of
 from guided.server.preparing import CompileTimeout
 
 __all__ = ["Metrics"]
@@ -79,28 +79,30 @@ _COUNTERS: Final = {
 
 
 class Metrics(Collector):
-    """See the module docstring. Runs on the event loop, except `compiled` and `text`."""
+    """See the module docstring. Runs on the event loop, except `record_compilation` and `text`."""
 
     def __init__(self, thread: EngineThread, admission: Admission, model_name: str) -> None:
         self.registry = CollectorRegistry()
         self._thread, self._admission, self._labels = thread, admission, (model_name, "0")
         self._seconds = {
-            name: Histogram(name, about, _LABELS, registry=self.registry, buckets=_LATENCIES).labels(*self._labels)
-            for name, about in _HISTOGRAMS.items()
+            name: Histogram(name, description, _LABELS, registry=self.registry, buckets=_LATENCIES).labels(
+                *self._labels
+            )
+            for name, description in _HISTOGRAMS.items()
         }
         self._counts = {
-            name: Counter(name, about, _LABELS, registry=self.registry).labels(*self._labels)
-            for name, about in _COUNTERS.items()
+            name: Counter(name, description, _LABELS, registry=self.registry).labels(*self._labels)
+            for name, description in _COUNTERS.items()
         }
         counter = Counter("vllm:request_success", "outputs", (*_LABELS, "finished_reason"), registry=self.registry)
-        self._ended = {why: counter.labels(*self._labels, why) for why in ("stop", "length", "abort")}
-        self._refused = Counter(
+        self._finish_reasons = {why: counter.labels(*self._labels, why) for why in ("stop", "length", "abort")}
+        self._refused_specifications = Counter(
             "guided:specifications_refused", "refused specifications, by error code", (*_LABELS, "code"),
             registry=self.registry,
         )  # fmt: skip
         self.registry.register(self)
         thread.observers.append(self.observe)
-        thread.preparer.on_compiled = self.compiled
+        thread.preparer.on_compiled = self.record_compilation
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
@@ -112,19 +114,19 @@ class Metrics(Collector):
             return
         if outcome.tokens:
             self._counts["vllm:generation_tokens"].inc(len(outcome.tokens))
-            if not stream.last:
+            if not stream.last_token_times:
                 self._counts["vllm:prompt_tokens"].inc(stream.prompt_tokens)
-                self._seconds["vllm:time_to_first_token_seconds"].observe(now - stream.submitted)
-            elif (last := stream.last.get(task, now)) < now:
+                self._seconds["vllm:time_to_first_token_seconds"].observe(now - stream.submit_time)
+            elif (last := stream.last_token_times.get(task, now)) < now:
                 self._seconds["vllm:inter_token_latency_seconds"].observe(now - last)
         if outcome.result is not None:
             self._end(outcome.result)
             if len(stream.results) + 1 == len(stream.tasks):
-                self._end_of_all(stream, now)
+                self._record_request_end(stream, now)
 
     def _end(self, result: Result) -> None:
         counts, bound = self._counts, result.budget_bound
-        self._ended[end_of(result)].inc()
+        self._finish_reasons[finish_reason_of(result)].inc()
         counts["guided:mask_time_seconds"].inc(sum(result.timings.mask))
         counts["guided:masks"].inc(len(result.timings.mask))
         counts["guided:removed_log_mass"].inc(max(0.0, result.removed_log_mass))
@@ -134,39 +136,42 @@ class Metrics(Collector):
             counts["guided:budget_bound_steps"].inc(bound.steps)
             counts["guided:budget_bound_mass"].inc(bound.mass)
 
-    def _end_of_all(self, stream: Stream, now: float) -> None:
-        entry = min((task.admitted for task in stream.tasks if task.admitted), default=now)
-        first = max(entry, now if stream.first is None else stream.first)
-        self._seconds["vllm:request_queue_time_seconds"].observe(entry - stream.submitted)
+    def _record_request_end(self, stream: Stream, now: float) -> None:
+        entry = min((task.admission_time for task in stream.tasks if task.admission_time), default=now)
+        first = max(entry, now if stream.first_token_time is None else stream.first_token_time)
+        self._seconds["vllm:request_queue_time_seconds"].observe(entry - stream.submit_time)
         self._seconds["vllm:request_prefill_time_seconds"].observe(first - entry)
         self._seconds["vllm:request_decode_time_seconds"].observe(now - first)
-        self._seconds["vllm:e2e_request_latency_seconds"].observe(now - stream.submitted)
+        self._seconds["vllm:e2e_request_latency_seconds"].observe(now - stream.submit_time)
 
-    def aborted(self, outputs: int) -> None:
+    def record_aborted(self, outputs: int) -> None:
         """Record a number of aborted outputs."""
-        self._ended["abort"].inc(outputs)
+        self._finish_reasons["abort"].inc(outputs)
 
-    def compiled(self, seconds: float, error: Exception | None) -> None:
+    def record_compilation(self, seconds: float, error: Exception | None) -> None:
         """Record that a specification was compiled or refused. Runs on any thread."""
         self._counts["sglang:num_grammar"].inc()
         self._seconds["sglang:grammar_compilation_time_seconds"].observe(seconds)
         if isinstance(error, CompileTimeout):
             self._counts["sglang:num_grammar_timeout"].inc()
         if isinstance(error, GuidedError) and not isinstance(error, BudgetError):
-            self._refused.labels(*self._labels, body_of(error)["error"]["code"] or "bad_request").inc()
+            self._refused_specifications.labels(*self._labels, body_of(error)["error"]["code"] or "bad_request").inc()
 
     # ---- read on each scrape
     def collect(self) -> Iterable[Metric]:
         """Gauges, and counters kept elsewhere; see `Collector`."""
         scheduler, cache = self._thread.engine.scheduler, self._thread.engine.scheduler.runner.cache
         gauges = {
-            "vllm:num_requests_running": ("outputs in the batch", scheduler.running),
+            "vllm:num_requests_running": ("outputs in the batch", scheduler.running_count),
             "vllm:num_requests_waiting": ("outputs that wait for a slot in the batch", self._admission.queued),
             "vllm:kv_cache_usage_perc": ("used share of the cache, 0 to 1", 1 - cache.available / cache.capacity),
-            "sglang:num_grammar_queue_reqs": ("outputs whose specification is being compiled", scheduler.compiling),
+            "sglang:num_grammar_queue_reqs": (
+                "outputs whose specification is being compiled",
+                scheduler.compiling_count,
+            ),
         }
-        for name, (about, value) in gauges.items():
-            gauge = GaugeMetricFamily(name, about, labels=_LABELS)
+        for name, (description, value) in gauges.items():
+            gauge = GaugeMetricFamily(name, description, labels=_LABELS)
             gauge.add_metric(self._labels, value)
             yield gauge
         counters = {
@@ -175,15 +180,15 @@ class Metrics(Collector):
             "vllm:prefix_cache_hits": ("prompt tokens found in the prefix cache", scheduler.prefix_hits),
             "sglang:num_grammar_cache_hit": ("grammars found in the cache", self._thread.engine.compiler.cache.hits),
         }
-        for name, (about, value) in counters.items():
-            counter = CounterMetricFamily(name, about, labels=_LABELS)
+        for name, (description, value) in counters.items():
+            counter = CounterMetricFamily(name, description, labels=_LABELS)
             counter.add_metric(self._labels, value)
             yield counter
         yield self._by_reason("vllm:admission_rejections", "refused requests", self._admission.rejections)
         yield self._by_reason("guided:timeouts", "requests that ran out of time", self._admission.timeouts)
 
-    def _by_reason(self, name: str, about: str, counts: Mapping[str, int]) -> Metric:
-        counter = CounterMetricFamily(name, f"{about}, by the setting", labels=(*_LABELS, "reason"))
+    def _by_reason(self, name: str, description: str, counts: Mapping[str, int]) -> Metric:
+        counter = CounterMetricFamily(name, f"{description}, by the setting", labels=(*_LABELS, "reason"))
         for reason, count in dict(counts).items():
             counter.add_metric((*self._labels, reason), count)
         return counter

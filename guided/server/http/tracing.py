@@ -30,7 +30,7 @@ from guided.errors import GuidedError, brief
 from guided.packages import importing
 from guided.server.engine_thread import Stream
 from guided.server.http.request_context import RequestContext
-from guided.server.openai.deltas import end_of
+from guided.server.openai.deltas import finish_reason_of
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -84,10 +84,10 @@ class RequestTracer:
             span.set_attributes(_attributes(context, self._model))
             if context.error_code is not None and not 400 <= context.status < 500:
                 span.set_status(trace.StatusCode.ERROR, context.error_code)
-            inside = trace.set_span_in_context(span)
+            parent_context = trace.set_span_in_context(span)
             for number, stream in enumerate(context.streams):
                 for name, begin, finish in _phases(stream, end):
-                    phase = self._tracer.start_span(name, inside, start_time=nanoseconds(begin))
+                    phase = self._tracer.start_span(name, parent_context, start_time=nanoseconds(begin))
                     if len(context.streams) > 1:
                         phase.set_attribute("guided.prompt", number)
                     if name == "decode":
@@ -99,15 +99,22 @@ class RequestTracer:
 def _phases(stream: Stream, end: float) -> Iterator[tuple[str, float, float]]:
     """The phases that a request has reached, with begin and end, by `perf_counter`. The last one ends at `end` unless
     the answer is complete."""
-    admitted = min((task.admitted for task in stream.tasks if task.admitted), default=stream.first)
+    admission_time = min(
+        (task.admission_time for task in stream.tasks if task.admission_time), default=stream.first_token_time
+    )
     is_complete = len(stream.results) == len(stream.tasks)
-    last = max(stream.last.values()) if is_complete and stream.last else None
-    begin = stream.submitted
-    phases = (("compile", stream.prepared), ("queue", admitted), ("prefill", stream.first), ("decode", last))
-    for name, mark in phases:
-        finish = end if mark is None else max(begin, min(mark, end))  # other threads take these times
+    last = max(stream.last_token_times.values()) if is_complete and stream.last_token_times else None
+    begin = stream.submit_time
+    phases = (
+        ("compile", stream.prepared_time),
+        ("queue", admission_time),
+        ("prefill", stream.first_token_time),
+        ("decode", last),
+    )
+    for name, end_time in phases:
+        finish = end if end_time is None else max(begin, min(end_time, end))  # other threads take these times
         yield name, begin, finish
-        if mark is None:
+        if end_time is None:
             return
         begin = finish
 
@@ -136,7 +143,7 @@ def _attributes(context: RequestContext, model: str) -> dict[str, Any]:
             "gen_ai.usage.input_tokens": sum(stream.prompt_tokens for stream in context.streams),
             "gen_ai.usage.output_tokens": sum(len(result.tokens) for result in results),
             "gen_ai.usage.reasoning.output_tokens": sum(result.reasoning_tokens for result in results) or None,
-            "gen_ai.response.finish_reasons": [end_of(result) for result in results] or None,
+            "gen_ai.response.finish_reasons": [finish_reason_of(result) for result in results] or None,
         }
     if context.request is not None:
         options = context.request.options

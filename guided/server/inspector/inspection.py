@@ -48,7 +48,7 @@ __all__ = [
     "sample",
 ]
 
-LONGEST: Final = 64 << 10
+MAX_LENGTH: Final = 64 << 10
 """The largest length of a prefix, in characters or tokens."""
 _MAX_ALLOWED: Final = 1000
 _MAX_SHOWN: Final = 2000  # characters of the shortest text
@@ -66,8 +66,8 @@ class ExplainRequest(ConstraintFields):
     """What may follow `prefix`, a text or token ids; and why `text`, or the token with the id `token`, may or may not.
     `most`: the number of allowed tokens to list."""
 
-    prefix: str | Annotated[list[_Id], Field(fail_fast=True)] = Field("", max_length=LONGEST)
-    text: Annotated[str, Field(max_length=LONGEST)] | None = None
+    prefix: str | Annotated[list[_Id], Field(fail_fast=True)] = Field("", max_length=MAX_LENGTH)
+    text: Annotated[str, Field(max_length=MAX_LENGTH)] | None = None
     token: _Id | None = None
     most: Annotated[int, Field(ge=0, le=_MAX_ALLOWED, strict=True)] = 100
 
@@ -127,7 +127,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
             raise
         return _error_answer(error.__cause__, error.param, error.__cause__.text)
     except GuidedError as error:
-        return _error_answer(error, *_only_text(fields))
+        return _error_answer(error, *_first_field(fields))
     begin = perf_counter()
     try:
         grammar = compile_in_time(engine.compiler, specification, seconds)
@@ -170,7 +170,7 @@ def _error_answer(error: GuidedError, param: str | None, source: str) -> dict[st
     return {"valid": False, "kind": "", "error": error_fields | {"place": place, "param": param}}
 
 
-def _only_text(fields: Mapping[str, Any]) -> tuple[str | None, str]:
+def _first_field(fields: Mapping[str, Any]) -> tuple[str | None, str]:
     """The first field that has a value, and its text."""
     name = next((name for name, value in fields.items() if value is not None), None)
     value = fields.get(name or "")
@@ -227,8 +227,8 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
         prefix = request.prefix.encode()
     else:
         prefix = b"".join(vocabulary.token_bytes(token) or b"" for token in request.prefix)
-    next_text = explain_next(matcher, prefix, request.token if request.text is None else request.text.encode())
-    return next_text.fields(request.most) | {"allowed": len(next_text.allowed)}
+    next_step = explain_next(matcher, prefix, request.token if request.text is None else request.text.encode())
+    return next_step.fields(request.most) | {"allowed": len(next_step.allowed)}
 
 
 def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:

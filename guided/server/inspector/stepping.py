@@ -28,7 +28,7 @@ from guided.sampling.choosing import apply_mask
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import log_mass
 from guided.server.http.errors import RequestError
-from guided.server.inspector.inspection import LONGEST, accept_prefix, grammar_of
+from guided.server.inspector.inspection import MAX_LENGTH, accept_prefix, grammar_of
 from guided.server.openai.requests import ConstraintFields, Message
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -50,7 +50,7 @@ class StepRequest(ConstraintFields):
     model: str | None = None
     prompt: str | Annotated[list[_Id], Field(fail_fast=True)] | None = None
     messages: Annotated[list[Message], Field(min_length=1, fail_fast=True)] | None = None
-    tokens: Annotated[list[_Id], Field(fail_fast=True)] = Field(default_factory=list, max_length=LONGEST)
+    tokens: Annotated[list[_Id], Field(fail_fast=True)] = Field(default_factory=list, max_length=MAX_LENGTH)
     max_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     top: Annotated[int, Field(ge=0, le=100, strict=True)] = 20
     most: Annotated[int, Field(ge=0, le=1000, strict=True)] = 100
@@ -81,7 +81,7 @@ class Step:
     max_tokens_shown: int
 
     @classmethod
-    def of(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
+    def prepare(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
         """Tokenize the prompt, compile the specification, and match the tokens. This blocks.
 
         Raises:
@@ -90,12 +90,12 @@ class Step:
         specification = request.structured_output(allow_special_tokens=allow_special_tokens)
         grammar = grammar_of(engine.compiler, specification, seconds)
         if request.messages is not None:
-            messages: Prompt = [each.plain() for each in request.messages]
-            ids = engine.encode_prompt(engine.described(messages, grammar))
+            messages: Prompt = [each.to_engine_message() for each in request.messages]
+            ids = engine.encode_prompt(engine.describe_prompt(messages, grammar))
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
-        room = engine.model.config.context - len(ids)
-        token_limit = min(request.max_tokens or room, room)
+        context_left = engine.model.config.context - len(ids)
+        token_limit = min(request.max_tokens or context_left, context_left)
         tokens_left = token_limit - len(request.tokens)
         if tokens_left < 0:
             message = f"{len(request.tokens)} tokens are written, but max_tokens allows only {token_limit}"
@@ -107,8 +107,8 @@ class Step:
             return cls([*ids, *request.tokens], None, token_limit, tokens_left, request.top, request.most)
         if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > token_limit:
             raise (
-                BudgetError(needed, room, request.max_tokens or room)
-                if room < needed
+                BudgetError(needed, context_left, request.max_tokens or context_left)
+                if context_left < needed
                 else BudgetError(needed, token_limit)
             )
         matcher = accept_prefix(grammar, request.tokens)
@@ -135,7 +135,7 @@ class Step:
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
         masks.fill(self.tokens_left + 1)
         choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
-        removed_mass, by_budget = apply_mask(after, choice)
+        removed_mass, budget_mass = apply_mask(after, choice)
         allowed: list[int] = (after[: vocabulary.size] > -inf).nonzero().flatten().tolist()
         fields["mask"] = {
             "allowed": len(allowed),
@@ -145,9 +145,9 @@ class Step:
         }
         fields["before"] = _most_likely_tokens(before, after, self.top, vocabulary)
         fields["after"] = _most_likely_tokens(after, after, self.top, vocabulary)
-        fields["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": by_budget or 0.0}
+        fields["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": budget_mass or 0.0}
         needed = max(0, self.matcher.min_tokens_to_finish() - 1)
-        fields["budget"] |= {"needed": needed, "bound": by_budget is not None}
+        fields["budget"] |= {"needed": needed, "bound": budget_mass is not None}
         fields["state"] = _state(self.matcher)
         return fields
 
@@ -177,12 +177,12 @@ def _most_likely_tokens(logits: Tensor, masked: Tensor, count: int, vocabulary: 
 
 def _state(matcher: GrammarMatcher) -> dict[str, Any]:
     """The matcher's state in the specification."""
-    here = matcher.explain()
+    explanation = matcher.explain()
     return {
-        "expected": str(here.expected),
+        "expected": str(explanation.expected),
         "may_end": matcher.is_accepting(),
         "ended": matcher.is_terminated(),
-        "places": [place or "(root)" for place in here.places],
-        "positions": [position._asdict() for position in here.positions],
-        "completion": here.completion.decode(errors="backslashreplace"),
+        "places": [place or "(root)" for place in explanation.places],
+        "positions": [position._asdict() for position in explanation.positions],
+        "completion": explanation.completion.decode(errors="backslashreplace"),
     }

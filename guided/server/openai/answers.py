@@ -41,62 +41,62 @@ class Answer:
     """An answer in progress: the data that all its chunks share.
 
     Attributes:
-        chat: whether it is a chat message or a completion.
+        is_chat: whether it is a chat message or a completion.
         model: the model's name.
         vocabulary: decodes tokens.
         top: the number of other tokens whose log probabilities each token has; None if not requested.
-        token_ids: whether the answer includes the tokens.
-        fields: whether it includes the fields of the text or of the calls (`Result.fields`, `Result.call_fields`).
+        has_token_ids: whether the answer includes the tokens.
+        has_fields: whether it includes the fields of the text or of the calls (`Result.fields`, `Result.call_fields`).
     """
 
-    chat: bool
+    is_chat: bool
     model: str
     vocabulary: Vocabulary
     top: int | None = None
-    token_ids: bool = False
-    fields: bool = False
+    has_token_ids: bool = False
+    has_fields: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
     def body(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The whole answer. `groups`: the samples of each prompt."""
         choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
-        return self._whole_response("") | {"choices": choices, "usage": usage_of(groups)}
+        return self._response_fields("") | {"choices": choices, "usage": usage_of(groups)}
 
     def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, as it may stay empty."""
-        delta = {"role": "assistant", "content": "" if reading.options.calls is None else None}
+        delta = {"role": "assistant", "content": "" if reading.options.new_call_reader is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
-        return self._whole_response("chunk") | {"choices": [choice]}
+        return self._response_fields("chunk") | {"choices": [choice]}
 
     def chunks(
         self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: SampleReader
     ) -> Iterable[dict[str, Any]]:
         """The chunks of one event. The last chunk has the finish reason and the log probabilities."""
-        parts = [_delta(delta) if self.chat else {"text": _text(delta)} for delta in deltas]
+        parts = [_delta(delta) if self.is_chat else {"text": _text(delta)} for delta in deltas]
         tokens = reading.new_tokens
-        has_tokens = tokens and (self.top is not None or self.token_ids)
+        has_tokens = tokens and (self.top is not None or self.has_token_ids)
         if not parts and (event.result is not None or has_tokens):
-            parts = [{"text": ""} if not self.chat else {"content": ""} if reading.is_empty else {}]
+            parts = [{"text": ""} if not self.is_chat else {"content": ""} if reading.is_empty else {}]
         for number_of_part, part in enumerate(parts):
             is_last = number_of_part == len(parts) - 1
             choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
-            choice |= {"delta": part} if self.chat else part
+            choice |= {"delta": part} if self.is_chat else part
             if is_last:
                 choice["logprobs"] = self._logprobs(tokens, reading)
                 choice |= self._tokens(tokens)
                 choice |= self._end(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
-            yield self._whole_response("chunk") | {"choices": [choice]}
+            yield self._response_fields("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The last chunk of a stream, if usage is requested."""
-        return self._whole_response("chunk") | {"choices": [], "usage": usage_of(groups)}
+        return self._response_fields("chunk") | {"choices": [], "usage": usage_of(groups)}
 
-    def _whole_response(self, part: Literal["", "chunk"]) -> dict[str, Any]:
-        kind = "chat.completion" + (".chunk" if part else "") if self.chat else "text_completion"
-        prefix = "chatcmpl" if self.chat else "cmpl"
+    def _response_fields(self, part: Literal["", "chunk"]) -> dict[str, Any]:
+        kind = "chat.completion" + (".chunk" if part else "") if self.is_chat else "text_completion"
+        prefix = "chatcmpl" if self.is_chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
 
     def _choice(self, number: int, reading: SampleReader) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Answer:
         assert result is not None
         choice = {"index": number, "logprobs": self._logprobs(reading.tokens, reading), **self._end(reading)}
         choice |= self._tokens(reading.tokens)
-        if not self.chat:
+        if not self.is_chat:
             return choice | {"text": reading.text}
         message: dict[str, Any] = {"role": "assistant", "content": reading.text, "refusal": None}
         if reading.reasoning:
@@ -120,7 +120,7 @@ class Answer:
         return choice | {"message": message}
 
     def _tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
-        if not self.token_ids:
+        if not self.has_token_ids:
             return {}
         tokens = [token for token in tokens if not token.is_prompt]
         fields = [token_fields(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
@@ -130,7 +130,7 @@ class Answer:
         if self.top is None:
             return None
         text = [token for token in tokens if token.is_text]
-        if self.chat:
+        if self.is_chat:
             return chat_logprobs(text, self.vocabulary)
         return text_logprobs(text, reading.offsets, self.vocabulary)
 
@@ -139,8 +139,8 @@ class Answer:
         end: dict[str, Any] = {"finish_reason": reading.finish_reason}
         if result is None:
             return end
-        if self.fields:
-            new_reader = reading.options.calls if reading.calls else None
+        if self.has_fields:
+            new_reader = reading.options.new_call_reader if reading.calls else None
             fields = result.fields if new_reader is None else result.call_fields(new_reader())
             end["fields"] = {name: asdict(field) for name, field in fields.items()}
         return end | extension_fields(result)

@@ -44,7 +44,7 @@ class ShownToken(NamedTuple):
     is_prompt: bool = False
 
     @classmethod
-    def of(cls, event: StreamEvent, *, is_text: bool) -> list[ShownToken]:
+    def from_event(cls, event: StreamEvent, *, is_text: bool) -> list[ShownToken]:
         """The tokens of an event."""
         scores: Sequence[TokenLogprobs | None] = event.logprobs or (None,) * len(event.tokens)
         return [cls(id, event.forced, score, is_text) for id, score in zip(event.tokens, scores, strict=True)]

@@ -53,12 +53,12 @@ def build_chat_request(
         engine, settings: those of the server.
 
     Raises:
-        RequestError: see the module docstring. Also whatever `Functions.of` raises.
+        RequestError: see the module docstring. Also whatever `Functions.from_request` raises.
     """
     style, vocabulary, thinks = style_of(engine, settings), engine.vocabulary, _thinks(chat, settings)
     functions = None
     if chat.tools is not None:
-        functions = Functions.of(
+        functions = Functions.from_request(
             chat.tools, chat.tool_choice, parallel=chat.parallel_tool_calls is not False, style=style,
             vocabulary=vocabulary, text=text,
         )  # fmt: skip
@@ -66,8 +66,8 @@ def build_chat_request(
     constraint = text.constraint if functions is None else functions.constraint
     warnings: Mapping[str, str] = {}
     if constraint is not None or thinks:
-        is_free = constraint is None if functions is None else functions.constraint.free
-        warnings = chat.limited_stops(_constraint_of(text, functions, thinks), is_free=is_free)
+        is_free = constraint is None if functions is None else functions.constraint.open_ended
+        warnings = chat.stop_warnings(_constraint_of(text, functions, thinks), is_free=is_free)
         options = without_stops(options, keep=("stop",) if is_free else ())
     if functions is None:
         options |= dict(text.options)
@@ -77,7 +77,7 @@ def build_chat_request(
     if thinks:
         options["reasoning_end"] = settings.reasoning_end
     options |= {name: value for name in ("describe", "think_first") if (value := getattr(chat, name)) is not None}
-    reasons = thinks or chat.think_first is not None
+    has_reasoning = thinks or chat.think_first is not None
     partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial_json and not text.is_json:
         message = "include_partial_json requires a text that is JSON, such as response_format json_schema"
@@ -91,12 +91,12 @@ def build_chat_request(
     end = reasoning_end_text(vocabulary, settings.reasoning_end) if thinks else ""
     split = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
     reading_options = ReadingOptions(
-        calls=functions.reader if functions is not None else None,
+        new_call_reader=functions.reader if functions is not None else None,
         new_splitter=partial(_new_splitter, vocabulary, functions, server_tools, split),
-        thinks=reasons,
+        thinks=has_reasoning,
         shows_reasoning=chat.include_reasoning,
-        trims=thinks and text.constraint is None,
-        named=functions is not None and functions.named,
+        trims_line_ends=thinks and text.constraint is None,
+        has_named_function=functions is not None and functions.has_named_function,
         partial=partial_json,
     )
     prompt = _prompt(chat, functions.tools if functions is not None else (), style, engine, settings, thinks)
@@ -114,7 +114,7 @@ def _new_splitter(
 
 def _constraint_of(text: StructuredOutput, functions: Functions | None, thinks: bool) -> str:
     """What constrains the answer, as a part of a sentence."""
-    if functions is not None and functions.constraint.free:
+    if functions is not None and functions.constraint.open_ended:
         return "this answer may contain calls"
     if text.constraint is not None:
         return f"{text.param} determines this answer"
@@ -131,15 +131,15 @@ def _prompt(
 ) -> Conversation:
     """The input of the chat template."""
     names = {call.id: call.function.name for message in chat.messages for call in message.tool_calls or ()}
-    messages = [message.plain() for message in chat.messages]
+    messages = [message.to_engine_message() for message in chat.messages]
     for message in messages:
         if message["role"] == "tool":
             message["name"] = names[message["tool_call_id"]]
     template_options = chat.chat_template_kwargs
-    variables, switches = template_options.others if template_options is not None else {}, dict[str, bool]()
-    if settings.reasoning_end or (template_options is not None and template_options.on is not None):
-        reads = engine.chat_template.uses_variable if engine.chat_template is not None else lambda _: False
-        switches = {name: thinks for name in ("enable_thinking", "thinking") if reads(name)}
+    variables, switches = template_options.other_variables if template_options is not None else {}, dict[str, bool]()
+    if settings.reasoning_end or (template_options is not None and template_options.is_reasoning_on is not None):
+        uses_variable = engine.chat_template.uses_variable if engine.chat_template is not None else lambda _: False
+        switches = {name: thinks for name in ("enable_thinking", "thinking") if uses_variable(name)}
     begins = chat.add_generation_prompt is not False and not chat.continue_final_message
     return Conversation(
         messages,

@@ -26,7 +26,7 @@ class ConvertedRequest(StrictModel):
     """See the module docstring.
 
     Attributes:
-        renames: what occurs in fields of `chat` and messages about them, and what replaces it in this request.
+        renames: patterns in the fields of `chat` and in messages about them, each with its replacement in this request.
     """
 
     renames: ClassVar[Sequence[tuple[re.Pattern[str], str]]] = ()

@@ -1,6 +1,6 @@
 """Reads an answer as deltas. In: the events of one sample. Out: deltas of reasoning, text, and tool calls.
 
-    events of the engine  ->  Reading.read  ->  deltas  ->  chunks of /v1/chat/completions, events of /v1/responses
+    events of the engine  ->  SampleReader.read  ->  deltas  ->  chunks of /v1/chat/completions, events of /v1/responses
 
 All routes build their answers from these deltas, so a stream and a whole answer have the same content. The deltas of a
 kind, joined, equal the final content of the `SampleReader`. `AnswerSplitter` finds the parts of the answer; here, they
@@ -37,7 +37,7 @@ __all__ = [
     "SampleReader",
     "TextDelta",
     "ToolResult",
-    "end_of",
+    "finish_reason_of",
 ]  # fmt: skip
 
 
@@ -80,28 +80,28 @@ class ReadingOptions:
     """How to read the answers to a request.
 
     Attributes:
-        calls: makes the reader of function calls; None: there are no functions.
-        new_splitter: makes what splits the answer into its parts.
+        new_call_reader: makes the reader of function calls; None: there are no functions.
+        new_splitter: makes the splitter that divides the answer into its parts.
         thinks: whether reasoning comes first.
         shows_reasoning: whether the answer includes the reasoning.
-        trims: whether to drop line ends between reasoning and text.
-        named: whether the request named the function to call, so that the call was not the model's decision.
+        trims_line_ends: whether to drop line ends between reasoning and text.
+        has_named_function: whether the request named the function to call, so that the model did not decide to call it.
         partial: whether to report how to complete the JSON text so far (`SampleReader.partial`).
     """
 
-    calls: Callable[[], CallReader] | None = None
+    new_call_reader: Callable[[], CallReader] | None = None
     new_splitter: Callable[[], AnswerSplitter] = AnswerSplitter
     thinks: bool = False
     shows_reasoning: bool = True
-    trims: bool = False
-    named: bool = False
+    trims_line_ends: bool = False
+    has_named_function: bool = False
     partial: bool = False
 
 
 _PLAIN = ReadingOptions()
 
 
-def end_of(result: Result) -> Literal["stop", "length"]:
+def finish_reason_of(result: Result) -> Literal["stop", "length"]:
     """Why an output ended, in OpenAI's words, ignoring function calls."""
     return "length" if result.cut else "stop"
 
@@ -130,7 +130,7 @@ class SampleReader:
         self.tokens, self.offsets = list[ShownToken](), Offsets(0 if echo is None else echo.offset)
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
-        self._splitter, self._places = options.new_splitter(), Attribution()
+        self._splitter, self._attribution = options.new_splitter(), Attribution()
         self._json = PartialJson() if options.partial else None
 
     @property
@@ -155,16 +155,16 @@ class SampleReader:
         if event.reasoning and event.result is None:
             self.reasoning_tokens += len(event.tokens)
             if self.options.shows_reasoning:
-                self.tokens += ShownToken.of(event, is_text=False)
+                self.tokens += ShownToken.from_event(event, is_text=False)
             return self._deltas(parts)
-        deltas, tokens = self._begin(event), ShownToken.of(event, is_text=True)
+        deltas, tokens = self._begin(event), ShownToken.from_event(event, is_text=True)
         if self._splitter.decoder is None:
             self.tokens += tokens
             return deltas + self._deltas(parts)
-        for token, (texts, is_hidden) in zip_longest(tokens, self._splitter.decoded):
-            self._places.write(token, texts, is_hidden=is_hidden)
+        for token, (texts, is_hidden) in zip_longest(tokens, self._splitter.decoded_tokens):
+            self._attribution.write(token, texts, is_hidden=is_hidden)
         deltas += self._deltas(parts)
-        self.tokens += self._places.take_decided(self._splitter.first_undecided)
+        self.tokens += self._attribution.take_decided(self._splitter.first_undecided)
         return deltas
 
     @property
@@ -173,13 +173,13 @@ class SampleReader:
         if self.result is None:
             return None
         if self.calls and self.result.finish_reason == "stop":  # if not "stop", a call may have been cut off
-            return "stop" if self.options.named else "tool_calls"
-        return end_of(self.result)
+            return "stop" if self.options.has_named_function else "tool_calls"
+        return finish_reason_of(self.result)
 
     @property
     def is_empty(self) -> bool:
         """Whether an answer that could contain calls ended without calls and without text."""
-        return self.result is not None and self.options.calls is not None and not (self.calls or self._text)
+        return self.result is not None and self.options.new_call_reader is not None and not (self.calls or self._text)
 
     @property
     def partial(self) -> dict[str, int | str] | None:
@@ -201,12 +201,12 @@ class SampleReader:
         deltas = list[Delta]()
         for part in parts:
             match part:
-                case AnswerText(text, reasoning=True, at=at):
+                case AnswerText(text, reasoning=True, positions=at):
                     if self.options.shows_reasoning:
                         self._reasoning.append(text)
-                        self._places.mark(at, is_text=False)
+                        self._attribution.mark(at, is_text=False)
                         deltas.append(ReasoningDelta(text))
-                case AnswerText(text, at=at):
+                case AnswerText(text, positions=at):
                     deltas += self._add_text(text, at)
                 case ToolResult():
                     self.results.append(part)
@@ -223,13 +223,13 @@ class SampleReader:
 
     def _add_text(self, text: str, at: Sequence[int] = ()) -> list[Delta]:
         """Emit text. `at`: its positions in the decoded answer."""
-        if self.options.trims and not self._text:
+        if self.options.trims_line_ends and not self._text:
             at = at[len(text) - len(text.lstrip("\n")) :]
             text = text.lstrip("\n")
         if not text:
             return []
         self._text.append(text)
-        self._places.mark(at, is_text=True)
+        self._attribution.mark(at, is_text=True)
         if self._json is not None:
             self._json.read(text)
         return [TextDelta(text)]

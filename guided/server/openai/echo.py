@@ -47,7 +47,7 @@ class EchoedPrompt:
     offset: int = 0
 
     @classmethod
-    def of(cls, prompt: Prompt, tokens: Sequence[int], vocabulary: Vocabulary) -> EchoedPrompt:
+    def from_tokens(cls, prompt: Prompt, tokens: Sequence[int], vocabulary: Vocabulary) -> EchoedPrompt:
         """The echo of a prompt that the model reads as `tokens`."""
         decoded = vocabulary.decode(tokens).decode("utf-8", "replace")
         if not isinstance(prompt, str):

@@ -2,7 +2,7 @@
 
 Reading stops at the first error. pydantic would collect all errors, at 10 us each, and a body may have a million. So
 names are checked before values (`StrictModel`), lists have `fail_fast`, and large objects are read in parts
-(`by_parts`). The error for an unknown name suggests a similar name of the same object.
+(`validate_in_parts`). The error for an unknown name suggests a similar name of the same object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.close_names import close_name
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 
-__all__ = ["StrictModel", "by_parts", "fault", "one_of", "read_part", "read_request"]
+__all__ = ["StrictModel", "fault", "read_by_type", "read_part", "read_request", "validate_in_parts"]
 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
@@ -49,8 +49,8 @@ class StrictModel(BaseModel):
         known_names = _names(cls)
         if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known_names.keys():
             name = next(name for name in value if name not in known_names)
-            close = close_name(name, known_names)
-            hint = cls.hints.get(name) or (f"did you mean {close}?" if close else "")
+            similar_name = close_name(name, known_names)
+            hint = cls.hints.get(name) or (f"did you mean {similar_name}?" if similar_name else "")
             raise fault(f"unknown field {brief(name)}{hint and ': '}{hint}", name)
         return value
 
@@ -60,7 +60,7 @@ def _names(kind: type[BaseModel]) -> dict[str, None]:
     return dict.fromkeys(info.alias or name for name, info in kind.model_fields.items())
 
 
-def by_parts(value: Any, read: Callable[[Any], Any]) -> Any:
+def validate_in_parts(value: Any, read: Callable[[Any], Any]) -> Any:
     """Validate an object with any number of members in parts, and stop at the first part that has errors."""
     if not isinstance(value, dict) or len(value) <= _PART:
         return read(value)
@@ -110,14 +110,14 @@ def read_part(where: str, kind: type[_Read], value: object) -> _Read:
         raise RequestError(message, param=param, code=error.code) from None
 
 
-def one_of(
+def read_by_type(
     where: str,
     value: object,
     kinds: Mapping[str, type[BaseModel]],
     *,
     default: str = "",
     reasons: Mapping[str, str] | None = None,
-    otherwise: str = "",
+    other_hint: str = "",
 ) -> BaseModel:
     """Parse an object as the kind that its `type` names.
 
@@ -126,7 +126,7 @@ def one_of(
         kinds: `type` -> the class that reads it.
         default: the type if the object names none; "": the type is required.
         reasons: known type that is refused -> what to write instead.
-        otherwise: what to write instead of any other type.
+        other_hint: what to write instead of any other type.
 
     Raises:
         RequestError: the type is unknown or refused, or the object is malformed.
@@ -136,7 +136,7 @@ def one_of(
     kind = _object(where, value).get("type") or default
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
-        why = (reasons or {}).get(str(kind), otherwise) or f"known types are {', '.join(kinds)}"
+        why = (reasons or {}).get(str(kind), other_hint) or f"known types are {', '.join(kinds)}"
         raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
     return read_part(where, model, value)
 

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 from guided.server.openai.ignored_fields import IgnoredFields, IgnoredInConversations
-from guided.server.openai.reading import StrictModel, by_parts, fault, read_request
-from guided.server.openai.structured import KINDS, StructuredOutput, structured
+from guided.server.openai.reading import StrictModel, fault, read_request, validate_in_parts
+from guided.server.openai.structured import KINDS, StructuredOutput, read_structured_output
 
 __all__ = [
     "MAX_TOOLS",
@@ -91,9 +91,9 @@ class ConstraintFields(StrictModel):
     grammar: _Text = None
 
     def structured_output(self, *, allow_special_tokens: bool) -> StructuredOutput:
-        """The constraint on the text. Raises as `structured` does."""
+        """The constraint on the text. Raises as `read_structured_output` does."""
         fields = {name: getattr(self, name) for name in ConstraintFields.model_fields}
-        return structured(fields, allow_special_tokens=allow_special_tokens)
+        return read_structured_output(fields, allow_special_tokens=allow_special_tokens)
 
 
 def _may_be_null(schema: dict[str, Any]) -> None:
@@ -123,7 +123,9 @@ class TextRequest(ConstraintFields, IgnoredFields):
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0)] | None = None
-    logit_bias: Annotated[dict[Annotated[int, Field(strict=False)], float], WrapValidator(by_parts)] | None = None
+    logit_bias: Annotated[dict[Annotated[int, Field(strict=False)], float], WrapValidator(validate_in_parts)] | None = (
+        None
+    )
     allowed_token_ids: Counts | None = None
     seed: Annotated[int, Field(strict=True)] | None = None
     stop: str | Annotated[list[str], Field(max_length=_MAX_STOPS, fail_fast=True)] | None = None
@@ -164,7 +166,7 @@ class TextRequest(ConstraintFields, IgnoredFields):
         """The names of the given fields that also end the text."""
         return [name for name in _STOPS if getattr(self, name) not in (None, False, [])]
 
-    def limited_stops(self, constraint: str, *, is_free: bool) -> dict[str, str]:
+    def stop_warnings(self, constraint: str, *, is_free: bool) -> dict[str, str]:
         """Warnings about stops that an answer with a constraint ignores: name of the field -> message.
 
         Args:
@@ -241,7 +243,7 @@ class Message(StrictModel):
                 raise ValueError(f"part {number} must have a string as text, and no other members")
         return "".join(part["text"] for part in content)
 
-    def plain(self) -> dict[str, Any]:
+    def to_engine_message(self) -> dict[str, Any]:
         """The message in the engine's form."""
         role = "system" if self.role == "developer" else self.role
         message: dict[str, Any] = {"role": role, "content": self.content or ""}
@@ -269,12 +271,12 @@ class TemplateVariables(BaseModel):
     thinking: bool | None = None
 
     @property
-    def on(self) -> bool | None:
+    def is_reasoning_on(self) -> bool | None:
         """Whether reasoning is on; None: not specified."""
         return self.enable_thinking if self.enable_thinking is not None else self.thinking
 
     @property
-    def others(self) -> dict[str, Any]:
+    def other_variables(self) -> dict[str, Any]:
         """The variables that do not concern reasoning."""
         return dict(self.model_extra or {})
 
@@ -336,7 +338,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         return self
 
     @model_validator(mode="after")
-    def _check_continued(self) -> Self:
+    def _check_continuation(self) -> Self:
         if self.continue_final_message and (self.add_generation_prompt or self.messages[-1].role != "assistant"):
             message = "continue_final_message requires a last message of the assistant and add_generation_prompt=false"
             raise ValueError(message)
@@ -359,7 +361,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         Raises:
             RequestError: the effort is not supported, or contradicts the switch.
         """
-        switch = self.chat_template_kwargs.on if self.chat_template_kwargs is not None else None
+        switch = self.chat_template_kwargs.is_reasoning_on if self.chat_template_kwargs is not None else None
         if self.reasoning_effort is None:
             return switch
         if self.reasoning_effort != "none":

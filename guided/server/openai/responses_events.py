@@ -52,8 +52,8 @@ class ResponseEvents:
         self._kind = ""  # the kind of the open item; "": no item is open
         self._pieces = list[str]()  # the pieces of the open item's text
         self._call = -1  # the number of the open call
-        self._waiting = list[ShownToken]()  # text tokens that are not in a delta yet
-        self._scored = list[ShownToken]()  # text tokens of the open message
+        self._waiting_tokens = list[ShownToken]()  # text tokens that are not in a delta yet
+        self._scored_tokens = list[ShownToken]()  # text tokens of the open message
         self._reasoning_tokens = 0
 
     def begin(self) -> Iterator[_Json]:
@@ -65,7 +65,7 @@ class ResponseEvents:
         """The events for an event of the engine. A `SampleReader` has turned it into `deltas` and new `tokens`."""
         if event.reasoning and event.result is None:
             self._reasoning_tokens += len(event.tokens)
-        self._waiting += [token for token in tokens if token.is_text]
+        self._waiting_tokens += [token for token in tokens if token.is_text]
         last_text = next((delta for delta in reversed(deltas) if isinstance(delta, TextDelta)), None)
         for delta in deltas:
             match delta:
@@ -74,7 +74,7 @@ class ResponseEvents:
                 case TextDelta(text):
                     if self._kind != "message":
                         yield from self._add("message")
-                    scored = self._take() if delta is last_text else []
+                    scored = self._take_waiting_tokens() if delta is last_text else []
                     yield from self._grow("message", text, logprobs=self._format_logprobs(scored))
                 case CallBegin(index, id, name):
                     yield from self._add("function_call", call_id=id, name=name, arguments="")
@@ -91,7 +91,7 @@ class ResponseEvents:
         status = "incomplete" if is_cut else "completed"
         if not self.output:
             yield from self._add("message")
-        self._take()
+        self._take_waiting_tokens()
         yield from self._close(status)
         response = self._response(status) | extension_fields(result) | {"usage": self._usage(result)}
         if is_cut:
@@ -117,7 +117,7 @@ class ResponseEvents:
         if self._kind != kind:
             yield from self._add(kind)
         self._pieces.append(text)
-        yield self._of_part("delta", delta=text, **fields)
+        yield self._part_event("delta", delta=text, **fields)
 
     def _add(self, kind: str, **fields: Any) -> Iterator[_Json]:
         """End the open item, if there is one, and begin another."""
@@ -132,12 +132,12 @@ class ResponseEvents:
         self._kind, self._pieces = kind, []
         yield self._event("response.output_item.added", output_index=len(self.output) - 1, item=dict(item))
         if kind != "function_call":
-            yield self._of_content("added", self._part("", []))
+            yield self._content_event("added", self._part("", []))
 
-    def _take(self) -> list[ShownToken]:
+    def _take_waiting_tokens(self) -> list[ShownToken]:
         """Move the waiting tokens to the message."""
-        scores, self._waiting = self._waiting, []
-        self._scored += scores
+        scores, self._waiting_tokens = self._waiting_tokens, []
+        self._scored_tokens += scores
         return scores
 
     def _close(self, status: str) -> Iterator[_Json]:
@@ -147,30 +147,30 @@ class ResponseEvents:
         text, item = "".join(self._pieces), self.output[-1]
         if self._kind == "function_call":
             item["arguments"] = text
-            yield self._of_part("done", arguments=text, name=item["name"])
+            yield self._part_event("done", arguments=text, name=item["name"])
         else:
-            logprobs = self._format_logprobs(self._scored) if self._kind == "message" else []
+            logprobs = self._format_logprobs(self._scored_tokens) if self._kind == "message" else []
             part = self._part(text, logprobs)
-            yield self._of_part("done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {}))
-            yield self._of_content("done", part)
+            yield self._part_event("done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {}))
+            yield self._content_event("done", part)
             item["content"] = [part]
         item["status"] = status
-        self._kind, self._scored = "", []
+        self._kind, self._scored_tokens = "", []
         yield self._event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
 
     def _part(self, text: str, logprobs: list[_Json]) -> _Json:
         fields: _Json = {"annotations": [], "logprobs": logprobs} if self._kind == "message" else {}
         return {"type": _PARTS[self._kind], "text": text, **fields}
 
-    def _of_part(self, what: str, **fields: Any) -> _Json:
+    def _part_event(self, what: str, **fields: Any) -> _Json:
         if self._kind != "function_call":
             fields["content_index"] = 0
-        return self._of_item(f"response.{_PARTS[self._kind]}.{what}", **fields)
+        return self._item_event(f"response.{_PARTS[self._kind]}.{what}", **fields)
 
-    def _of_content(self, what: str, part: _Json) -> _Json:
-        return self._of_item(f"response.content_part.{what}", content_index=0, part=part)
+    def _content_event(self, what: str, part: _Json) -> _Json:
+        return self._item_event(f"response.content_part.{what}", content_index=0, part=part)
 
-    def _of_item(self, type: str, **fields: Any) -> _Json:
+    def _item_event(self, type: str, **fields: Any) -> _Json:
         at = len(self.output) - 1
         return self._event(type, item_id=self.output[at]["id"], output_index=at, **fields)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from guided.server.openai.reading import StrictModel, one_of
+from guided.server.openai.reading import StrictModel, read_by_type
 
 __all__ = ["INPUT_ITEMS", "CallItem", "CallOutputItem", "InputItem", "MessageItem", "ReasoningItem"]
 
@@ -62,7 +62,7 @@ def _parts(field: str) -> BeforeValidator:
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        return [one_of(f"{field}.{at}", part, _PARTS, otherwise=_ONLY_TEXT) for at, part in enumerate(value)]
+        return [read_by_type(f"{field}.{at}", part, _PARTS, other_hint=_ONLY_TEXT) for at, part in enumerate(value)]
 
     return BeforeValidator(read)
 
@@ -81,7 +81,7 @@ class MessageItem(StrictModel):
     phase: str | None = None
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The text."""
         return _plain_text(self.content)
 
@@ -108,7 +108,7 @@ class CallOutputItem(StrictModel):
     status: _Status = None
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The text."""
         return _plain_text(self.output)
 
@@ -124,7 +124,7 @@ class ReasoningItem(StrictModel):
     status: _Status = None
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The text."""
         return _plain_text(self.content or self.summary)
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidato
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
-from guided.server.openai.reading import StrictModel, by_parts, one_of
+from guided.server.openai.reading import StrictModel, read_by_type, validate_in_parts
 from guided.server.openai.requests import MAX_TOOLS, StreamOptions, TextRequest
 from guided.server.openai.responses_items import (
     INPUT_ITEMS,
@@ -47,7 +47,7 @@ _REFUSED: Final = {
     "n": "a response has only one answer: send several requests, or use /v1/chat/completions",
     "logprobs": 'write include=["message.output_text.logprobs"]',
 }
-_HARMLESS: Final = {"background": "False", "n": "1"}
+_ACCEPTED_VALUES: Final = {"background": "False", "n": "1"}
 _INCLUDED: Final = "message.output_text.logprobs"
 _NAMES: Final = (
     (re.compile(r"\bresponse_format(\.json_schema)?(?![\w-])"), "text.format"),
@@ -114,7 +114,7 @@ _Format = _Text | _JsonObject | _JsonSchema | _StructuralTag | _Lark | _Gbnf | _
 
 
 def _format(value: Any) -> Any:
-    return None if value is None else one_of("text.format", value, _FORMATS)
+    return None if value is None else read_by_type("text.format", value, _FORMATS)
 
 
 class _TextConfig(StrictModel):
@@ -126,10 +126,10 @@ class _TextConfig(StrictModel):
         """The format in the form of `response_format`."""
         if self.format is None:
             return None
-        plain = _dump(self.format)
-        if plain["type"] != "json_schema":
-            return plain
-        return {"type": plain.pop("type"), "json_schema": plain}
+        fields = _dump(self.format)
+        if fields["type"] != "json_schema":
+            return fields
+        return {"type": fields.pop("type"), "json_schema": fields}
 
 
 # ---- tools
@@ -159,7 +159,9 @@ def _tools(value: Any) -> Any:
     if not isinstance(value, list) or len(value) > MAX_TOOLS:
         return value
     kinds = {"function": _Function}
-    return [one_of(f"tools.{number}", tool, kinds, otherwise=_ONLY_FUNCTIONS) for number, tool in enumerate(value)]
+    return [
+        read_by_type(f"tools.{number}", tool, kinds, other_hint=_ONLY_FUNCTIONS) for number, tool in enumerate(value)
+    ]
 
 
 def _tool_choice(value: Any) -> Any:
@@ -170,7 +172,7 @@ def _tool_choice(value: Any) -> Any:
     return (
         value
         if value is None or isinstance(value, str)
-        else one_of("tool_choice", value, kinds, otherwise=_ONLY_FUNCTIONS)
+        else read_by_type("tool_choice", value, kinds, other_hint=_ONLY_FUNCTIONS)
     )
 
 
@@ -181,7 +183,7 @@ def _items(value: Any) -> Any:
         raise RequestError(f"input must be a string, or a list of at least one item, not {brief(value)}", param="input")
     reasons = {"item_reference": _NOT_STORED}
     return [
-        one_of(f"input.{number}", item, INPUT_ITEMS, default="message", reasons=reasons)
+        read_by_type(f"input.{number}", item, INPUT_ITEMS, default="message", reasons=reasons)
         for number, item in enumerate(value)
     ]
 
@@ -215,7 +217,7 @@ class InputTokensRequest(ConvertedRequest):
     @classmethod
     def _refuse(cls, body: Any) -> Any:
         for name, why in _REFUSED.items() if isinstance(body, Mapping) else ():
-            if body.get(name) is not None and repr(body[name]) != _HARMLESS.get(name):
+            if body.get(name) is not None and repr(body[name]) != _ACCEPTED_VALUES.get(name):
                 raise RequestError(f"{name}: {why}", param=name)
         return body
 
@@ -255,15 +257,15 @@ class InputTokensRequest(ConvertedRequest):
                 locations.append(f"input.{number}")
             match item:
                 case MessageItem():
-                    last |= {"role": item.role, "content": item.plain}
+                    last |= {"role": item.role, "content": item.plain_text}
                 case ReasoningItem():
-                    last["reasoning"] = item.plain
+                    last["reasoning"] = item.plain_text
                 case CallItem():
                     function = {"name": item.name, "arguments": item.arguments}
                     call = {"id": item.call_id, "type": "function", "function": function}
                     last.setdefault("tool_calls", []).append(call)
                 case CallOutputItem():
-                    last |= {"role": "tool", "tool_call_id": item.call_id, "content": item.plain}
+                    last |= {"role": "tool", "tool_call_id": item.call_id, "content": item.plain_text}
             last = last if last["role"] == "assistant" else None
         return messages, locations
 
@@ -282,7 +284,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
         Annotated[list[Literal["message.output_text.logprobs"]], Field(max_length=MAX_TOOLS, fail_fast=True)] | None
     ) = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
-    metadata: Annotated[dict[str, str], WrapValidator(by_parts)] | None = None
+    metadata: Annotated[dict[str, str], WrapValidator(validate_in_parts)] | None = None
     service_tier: Literal["auto", "default"] | None = None
     stream_options: _ResponseStreamOptions | None = None
     prompt: None = None
@@ -307,10 +309,10 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
 
     def chat_body(self) -> dict[str, Any]:
         """See `InputTokensRequest.chat_body`."""
-        own = InputTokensRequest.model_fields.keys() | {
+        own_fields = InputTokensRequest.model_fields.keys() | {
             "metadata", "service_tier", "stream_options", "n", "max_tokens", "response_format", "store",
         }  # fmt: skip
-        common = [name for name in TextRequest.model_fields if name in self.model_fields_set and name not in own]
+        common = [name for name in TextRequest.model_fields if name in self.model_fields_set and name not in own_fields]
         body = {name: getattr(self, name) for name in common} | super().chat_body()
         body |= {} if self.max_output_tokens is None else {"max_tokens": self.max_output_tokens}
         body |= {} if self.top is None else {"logprobs": True, "top_logprobs": self.top}

@@ -28,7 +28,7 @@ class Offsets:
             b"",
         )  # complete characters so far, and the bytes of an incomplete one
 
-    def of(self, data: bytes) -> int:
+    def next_offset(self, data: bytes) -> int:
         """The offset of the next token, given its bytes."""
         data, at, offset = self._incomplete_bytes + data, len(self._incomplete_bytes), self._size
         self._incomplete_bytes = b""
@@ -73,8 +73,8 @@ def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vo
     return {
         "tokens": [_name(token.id, vocabulary) for token in tokens],
         "token_logprobs": [None if score is None else score.logprob for score in scores],
-        "top_logprobs": [None if score is None else _by_name(score, vocabulary) for score in scores],
-        "text_offset": [offsets.of(vocabulary.decode([token.id])) for token in tokens],
+        "top_logprobs": [None if score is None else _logprobs_by_name(score, vocabulary) for score in scores],
+        "text_offset": [offsets.next_offset(vocabulary.decode([token.id])) for token in tokens],
     }
 
 
@@ -84,7 +84,7 @@ def token_fields(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
     return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
 
 
-def _by_name(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
+def _logprobs_by_name(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
     own_score = {_name(score.token, vocabulary): score.logprob}
     top: dict[str, float] = {}
     for id, value in score.top:

@@ -87,28 +87,30 @@ async def stream_chunks(
     """See the module docstring. `new_readings`: for each stream; `samples`: the number of samples per stream;
     `warnings`: for the first chunk."""
     readings = [[new_reading() for _ in range(samples)] for new_reading in new_readings]
-    begins = list(range(len(streams) * samples)) if answer.chat else []  # in order, as OpenAI's client requires
+    unstarted_choices = (
+        list(range(len(streams) * samples)) if answer.is_chat else []
+    )  # in order, as OpenAI's client requires
     started_choices, output = set[int](), list[str]()
-    first: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
+    first_fields: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
     try:
         async with aclosing(merge_events(streams, samples, keep_alive)) as batches:
             async for events in batches:
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
-                    for sample in begins:  # all of one stream, since a chat has one prompt
-                        output.append(sse(answer.begin(sample, reading) | ttft | first))
-                        first = {}
-                    started_choices.update(begins)
-                    begins = []
+                    for sample in unstarted_choices:  # all of one stream, since a chat has one prompt
+                        output.append(sse(answer.begin(sample, reading) | ttft | first_fields))
+                        first_fields = {}
+                    started_choices.update(unstarted_choices)
+                    unstarted_choices = []
                     for chunk in answer.chunks(number, event, reading.read(event), reading):
                         if number not in started_choices:
                             started_choices.add(number)
                             chunk |= ttft
                         if options.continuous_usage_stats:
                             chunk["usage"] = usage_of(readings)
-                        output.append(sse(chunk | first))
-                        first = {}
+                        output.append(sse(chunk | first_fields))
+                        first_fields = {}
                 if output or not events:
                     yield "".join(output) or KEEP_ALIVE
                     output.clear()
@@ -127,17 +129,17 @@ async def merge_events(
 ) -> AsyncGenerator[list[tuple[int, StreamEvent]], None]:
     """The events of all streams, each with the number of its choice. All events that have arrived are yielded together,
     for a single write to the socket. An empty list: no event arrived for `keep_alive` seconds."""
-    loop, awake = asyncio.get_running_loop(), asyncio.Event()
-    alarm: asyncio.TimerHandle | None = None
+    loop, outcome_arrived = asyncio.get_running_loop(), asyncio.Event()
+    timer: asyncio.TimerHandle | None = None
     quiet_since = loop.time()
 
-    def ring() -> None:
-        nonlocal alarm
-        alarm = None
-        awake.set()
+    def wake() -> None:
+        nonlocal timer
+        timer = None
+        outcome_arrived.set()
 
     for stream in streams:
-        stream.awake = awake
+        stream.outcome_arrived = outcome_arrived
     try:
         while True:
             events, error = _take_events(streams, samples)
@@ -148,16 +150,16 @@ async def merge_events(
                 raise error
             if not any(stream.unread_samples for stream in streams):
                 return
-            if alarm is None:  # one timer for all events until it fires
+            if timer is None:  # one timer for all events until it fires
                 if loop.time() >= quiet_since + keep_alive:
                     yield []
                     quiet_since = loop.time()
-                alarm = loop.call_at(quiet_since + keep_alive, ring)
-            await awake.wait()
-            awake.clear()
+                timer = loop.call_at(quiet_since + keep_alive, wake)
+            await outcome_arrived.wait()
+            outcome_arrived.clear()
     finally:
-        if alarm is not None:
-            alarm.cancel()
+        if timer is not None:
+            timer.cancel()
 
 
 def _take_events(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[int, StreamEvent]], Exception | None]:

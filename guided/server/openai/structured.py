@@ -35,7 +35,7 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintCompiler
 from guided.server.http.errors import RequestError
 
-__all__ = ["KINDS", "StructuredOutput", "structured"]
+__all__ = ["KINDS", "StructuredOutput", "read_structured_output"]
 
 _DEPRECATED: Final = {
     "guided_json": "json",
@@ -75,7 +75,9 @@ class StructuredOutput:
     source: Any = None
 
 
-def structured(request_fields: Mapping[str, Any], *, allow_special_tokens: bool = False) -> StructuredOutput:
+def read_structured_output(
+    request_fields: Mapping[str, Any], *, allow_special_tokens: bool = False
+) -> StructuredOutput:
     """Combine the fields of a request that constrain its text into one constraint. Fields that are None are ignored.
 
     Raises:
@@ -158,17 +160,17 @@ class _Reader:
             if name != "whitespace_pattern" and not isinstance(request_fields.get(name), bool | None):
                 message = f"{prefix}{name} must be true or false, not {brief(request_fields[name])}"
                 raise RequestError(message, param=f"{prefix}{name}")
-        read = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, request_fields[kind])
-        if not read.is_json:
-            return read
-        options = dict(read.options)
+        output = self.read("text_grammar" if kind == "grammar" else kind, prefix + kind, request_fields[kind])
+        if not output.is_json:
+            return output
+        options = dict(output.options)
         if request_fields.get("disable_any_whitespace"):
             options["whitespace"] = "compact"
         if (pattern := request_fields.get("whitespace_pattern")) is not None:
             options["whitespace"] = pattern
         if request_fields.get("disable_additional_properties"):
             options["additional_properties"] = False
-        return replace(read, options=options)
+        return replace(output, options=options)
 
     def read(self, kind: str, param: str, value: Any) -> StructuredOutput:
         """Read a field's value as a specification of this kind."""

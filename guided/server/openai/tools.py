@@ -55,21 +55,21 @@ class Functions:
         tools: the tools that the prompt describes.
         constraint: the constraint on the answer.
         call_markers: the markers that begin calls, if an answer is either text or calls; else empty.
-        named: whether the request names the function to call.
+        has_named_function: whether the request names the function to call.
     """
 
     style: ToolStyle
     tools: Sequence[_Json]
     constraint: ConstraintCompiler
     call_markers: tuple[str, ...]
-    named: bool
+    has_named_function: bool
 
     def reader(self) -> CallReader:
         """A reader for one answer."""
         return self.style.reader(self.tools)
 
     @classmethod
-    def of(
+    def from_request(
         cls, tools: Sequence[_Json], tool_choice: Any, *, parallel: bool, style: ToolStyle, vocabulary: Vocabulary,
         text: StructuredOutput,
     ) -> Functions | None:  # fmt: skip
@@ -87,17 +87,19 @@ class Functions:
             return None
         tools = [_require_object(number, tool) for number, tool in enumerate(tools)]
         _check_names(tools, style, vocabulary)
-        form = _text_format(style, text) if choice.mode == "auto" else None
-        mixed = form is None and (choice.mode == "auto" or style.is_always_mixed)
-        if form is None:
+        text_format = _text_format(style, text) if choice.mode == "auto" else None
+        is_mixed = text_format is None and (choice.mode == "auto" or style.is_always_mixed)
+        if text_format is None:
             style = style.with_bare_calls()
-        tag = style.structural_tag(tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=mixed, text=form)
-        locations = _locations(tag, tools, form, text.param)
+        tag = style.structural_tag(
+            tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=is_mixed, text=text_format
+        )
+        locations = _locations(tag, tools, text_format, text.param)
         options = {name: value for name, value in text.options.items() if name != "additional_properties"}
 
         def compile_calls(compiler: GrammarCompiler) -> CompiledGrammar:
             if (
-                form is None and text.constraint is not None
+                text_format is None and text.constraint is not None
             ):  # no text is written, but errors in its schema are reported
                 _check_text(compiler, text)
             try:
@@ -107,9 +109,9 @@ class Functions:
             except (SpecError, UnsupportedError) as error:
                 raise _locate_error(error, locations) from None
 
-        call_markers = () if form is None else style.begin_markers(choice.functions)
+        call_markers = () if text_format is None else style.begin_markers(choice.functions)
         is_forced = choice.mode != "auto"
-        constraint = ConstraintCompiler(compile_calls, free=mixed, has_calls=True, follows_message=is_forced)
+        constraint = ConstraintCompiler(compile_calls, open_ended=is_mixed, has_calls=True, follows_message=is_forced)
         return cls(style, tools, constraint, call_markers, choice.mode == "named")
 
 
@@ -192,30 +194,30 @@ def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabular
     for number, tool in enumerate(tools):
         function, at = tool["function"], f"tools/{number}/function"
         check(function["name"], f"{at}/name")
-        work = [(function.get("parameters"), f"{at}/parameters")]
-        while work and style.data["call"]["arguments"] != "json":
-            value, at = work.pop()
+        pending = [(function.get("parameters"), f"{at}/parameters")]
+        while pending and style.data["call"]["arguments"] != "json":
+            value, at = pending.pop()
             if isinstance(value, dict):
                 for name in value:
                     check(name, f"{at}/{name}")
             inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-            work += [(child, f"{at}/{key}") for key, child in inner]
+            pending += [(child, f"{at}/{key}") for key, child in inner]
 
 
-def _locations(tag: _Json, tools: Sequence[_Json], form: _Json | None, param: str) -> dict[str, str]:
-    """The locations in the request of the structural tag's schemas. `form`: the format of the text, at `param`."""
-    param_by_id = {} if form is None else {id(form["json_schema"]): param}
+def _locations(tag: _Json, tools: Sequence[_Json], text_format: _Json | None, param: str) -> dict[str, str]:
+    """The locations in the request of the structural tag's schemas. `text_format`: the text's format, at `param`."""
+    param_by_id = {} if text_format is None else {id(text_format["json_schema"]): param}
     for number, tool in enumerate(tools):
         param_by_id[id(tool["function"].get("parameters"))] = f"tools/{number}/function/parameters"
-    locations, work = dict[str, str](), list[tuple[Any, str]]([(tag, "")])
-    while work:
-        value, at = work.pop()
+    locations, pending = dict[str, str](), list[tuple[Any, str]]([(tag, "")])
+    while pending:
+        value, at = pending.pop()
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             where = f"{at}/{key}"
             if key == "json_schema" and isinstance(inner, dict):
                 locations[where] = param_by_id.get(id(inner), "tools")
             elif isinstance(inner, dict | list):
-                work.append((inner, where))
+                pending.append((inner, where))
     return locations
 
 
@@ -229,11 +231,11 @@ def _locate_findings(grammar: CompiledGrammar, locations: Mapping[str, str]) -> 
     """A copy of the grammar whose findings have locations in the request. The compiler caches the original."""
     if not grammar.findings:
         return grammar
-    located = copy(grammar)
-    located.findings = tuple(
+    located_grammar = copy(grammar)
+    located_grammar.findings = tuple(
         replace(finding, pointer=_location(finding.pointer, locations)) for finding in grammar.findings
     )
-    return located
+    return located_grammar
 
 
 def _location(pointer: str, locations: Mapping[str, str]) -> str:

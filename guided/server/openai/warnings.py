@@ -14,7 +14,7 @@ from guided.engine.matchers import layers
 from guided.errors import Finding
 from guided.matching import GrammarMatcher
 from guided.server.engine_thread import Stream
-from guided.server.http.errors import for_clients
+from guided.server.http.errors import reword_for_clients
 from guided.server.openai.structured import StructuredOutput
 
 __all__ = ["header_of", "warnings_of"]
@@ -37,7 +37,7 @@ def warnings_of(constraint: StructuredOutput, param: str, streams: Sequence[Stre
     ]
     findings = _findings(streams[0]) if streams else ()
     warnings += [
-        {"message": for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
+        {"message": reword_for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
         for finding in findings[:_MAX_FINDINGS]
     ]
     if (omitted := len(findings) - _MAX_FINDINGS) > 0:

@@ -47,7 +47,7 @@ async def begin_answer(
     body: ConvertedRequest,
     prepared: PreparedRequest,
     *,
-    streams: bool,
+    is_streamed: bool,
     priority: int = 0,
     rid: str | None = None,
 ) -> tuple[Stream, list[dict[str, Any]]]:
@@ -56,7 +56,7 @@ async def begin_answer(
     Args:
         server, request: the server and the HTTP request.
         body, prepared: what `read_converted` returned.
-        streams, priority, rid: see `Server.submit`.
+        is_streamed, priority, rid: see `Server.submit`.
 
     Raises:
         RequestError, GuidedError: the request is refused.
@@ -64,7 +64,7 @@ async def begin_answer(
     context = request_context_of(request)
     request.state.param, context.constraint_field = body.param(prepared.param), body.param(prepared.text.param) or ""
     with body.rename_errors():
-        [stream] = server.submit(request, prepared.parts, priority, rid=rid, streams=streams)
+        [stream] = server.submit(request, prepared.parts, priority, rid=rid, is_streamed=is_streamed)
         await run_while_connected(request, wait_until_begun([stream]))
     warnings = [
         {"message": body.rename(warning["message"]), "param": body.param(warning["param"])}

@@ -115,7 +115,7 @@ def add(app: FastAPI, server: Server) -> None:
         server.check_model(body.model)
 
         async def compute_step() -> dict[str, Any]:
-            step = await pool.run(partial(Step.of, engine, body, **bounds))
+            step = await pool.run(partial(Step.prepare, engine, body, **bounds))
             for end in range(PIECE, len(step.ids), PIECE):
                 await server.thread.call(partial(engine.logits, step.ids[:end]))
             logits = await server.thread.call(partial(engine.logits, step.ids))

@@ -59,7 +59,7 @@ def _check_version(request: Request) -> None:
 async def _answer(server: Server, request: Request) -> Response:
     """A message, whole or as a stream."""
     body, prepared = await server.read(request, partial(read_converted, server, MessagesRequest))
-    stream, warnings = await begin_answer(server, request, body, prepared, streams=bool(body.stream))
+    stream, warnings = await begin_answer(server, request, body, prepared, is_streamed=bool(body.stream))
     events = MessageEvents(
         server.settings.model_name,
         stream.prompt_tokens,

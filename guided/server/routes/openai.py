@@ -67,7 +67,7 @@ def add(app: FastAPI, server: Server) -> None:
 
 def _model(server: Server) -> dict[str, Any]:
     name, context = server.settings.model_name, server.engine.model.config.context
-    return {"id": name, "object": "model", "created": server.started, "owned_by": "guided", "max_model_len": context}
+    return {"id": name, "object": "model", "created": server.start_time, "owned_by": "guided", "max_model_len": context}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,11 @@ def prepare_request(
         settings = server.settings if allow_server_tools else replace(server.settings, tools=())
         part, reading_options, warnings = build_chat_request(body, text, server.engine, settings)
         text = replace(text, warnings={**text.warnings, **warnings})
-        has_tools = reading_options.calls is not None  # errors of tools have their own locations
+        has_tools = reading_options.new_call_reader is not None  # errors of tools have their own locations
         param = None if has_tools else text.param or None
         return PreparedRequest([part], text, param, partial(SampleReader, reading_options))
     if text.constraint is not None:
-        warnings = body.limited_stops(f"{text.param} determines this answer", is_free=False)
+        warnings = body.stop_warnings(f"{text.param} determines this answer", is_free=False)
         text = replace(text, warnings={**text.warnings, **warnings})
     return PreparedRequest(body.requests(text, _COMPLETION_TOKENS), text, text.param or None)
 
@@ -134,7 +134,7 @@ async def _with_echoes(
     encoded = [await server.encode(request, prompt, raw=True) for prompt in prompts]
     if body.scores_prompts:
         check_scores(list(map(len, encoded)), body.n, body.logprobs or 0)
-    echoes = [EchoedPrompt.of(*pair, server.engine.vocabulary) for pair in zip(prompts, encoded, strict=True)]
+    echoes = [EchoedPrompt.from_tokens(*pair, server.engine.vocabulary) for pair in zip(prompts, encoded, strict=True)]
     parts = [replace(part, prompt=ids) for part, ids in zip(prepared.parts, encoded, strict=True)]
     return replace(prepared, parts=parts, echoes=echoes)
 
@@ -151,15 +151,15 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     if isinstance(body, CompletionRequest) and body.echo:
         prepared = await _with_echoes(server, request, body, prepared)
     request.state.param, request_context_of(request).constraint_field = prepared.param, prepared.text.param
-    streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, streams=body.stream)
+    streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, is_streamed=body.stream)
     is_chat = isinstance(body, ChatRequest)
     answer = Answer(
         is_chat,
         server.settings.model_name,
         server.engine.vocabulary,
         body.top,
-        token_ids=body.return_token_ids,
-        fields=body.return_fields,
+        has_token_ids=body.return_token_ids,
+        has_fields=body.return_fields,
     )
     if not body.stream:
         readings = await run_while_connected(request, collect_readings(streams, prepared.new_readings))

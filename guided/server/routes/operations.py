@@ -39,11 +39,11 @@ def add(app: FastAPI, server: Server) -> None:
 
     @app.get("/ping")
     def ping() -> Response:
-        return Response(status_code=200 if server.thread.alive else 503)
+        return Response(status_code=200 if server.thread.is_alive else 503)
 
     @app.get("/ready")
     def ready() -> Response:
-        return Response(status_code=200 if server.thread.alive and not server.thread.draining else 503)
+        return Response(status_code=200 if server.thread.is_alive and not server.thread.is_draining else 503)
 
     @app.get("/version")
     @takes(answer={"version": "string"})

@@ -58,7 +58,7 @@ async def _answer(server: Server, request: Request) -> Response:
     """A response, whole or as a stream."""
     body, prepared = await server.read(request, partial(read_converted, server, ResponsesRequest))
     stream, warnings = await begin_answer(
-        server, request, body, prepared, streams=body.stream, priority=body.priority, rid=body.rid
+        server, request, body, prepared, is_streamed=body.stream, priority=body.priority, rid=body.rid
     )
     answer = Answer(True, server.settings.model_name, server.engine.vocabulary, body.top)
     events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))

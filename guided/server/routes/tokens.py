@@ -52,7 +52,7 @@ def add(app: FastAPI, server: Server) -> None:
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
         def read(value: Any) -> Callable[[], list[int]]:
-            """What computes the ids."""
+            """A function that computes the ids."""
             if isinstance(value, dict) and "messages" in value:
                 chat = read_request(ChatRequest, value)
                 server.check_model(chat.model)
