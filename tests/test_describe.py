@@ -247,6 +247,24 @@ def test_several_calls_are_described_in_the_system_message() -> None:
     assert said not in shown(CHATML, prompt, guided.structural_tag(tag))
 
 
+@pytest.mark.parametrize(("parallel", "max_rounds"), [(True, 1), (False, 1), (True, 0)])
+def test_turns_with_tools_can_be_described(parallel: bool, max_rounds: int) -> None:
+    """Also the message after the last calls, and one that may contain a single call: they need no description."""
+
+    def look(place: bool) -> str:
+        """Look somewhere."""
+        return "nothing"
+
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY))
+    options = {"max_tokens": 120, "parallel": parallel, "max_rounds": max_rounds}
+    for choice in ("required", "auto") if max_rounds else ("auto",):
+        plain, described = (
+            engine.chat("Who?", [look], tool_choice=choice, describe=describe, **options) for describe in (False, True)
+        )
+        first, described_first = plain.results[0].prompt_tokens, described.results[0].prompt_tokens
+        assert (described_first > first) is (parallel and max_rounds > 0)
+
+
 def test_the_engine_has_a_default() -> None:
     engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY), describe=True)
     with_it = engine.generate("Who?", ["yes", "no"], max_tokens=5)

@@ -34,7 +34,7 @@ class Instructions:
         self._reader, self._grammar, self._raw = reader, grammar, raw
 
     def describe(self, prompt: Prompt, *, is_required: bool) -> Prompt:
-        """The prompt with a description of the specification.
+        """The prompt with a description of the specification. The chat template describes tools.
 
         Raises:
             OptionError: it is required, but there is nothing to describe, or no conversation.
@@ -46,7 +46,7 @@ class Instructions:
             return (
                 prompt if has_description(chat, description) else self._reader.with_instruction(chat, description.text)
             )
-        if not is_required:
+        if not is_required or (chat is not None and chat.tools):
             return prompt
         reason = _NO_TEMPLATE if description is not None else "the constraint cannot be described"
         raise OptionError(f"describe=True adds the specification to the conversation, but {reason}", option="describe")

@@ -52,7 +52,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Turn", "TurnRequest"]
 
-TurnRequest: TypeAlias = tuple[Conversation, Constraint, JsonSchemaKeywords]
+TurnRequest: TypeAlias = tuple[Conversation, Constraint, Mapping[str, Any]]
 _RESULTS: Final = "These functions have been called for you:"
 _ANSWER: Final = "Answer in a sentence or two, with these results. Do not call any function."
 _ID: Final = "call{:05}"  # nine letters and digits, as Mistral's templates require
@@ -124,7 +124,7 @@ class Turn:
         self.result: ChatResult | None = None
 
     def request(self) -> TurnRequest:
-        """The prompt and the constraint of the next message, and the options for the constraint."""
+        """The prompt and the constraint of the next message, and options that replace those of the turn."""
         messages = list(self.messages)
         if not self._rounds_left and self._schemas:
             self._schemas = []
@@ -133,7 +133,7 @@ class Turn:
         tools = [without_document_texts(schema) for schema in self._schemas]
         conversation = replace(self._conversation, messages=messages, tools=tools, tool_style=self._prompt_style)
         if not self._schemas and (self._constraint is not None or not self.tools):
-            return conversation, self._constraint, self._options
+            return conversation, self._constraint, dict(self._options)
         choice = self._choice if self._schemas else "none"
         is_auto = chosen_tools(self._schemas, choice).mode == "auto"
         is_mixed = self._text_format is None and (is_auto or self._style.is_always_mixed)
@@ -149,7 +149,8 @@ class Turn:
         def compile_tag(compiler: GrammarCompiler) -> CompiledGrammar:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
-        return conversation, ConstraintCompiler(compile_tag, open_ended=is_mixed, has_calls=bool(self._schemas)), {}
+        constraint = ConstraintCompiler(compile_tag, open_ended=is_mixed, has_calls=bool(self._schemas))
+        return conversation, constraint, {} if self._schemas else {"describe": False}  # free text
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next
