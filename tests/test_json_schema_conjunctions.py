@@ -146,8 +146,8 @@ def test_a_condition_is_what_multiplying_gives(name, order, monkeypatch):
     """Each schema in both ways, compared with jsonschema, for all small instances."""
     judge = Judge(SMALL[name])
     multiplied = byte_compiler().compile_json_schema(SMALL[name], property_order=order)
-    monkeypatch.setattr(expand, "_FEW", 0)
-    monkeypatch.setattr(expand, "_GROWTH", 0)
+    monkeypatch.setattr(expand, "_MIN_NODES", 0)
+    monkeypatch.setattr(expand, "_MAX_GROWTH", 0)
     run = byte_compiler().compile_json_schema(SMALL[name], property_order=order)
     verdicts = set()
     for value in instances(order):

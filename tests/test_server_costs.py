@@ -131,7 +131,7 @@ def test_messages_are_bounded(path, body, param):
 def test_lanes_hold_bodies_of_at_most_four_times_their_size():
     lanes = BodyThreads()
     sizes = [0, 1, *(4**power * SMALL_BYTES + more for power in range(5) for more in (0, 1)), 1 << 40]
-    numbers = [lanes._threads.index(lanes.of(size)) for size in sizes]
+    numbers = [lanes._threads.index(lanes.thread_for(size)) for size in sizes]
     assert numbers == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     lanes.close()
 

@@ -87,7 +87,7 @@ def test_the_examples_of_the_guide(status, request_, body):
 def refusal(requests: int, *, waiting: int = 0, draining: bool = False, **settings: Any) -> RequestError:
     """The refusal of the last of some requests with one key, while outputs of others are waiting."""
     others = SimpleNamespace(tasks=[SimpleNamespace(admission_time=0.0)] * waiting)
-    thread: Any = SimpleNamespace(open=[others], draining=draining, alive=True)
+    thread: Any = SimpleNamespace(open_streams=[others], is_draining=draining, is_alive=True)
     admission = Admission(thread, Settings(**settings))
     for _ in range(requests - 1):
         admission.enter(1)

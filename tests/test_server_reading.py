@@ -247,7 +247,7 @@ def test_the_certain_part_of_json(text, value):
 
 def test_named_calls_and_lengths():
     for named, end, reason in ((True, "stop", "stop"), (False, "length", "length"), (False, "stop", "tool_calls")):
-        reading = SampleReader(replace(how("qwen_3"), named=named))
+        reading = SampleReader(replace(how("qwen_3"), has_named_function=named))
         said = events(CALL, random.Random(5), 9)[:-1]
         put_together(reading, [*said, StreamEvent((), "", result=result(finish_reason=end, cut=end == "length"))])
         assert reading.finish_reason == reason

@@ -213,10 +213,10 @@ class CountTokensRequest(ConvertedRequest):
             return self
         last_message = "a last message of the assistant, which the answer continues"
         if isinstance(self.thinking, _ThinkingEnabled):
-            raise RequestError(f"thinking cannot be combined with ={last_message}", param="thinking")
+            raise RequestError(f"thinking cannot be combined with {last_message}", param="thinking")
         if self.output_config is not None and self.output_config.format is not None:
             raise RequestError(
-                f"output_config.format cannot be combined with ={last_message}", param="output_config.format"
+                f"output_config.format cannot be combined with {last_message}", param="output_config.format"
             )
         return self
 

@@ -232,9 +232,8 @@ def _locate_findings(grammar: CompiledGrammar, locations: Mapping[str, str]) -> 
     if not grammar.findings:
         return grammar
     located_grammar = copy(grammar)
-    located_grammar.findings = tuple(
-        replace(finding, pointer=_location(finding.pointer, locations)) for finding in grammar.findings
-    )
+    findings = [replace(finding, pointer=_location(finding.pointer, locations)) for finding in grammar.findings]
+    located_grammar.findings = tuple(dict.fromkeys(findings))  # a tool's schema occurs in several tags
     return located_grammar
 
 
