@@ -3,7 +3,7 @@
 In: a compiled grammar. Out: a `Description`, such as "Answer with JSON of this form: ...". Schemas and types are shown
 as their form (schema.py), choices as a list, quotations in words, regular expressions and grammars with two samples.
 The chat template describes tools, so only the possibility of several calls is described. Small models often answer a
-request for several calls with one: Qwen2.5-Coder-0.5B is right in 3 of 36 tasks of BFCL's category "parallel", and in
+request for several calls with one: Qwen2.5-Coder-0.5B is right in 4 of 28 tasks of BFCL's category "parallel", and in
 7 with the description.
 """
 
