@@ -87,6 +87,7 @@ class Case:
         tools: the tools that the chat template describes.
         reader: makes a reader of calls, for tool tasks.
         is_told: whether the messages already say what the specification requires.
+        schema: the JSON Schema, if the specification is one.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Case:
     tools: Sequence[dict[str, Any]] = ()
     reader: Callable[[], Any] | None = None
     is_told: bool = False
+    schema: dict[str, Any] | None = None
 
     def conversation(self) -> Conversation:
         """The prompt for a constrained answer."""
@@ -139,7 +141,8 @@ def _extraction() -> Iterator[Case]:
     first = [(f"first {at}", *task, answer) for at, (task, answer) in enumerate(zip(FIRST_TASKS, ANSWERS, strict=True))]
     for name, text, schema, answer in [*first, *((one.name, one.text, one.schema, one.answer) for one in TASKS)]:
         messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": text}]
-        yield Case(name, messages, partial(_schema, schema), partial(_judge_extraction, schema, answer), 300)
+        judge = partial(_judge_extraction, schema, answer)
+        yield Case(name, messages, partial(_schema, schema), judge, 300, schema=schema)
 
 
 def _schema(schema: dict[str, Any], compiler: guided.GrammarCompiler) -> guided.CompiledGrammar:

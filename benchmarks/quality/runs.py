@@ -26,7 +26,7 @@ import guided
 from benchmarks.quality.cases import Case, Verdict
 from guided.engine.fields import text_with_names
 
-__all__ = ["MODES", "Score", "auroc", "measure"]
+__all__ = ["MODES", "Score", "auroc", "interval", "measure"]
 
 MODES: Final[Mapping[str, Mapping[str, Any] | None]] = {
     "free": None,
@@ -89,7 +89,7 @@ def measure(engine: guided.Engine, cases: Sequence[Case], options: Mapping[str, 
                 confidences[parts[name]].append(confidence)
     seconds = time.perf_counter() - begin
     counts = [(sum(one.units.values()), len(one.units)) for one in verdicts]
-    low, high = _interval(counts)
+    low, high = interval(counts)
     return Score(
         sum(right for right, _ in counts),
         sum(units for _, units in counts),
@@ -151,7 +151,7 @@ def auroc(right: Sequence[float], wrong: Sequence[float]) -> float:
     return sum(pairs) / len(pairs) if pairs else float("nan")
 
 
-def _interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
+def interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
     """The interval of the share of right units, if cases are drawn with replacement."""
     source, shares = random.Random(0), list[float]()
     for _ in range(_DRAWS):
