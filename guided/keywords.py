@@ -117,6 +117,10 @@ def _read_renamed(warn: Callable[[type, str], str], cls: type, old: str, instanc
     return getattr(instance, warn(cls, old))
 
 
+def _write_renamed(warn: Callable[[type, str], str], cls: type, old: str, instance: object, value: object) -> None:
+    setattr(instance, warn(cls, old), value)
+
+
 def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]:
     """Decorate a dataclass whose fields were renamed: the old names still work, with a DeprecationWarning.
 
@@ -134,13 +138,14 @@ def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]
 
         @wraps(init)
         def renamed(self: Any, *args: Any, **kwargs: Any) -> None:
-            for old in names.keys() & kwargs:
+            for old in names.keys() & kwargs:  # the old name wins, since `dataclasses.replace` also passes the new one
                 kwargs[warn(cls, old)] = kwargs.pop(old)
             init(self, *args, **kwargs)
 
         setattr(cls, "__init__", renamed)  # noqa: B010 (replaces the dataclass's __init__)
         for old in names:
-            setattr(cls, old, property(partial(_read_renamed, warn, cls, old)))
+            access = partial(_read_renamed, warn, cls, old), partial(_write_renamed, warn, cls, old)
+            setattr(cls, old, property(*access))
         return cls
 
     return decorate

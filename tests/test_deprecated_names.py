@@ -16,6 +16,10 @@ def test_old_names_of_fields():
     with pytest.warns(DeprecationWarning, match="Tool.longest is Tool.max_characters"):
         tool = replace(guided.CALCULATOR, longest=5)
     assert tool.max_characters == 5 and tool.name == guided.CALCULATOR.name
+    timings = guided.Timings()
+    with pytest.warns(DeprecationWarning, match="Timings.drafted is Timings.drafted_tokens"):
+        timings.drafted = 3
+    assert timings.drafted_tokens == 3
 
 
 def test_old_names_of_methods():

@@ -89,9 +89,10 @@ def _hint_at_several_calls(tag: Any) -> str:
     nodes: list[Any] = [json.loads(tag) if isinstance(tag, str) else tag]
     while nodes:
         match nodes.pop():
-            case {"type": "triggered_tags" | "tags_with_separator", **options} if not options.get("stop_after_first"):
-                tags: Any = options["tags"]
-                marker = re.match(r"<\|?\w*call\w*\|?>", _begin_of_call(tags[0]))
+            case {"type": "triggered_tags" | "tags_with_separator", "tags": [Mapping() as call, *_], **options} if (
+                not options.get("stop_after_first")
+            ):
+                marker = re.match(r"<\|?\w*call\w*\|?>", _begin_of_call(call))
                 return f"{_SEVERAL_CALLS}." if marker is None else f"{_SEVERAL_CALLS}, in several {marker[0]} blocks."
             case {"type": "json_schema" | "grammar" | "regex"}:
                 continue
@@ -104,9 +105,14 @@ def _hint_at_several_calls(tag: Any) -> str:
 
 def _begin_of_call(tag: Mapping[str, Any]) -> str:
     """The text with which a call begins, inside the group of calls if there is one."""
-    if tag["content"]["type"] == "tags_with_separator":
-        tag = tag["content"]["tags"][0]
-    return tag["begin"] if isinstance(tag["begin"], str) else ""
+    match tag:
+        case {"content": {"type": "tags_with_separator", "tags": [Mapping() as inner, *_]}}:
+            return _begin_of_call(inner)
+        case {"begin": "", "content": {"elements": [{"elements": [{"value": str(first)}, *_]}, *_]}}:
+            return first
+        case {"begin": str(begin)}:
+            return begin
+    return ""
 
 
 def _describe_schema(schema: Any) -> Description:

@@ -129,9 +129,9 @@ class ToolStyle:
         section = self.data.get("section")
         if section is not None:
             return tuple(section.get("lead", "") + trigger for trigger in self.triggers(functions))
-        triggers = tuple(self.triggers(functions))
+        triggers = () if self.is_always_mixed else tuple(self.triggers(functions))
         heads = [begin.head(function.name) for begin in Markup.of(self.data).begins for function in functions]
-        return tuple(head for head in heads if head.startswith(triggers))
+        return tuple(head for head in heads if head.startswith(triggers) or not triggers)
 
     @property
     def is_always_mixed(self) -> bool:
@@ -262,12 +262,12 @@ class ToolStyle:
         if single or len(marked) == len(tags):
             calls = [_tags_with_separator(marked, self.between, single)]
         else:
-            later = _tags_with_separator(tags, self.between, False)
+            later = _tags_with_separator(_join_begins(tags), self.between, False)
             calls = [
                 _tags_with_separator(marked, self.between, True),
                 {"type": "optional", "content": _sequence([*between, later])},
             ]
-        if self.between.isspace():  # many models end their last call with it: it must not commit to another call
+        if self.between.isspace() and not single:  # many models end every call with it, also the last one
             calls.append({"type": "optional", "content": between[0]})
         return _sequence(calls)
 
@@ -329,6 +329,19 @@ def _tags_with_separator(tags: list[Json], separator: str, only_one_call: bool) 
         "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
         "stop_after_first": only_one_call,
     }  # fmt: skip
+
+
+def _join_begins(tags: Sequence[Json]) -> list[Json]:
+    """One tag for tags that share their content and differ in their begins, so that the content is compiled once."""
+    groups = dict[int, list[Json]]()
+    for tag in tags:
+        groups.setdefault(id(tag["content"]), []).append(tag)
+    joined = list[Json]()
+    for group in groups.values():
+        begins = [_text(tag["begin"]) for tag in group]
+        begin = {"type": "or", "elements": begins} if len(begins) > 1 else begins[0]
+        joined.append({**group[0], "begin": "", "content": _sequence([begin, group[0]["content"]])})
+    return joined
 
 
 def _without_overlaps(triggers: Sequence[str]) -> list[str]:
