@@ -251,18 +251,22 @@ class ToolStyle:
         if "section" in self.data:
             calls = self._section(choice, parallel, self.data["section"].get("lead", ""))
         else:
-            tags = [tag for function in choice.functions for tag in self._calls(function)]
+            tags = [self._calls(function) for function in choice.functions]
             calls = self._lines_of_calls(tags, marks, not parallel or choice.mode == "named")
         return calls if choice.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
 
-    def _lines_of_calls(self, tags: list[Json], triggers: Sequence[str], single: bool) -> Json:
-        """One call or several, without a section. The first one has its marker, and so shows that these are calls."""
-        marked = [tag for tag in tags if tag["begin"].startswith(tuple(triggers))] or tags
+    def _lines_of_calls(self, tags: Sequence[list[Json]], triggers: Sequence[str], single: bool) -> Json:
+        """One call or several, without a section. The first one has its marker, and so shows that these are calls.
+
+        `tags`: for each tool, a tag for each way to begin its calls.
+        """
+        all_tags = [tag for same_tool in tags for tag in same_tool]
+        marked = [tag for tag in all_tags if tag["begin"].startswith(tuple(triggers))] or all_tags
         between = [_text(self.between)] if self.between else []
-        if single or len(marked) == len(tags):
+        if single or len(marked) == len(all_tags):
             calls = [_tags_with_separator(marked, self.between, single)]
         else:
-            later = _tags_with_separator(_join_begins(tags), self.between, False)
+            later = _tags_with_separator(list(map(_join_begins, tags)), self.between, False)
             calls = [
                 _tags_with_separator(marked, self.between, True),
                 {"type": "optional", "content": _sequence([*between, later])},
@@ -331,17 +335,10 @@ def _tags_with_separator(tags: list[Json], separator: str, only_one_call: bool) 
     }  # fmt: skip
 
 
-def _join_begins(tags: Sequence[Json]) -> list[Json]:
-    """One tag for tags that share their content and differ in their begins, so that the content is compiled once."""
-    groups = dict[int, list[Json]]()
-    for tag in tags:
-        groups.setdefault(id(tag["content"]), []).append(tag)
-    joined = list[Json]()
-    for group in groups.values():
-        begins = [_text(tag["begin"]) for tag in group]
-        begin = {"type": "or", "elements": begins} if len(begins) > 1 else begins[0]
-        joined.append({**group[0], "begin": "", "content": _sequence([begin, group[0]["content"]])})
-    return joined
+def _join_begins(tags: Sequence[Json]) -> Json:
+    """One tag for the tags of a tool, which differ in their begins only, so that its schema is compiled once."""
+    begins = {"type": "or", "elements": [_text(tag["begin"]) for tag in tags]}
+    return {**tags[0], "begin": "", "content": _sequence([begins, tags[0]["content"]])}
 
 
 def _without_overlaps(triggers: Sequence[str]) -> list[str]:
