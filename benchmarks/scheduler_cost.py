@@ -40,7 +40,7 @@ class _RandomChoices:
     """Stands for tokens that a device is choosing. `seconds`: the time for all random choices so far."""
 
     seconds = 0.0
-    repeated = ()
+    repeated_rows = ()
     rng = np.random.default_rng(0)
 
     def __init__(self, requests: Sequence[Choose]) -> None:
@@ -56,7 +56,9 @@ class _RandomChoices:
     def _draw(self, choice: Choice) -> ChosenToken:
         if choice.allowed is None:
             return ChosenToken(int(self.rng.integers(256, choice.size - 1)))
-        return ChosenToken(int(self.rng.choice(np.flatnonzero(bits_of(choice.allowed)[: choice.size]))), 0.1)
+        word = int(self.rng.choice(np.flatnonzero(choice.allowed)))
+        bit = int(self.rng.choice(np.flatnonzero(bits_of(choice.allowed[word : word + 1]))))
+        return ChosenToken(32 * word + bit, 0.1)
 
 
 def measure(engine: Engine, tokens: Vocabulary, kind: str, count: int) -> tuple[float, float]:
@@ -85,12 +87,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sequences", type=int, nargs="+", default=[64, 256])
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     tokens = vocabulary(VOCABULARY_SIZE)
     model = Decoder.random(replace(TINY, vocab_size=VOCABULARY_SIZE), dtype=torch.float32, device="cpu")
     no_logits = torch.zeros(1, 1).expand(4096, VOCABULARY_SIZE)
     print("| sequences | kind | us per sequence and step | us per token |\n|--:|---|--:|--:|")
-    for count in given.sequences:
+    for count in arguments.sequences:
         runner = ModelRunner(model, PagedCache(cache_shape(model), 8 * count + 8, 256))
         engine = Engine(model, tokens, runner=runner, token_budget=max(512, count))
         engine.scheduler.runs_ahead = True
@@ -100,7 +102,7 @@ def main() -> None:
             mock.patch.object(answers, "answer", lambda requests: _RandomChoices(requests).wait()),
         ):
             for kind in _KINDS:
-                rounds = [measure(engine, tokens, kind, count) for _ in range(given.rounds + 1)][1:]
+                rounds = [measure(engine, tokens, kind, count) for _ in range(arguments.rounds + 1)][1:]
                 step, token = (median(values) for values in zip(*rounds, strict=True))
                 print(f"| {count} | {kind} | {step:.1f} | {token:.1f} |", flush=True)
 

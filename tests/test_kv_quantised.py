@@ -1,4 +1,4 @@
-"""Keys and values of 8 bits: what a row contains, what is read from it, and that its position does not matter.
+"""8-bit keys and values: a row's bytes, the numbers that are read back, and that they do not depend on its position.
 
 test_kv_caches.py tests the caches themselves.
 """

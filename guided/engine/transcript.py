@@ -77,7 +77,7 @@ class Transcript:
         self.token_masks += [int(sampled)] * len(tokens)
         self.logprobs += [logprobs] * len(tokens)
         self.starts += [len(self.text)] * len(tokens)
-        data = b"".join([self._vocabulary.token_bytes(token) or b"" for token in tokens])
+        data = self._vocabulary.decode(tokens)
         piece = self._utf8.decode(data[self._skip :])
         self._skip = max(0, self._skip - len(data))
         self.text += piece
