@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import time
 from contextlib import contextmanager
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -81,6 +82,8 @@ def test_the_head_has_a_timeout_and_a_running_request_has_none():
         get_extra_info=lambda *_: None,
         is_closing=lambda: False,
         write=written.append,
+        can_write_eof=lambda: True,
+        write_eof=lambda: written.append(b"end"),
         close=lambda: written.append(b"closed"),
         resume_reading=lambda: None,
         pause_reading=lambda: None,
@@ -103,7 +106,38 @@ def test_the_head_has_a_timeout_and_a_running_request_has_none():
     (second,) = clock.due
     assert second.seconds == 7 and second is not first and not written
     second.act()
-    assert written[0].startswith(b"HTTP/1.1 408 ") and written[-1] == b"closed" and clock.due == []
+    assert written[0].startswith(b"HTTP/1.1 408 ") and written[-1] == b"end"
+    connection.data_received(b"dropped")
+    (last,) = clock.due
+    assert last.seconds == 1
+    last.act()
+    assert written[-1] == b"closed"
+
+
+@pytest.mark.parametrize(
+    "begin", [b"\x00\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno\r\n"]
+)
+def test_data_that_arrives_after_an_error_does_not_destroy_it(begin):
+    """If the server closed at once, such data would reset the connection."""
+    with asked() as connect, connect() as client:
+        client.sendall(begin)
+        assert select.select([client], [], [], 20)[0]
+        for _ in range(5):
+            client.sendall(b"x" * 100)
+            time.sleep(0.02)
+        status, error = told(client)
+        assert status == 400 and "Invalid HTTP" in error["message"]
+
+
+def test_a_client_that_keeps_sending_after_an_error_is_cut_off():
+    with asked() as connect, connect() as client:
+        client.sendall(b"\x00\r\n\r\n")
+        assert told(client)[0] == 400
+        end = time.monotonic() + 20
+        with pytest.raises(OSError):
+            while time.monotonic() < end:
+                client.sendall(b"x" * 100)
+                time.sleep(0.02)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,12 @@ use up all file descriptors of the process. Here the headers have the same time 
 (`Settings.body_timeout`). The time starts with the connection, or with the first byte of headers that follow another
 request. When it ends, the server answers partial headers with 408, and closes a silent connection without an answer.
 
-Data that is not HTTP gets status 400, as in uvicorn, with the usual error body. Not done: a limit on the number of
-connections, since the system sets one for each process.
+Data that is not HTTP gets status 400, as in uvicorn, with the usual error body. If the connection closed at once, data
+that is still arriving would reset it, and the client could lose the error before reading it (RFC 9112, section 9.6).
+So the server closes only its sending side at first. It drops whatever else arrives, until the client closes its side
+or `_CLOSING_SECONDS` have passed. A TLS connection cannot close one side, and closes at once.
+
+Not done: a limit on the number of connections, since the system sets one for each process.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -24,6 +28,8 @@ from guided.server.http.errors import RequestError, body_of
 from guided.server.settings import Settings
 
 __all__ = ["Connection"]
+
+_CLOSING_SECONDS: Final = 1.0  # for a client to read an error
 
 
 class Connection(H11Protocol):
@@ -35,6 +41,7 @@ class Connection(H11Protocol):
         self._seconds = settings.body_timeout
         self._timer: asyncio.TimerHandle | None = None
         self._has_data = False  # whether part of the expected headers has arrived
+        self._is_closing = False  # whether an error was sent and further data is dropped
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -48,9 +55,18 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
+        if self._is_closing:
+            return
         self._has_data = True
         super().data_received(data)
         self._update_timer()
+
+    def shutdown(self) -> None:
+        """Close the connection, after the answer to a running request."""
+        if self._is_closing:
+            self.transport.close()
+        else:
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         """Report that the data is not HTTP, and close."""
@@ -58,6 +74,8 @@ class Connection(H11Protocol):
 
     def _update_timer(self) -> None:
         """Start the timer if the current headers are incomplete; else stop it."""
+        if self._is_closing:
+            return
         if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
             self._stop_timer()
         elif self._timer is None:
@@ -89,4 +107,17 @@ class Connection(H11Protocol):
             begin = h11.Response(status_code=error.status, headers=headers, reason=reason)
             for event in (begin, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
+            if self.transport.can_write_eof():
+                self._close_gently()
+                return
         self.transport.close()
+
+    def _close_gently(self) -> None:
+        """Close the sending side; the other one later."""
+        self._is_closing = True
+        self.transport.write_eof()
+        self._timer = self.loop.call_later(_CLOSING_SECONDS, self.transport.close)
+        if self.cycle is not None:  # a request whose body is invalid
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_reading()
