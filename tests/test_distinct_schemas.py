@@ -10,12 +10,17 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.core_support import mask_of
+from tests.effort import examples
 from tests.json_schema_support import byte_compiler
 
+NAMES = st.sampled_from(["", "a", "b", "ab"])
+ANYTHING = byte_compiler().compile_json_schema({"type": "array", "uniqueItems": True})
 TWO = {"type": "array", "minItems": 2, "maxItems": 2}
 SCARCE = [
     {"items": {"enum": [1, "\u00e9", "\u00ef", "\u12ab"]}},
@@ -33,6 +38,15 @@ SCARCE = [
         }
     },
 ]
+
+
+def canonical(value: Any) -> Any:
+    """Equal for equal JSON values: other than in Python, 1 and true differ, but 1 and 1.0 do not."""
+    if isinstance(value, list):
+        return [canonical(item) for item in value]
+    if isinstance(value, dict):
+        return {name: canonical(inner) for name, inner in value.items()}
+    return [type(value) in (int, float), float(value) if type(value) is int else value]
 
 
 @pytest.mark.parametrize("order", ["declared", "any"])
@@ -100,6 +114,45 @@ def test_the_last_of_few_strings(name: str) -> None:
             allowed = set(mask_of(spelled))
             assert allowed
             assert spelled.accept_token(rng.choice(sorted(allowed - {ord("]")} or allowed)))
+
+
+LEAVES = st.sampled_from([0, 1, 10, 1.5, "", "a", "ab", "0", "é", True, None])
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3))
+
+
+def spelled(value: Any, rng: random.Random) -> str:
+    """Write a value with its members in any order, and numbers and strings in several ways."""
+    if isinstance(value, list):
+        return "[" + ", ".join(spelled(item, rng) for item in value) + "]"
+    if isinstance(value, dict):
+        members = [f"{spelled(name, rng)}:{spelled(inner, rng)}" for name, inner in value.items()]
+        rng.shuffle(members)
+        return "{" + ",".join(members) + "}"
+    text = json.dumps(value, ensure_ascii=rng.random() < 0.5)
+    if isinstance(value, str):
+        return text.replace("a", rng.choice(["a", "\\u0061"]))
+    others = {"1": ["1", "1.0", "10e-1"], "10": ["10", "1e1"], "0": ["0", "-0", "0.00"]}
+    return rng.choice(others.get(text, [text]))
+
+
+@examples(150, 1000)
+@given(st.lists(VALUES, min_size=2, max_size=30), st.randoms(use_true_random=False))
+def test_a_value_is_accepted_unless_it_was_seen(values: list[Any], rng: random.Random) -> None:
+    """Also if many values were seen, and however deep they nest."""
+    matcher = GrammarMatcher(ANYTHING)
+    seen = set[str]()
+    assert matcher.accept_string("[")
+    for value in values:
+        key = json.dumps(canonical(value), sort_keys=True)
+        after = matcher.fork()
+        assert after.accept_string(text := spelled(value, rng) + ",") == (key not in seen), (text, seen)
+        if key in seen:
+            continue
+        some = matcher.fork()
+        assert some.accept_string(text[: rng.randrange(len(text))])
+        assert mask_of(some) == tuple(token for token in range(257) if some.fork().accept_token(token))
+        seen.add(key)
+        matcher = after
 
 
 INTEGERS = {"items": {"type": "integer"}}

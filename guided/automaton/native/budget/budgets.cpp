@@ -190,7 +190,7 @@ void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
   if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, looked_at);
   sort_unique(looked_at);
   for (int32_t token : looked_at)
-    if (after(state, token) <= most) set_bit(allowed.data(), token);
+    after(state, token) <= most ? set_bit(allowed.data(), token) : clear_bit(allowed.data(), token);
   masks_.recipe(state).write(row, masks_.vocabulary().words);
   for (size_t w = 0; w < words; ++w) row[w] &= allowed[w];
 }

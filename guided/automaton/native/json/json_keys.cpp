@@ -4,12 +4,18 @@
 // values that it may still become are below this node.
 //
 // The key of a scalar is its content: a letter, then the characters of a string, or the sign of a number, its digits
-// without zeros at either end, and its exponent (json_number.hpp). So 1, 1.0 and 10e-1 have one key. All values are
-// numbered (json_store.hpp). The key of an array is a letter and the store's numbers of its items in order. Members of
-// an object may come in any order, so a single key cannot be followed. Therefore an object adds its own store number
-// and, for each member, a key that ends with this number. An unfinished object may become any object that has all of
-// its members. The objects with its rarest member are compared with it. Cost: the length of a key; for objects, at most
-// kFewObjects comparisons.
+// without zeros at either end, and its exponent (json_number.hpp). So 1, 1.0 and 10e-1 have one key. The key of an array
+// is a letter and the keys of its items in order, each with a byte at its end that no UTF-8 text contains. So an array
+// is followed within its current item, however deep.
+//
+// Members of an object may come in any order, so a single key cannot be followed. Therefore an object adds its own
+// number in the store (json_store.hpp) and, for each member, two keys: the name and the value's number, and the name
+// and the beginning of the value's key. Each ends with the object's number. An unfinished object may become any object that has all of
+// its members. The objects with its rarest member are compared with it. If they are many, its current name or value
+// must at least begin one of theirs.
+//
+// Cost: the length of a key, and of the part that has been read; for objects, at most kFewObjects comparisons. An object
+// in an array is followed only to its beginning.
 #include <charconv>
 
 #include "json/json_number.hpp"
@@ -18,6 +24,7 @@
 namespace guided {
 
 namespace {
+constexpr size_t kFollowed = 32;     // bytes of the key of a member's value that are stored with the member
 constexpr int32_t kFewObjects = 16;  // objects that are compared, member by member, with an unfinished one
 
 void append_number(std::string& out, int32_t number, char end) {
@@ -27,29 +34,49 @@ void append_number(std::string& out, int32_t number, char end) {
   out.append(digits, to) += end;
 }
 
-std::string name_key(int32_t name) {
-  std::string out(1, 'm');
-  append_number(out, name, ':');
-  return out;
-}
-
-std::string member_key(int32_t name, int32_t value) {
-  std::string out = name_key(name);
-  append_number(out, value, ':');
-  return out;
-}
 }  // namespace
 
-// The content of a scalar. An array has the store's numbers of its items, in hexadecimal digits; an object has its own.
+// Appends a value's key. Arrays may nest as deeply as texts, so there is no recursion.
+void JsonValues::append_key(int32_t value, std::string& out) const {
+  struct Array {
+    std::vector<int32_t> items;
+    size_t next = 0;
+  };
+  std::vector<Array> open;
+  for (;;) {
+    const std::string& content = values_.content(value);
+    if (content[0] == 'a') {
+      open.push_back({values_.parts(value)});
+      out += 'a';
+    } else if (content[0] == 'o') {
+      append_number(out += 'o', value, ':');
+    } else {
+      out += content;
+    }
+    if (content[0] != 'a' && !open.empty()) out += kItemEnd;
+    while (!open.empty() && open.back().next == open.back().items.size()) {
+      open.pop_back();
+      if (!open.empty()) out += kItemEnd;
+    }
+    if (open.empty()) return;
+    value = open.back().items[open.back().next++];
+  }
+}
+
 std::string JsonValues::key(int32_t value) const {
-  const std::string& content = values_.content(value);
-  std::string out(1, content[0]);
-  if (content[0] == 'o')
-    append_number(out, value, ':');
-  else if (content[0] == 'a')
-    for (int32_t part : values_.parts(value)) append_number(out, part, ',');
-  else
-    return content;
+  std::string out;
+  append_key(value, out);
+  return out;
+}
+
+// The beginning of the keys of a member. `kind`: m for those with its value's number, k for those with its value's key.
+std::string JsonValues::name_key(char kind, int32_t name) const {
+  return std::string(1, kind).append(values_.content(name)) += kItemEnd;
+}
+
+std::string JsonValues::member_key(int32_t name, int32_t value) const {
+  std::string out = name_key('m', name);
+  append_number(out, value, ':');
   return out;
 }
 
@@ -58,62 +85,103 @@ int32_t JsonValues::with(PersistentTrie& set, int32_t root, int32_t value) const
   if (values_.content(value)[0] != 'o') return root;
   const std::vector<int32_t> parts = values_.parts(value);
   for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-    std::string member = member_key(parts[i], parts[i + 1]);
-    append_number(member, value, ':');
-    root = set.with(root, member);
+    std::string numbered = member_key(parts[i], parts[i + 1]), spelled = name_key('k', parts[i]);
+    append_number(numbered, value, ':');
+    append_number(spelled.append(key(parts[i + 1]), 0, kFollowed) += kItemEnd, value, ':');
+    root = set.with(set.with(root, numbered), spelled);
   }
   return root;
 }
 
-int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part) {
-  switch (part) {
-    case Part::String:
-      return set.at(root, string_key(string(text).text));
-    case Part::Bare: {
-      const std::string word = bare(text);
-      const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
-      return set.at(root, literal ? std::string(1, 'l').append(word) : number_stem(word));
-    }
-    case Part::Whole:
-      return set.at(root, key(value(start, text)));
-    case Part::Open: {
-      const auto [kind, parts] = outermost(start, text);
-      if (kind == 'o')
-        return object_may_be_there(set, root, start, text, parts) ? kUndecided : PersistentTrie::kNowhere;
-      std::string written(1, 'a');
-      for (int32_t part_of : parts) append_number(written, part_of, ',');
-      return set.at(root, written);
-    }
-    default:
-      return kUndecided;
-  }
+// The beginning of the key of the current string, number or literal; empty between two of them.
+std::string JsonValues::scalar_key(int32_t text) const {
+  if (texts_[text].kind == Kind::String) return string_key(string(text).text);
+  if (texts_[text].kind != Kind::Bare) return {};
+  const std::string word = bare(text);
+  const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
+  return literal ? std::string(1, 'l').append(word) : number_stem(word);
 }
 
-// Whether some object of the set has the members read so far, and the name of the current one. Also true if more than
-// kFewObjects objects have them.
+// The node to which the items of an array lead from its beginning. `last`: the last item. Nodes never change, so the
+// answers are kept, and another item takes one more step.
+int32_t JsonValues::after_items(const PersistentTrie& set, int32_t node, int32_t last) {
+  std::vector<int32_t> path;
+  int32_t at = last, out = node;
+  for (; at >= 0; at = parts_[at].before) {
+    if (const int32_t* known = after_items_.find(pair_key(node, at))) {
+      out = *known;
+      break;
+    }
+    path.push_back(at);
+  }
+  for (size_t i = path.size(); i-- > 0;) {
+    out = set.at(out, key(parts_[path[i]].value) += kItemEnd);
+    after_items_.set(pair_key(node, path[i]), out);
+    bytes_ += 24;
+  }
+  return out;
+}
+
+int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part) {
+  if (part == Part::Unknown || part == Part::Empty) return kUndecided;
+  if (part == Part::Whole) return set.at(root, key(value(start, text)));
+  const std::vector<int32_t> open = open_frames(start, text);
+  if (part == Part::Open && frames_[open.back()].kind == 'o')
+    return object_may_be_there(set, root, start, text, open) ? kUndecided : PersistentTrie::kNowhere;
+  int32_t node = root;
+  for (size_t level = open.size(); level-- > 0 && node >= 0;) {
+    const Frame& frame = frames_[open[level]];
+    node = set.child(node, static_cast<uint8_t>(frame.kind));
+    if (frame.kind == 'o' || node < 0) return node;
+    node = after_items(set, node, frame.parts);
+  }
+  return set.at(node, scalar_key(text));
+}
+
+// The beginning of the key of a member's value, at most kFollowed bytes. `inner`: the open containers of the value,
+// innermost first.
+std::string JsonValues::member_beginning(std::span<const int32_t> inner, int32_t text) const {
+  std::string out;
+  for (size_t level = inner.size(); level-- > 0;) {
+    out += frames_[inner[level]].kind;
+    if (frames_[inner[level]].kind == 'o') return out;
+    for (int32_t item : parts(inner[level]))
+      if (out.size() < kFollowed) (out += key(item)) += kItemEnd;
+  }
+  return (out += scalar_key(text)).substr(0, kFollowed);
+}
+
+// Whether some object of the set has the members read so far, and the beginning of the current one. Also true if more
+// than kFewObjects objects have the rarest member, and any object has such a beginning. `open`: the open containers,
+// innermost first.
 bool JsonValues::object_may_be_there(const PersistentTrie& set, int32_t root, int32_t start, int32_t text,
-                                     const std::vector<int32_t>& members) const {
-  int32_t least = set.child(root, 'o');
-  for (size_t i = 0; i + 1 < members.size() && least >= 0; i += 2) {
-    const std::string member = member_key(members[i], members[i + 1]);
-    const int32_t with_it = set.at(root, member);
-    if (with_it >= 0 && set.count(with_it) > set.count(least)) continue;
-    least = with_it;
+                                     const std::vector<int32_t>& open) const {
+  const std::vector<int32_t> members = parts(open.back());
+  int32_t rarest = set.child(root, 'o');
+  for (size_t i = 0; i + 1 < members.size() && rarest >= 0; i += 2) {
+    const int32_t with_it = set.at(root, member_key(members[i], members[i + 1]));
+    if (with_it < 0 || set.count(with_it) < set.count(rarest)) rarest = with_it;
   }
-  if (least >= 0 && members.size() % 2 == 1) {
-    const int32_t with_name = set.at(root, name_key(members.back()));
-    if (with_name < 0 || set.count(with_name) < set.count(least)) least = with_name;
+  if (rarest < 0) return false;
+  if (set.count(rarest) > kFewObjects) {
+    const bool in_value = members.size() % 2 == 1;
+    const auto inner = std::span(open).first(open.size() - 1);
+    std::string name = in_value ? name_key('k', members.back()) : std::string(1, 'k');
+    name += in_value ? member_beginning(inner, text) : scalar_key(text);
+    const int32_t current = set.at(root, name);
+    if (current < 0 || !in_value) return current >= 0;
+    const int32_t named = set.at(root, name_key('m', members.back()));
+    if (set.count(named) > kFewObjects) return true;
+    rarest = named;
   }
-  if (least < 0) return false;
-  if (set.count(least) > kFewObjects) return true;
-  std::vector<std::pair<int32_t, int32_t>> open{{least, 0}};  // (node, the number spelled since the last colon)
-  while (!open.empty()) {
-    const auto [node, number] = open.back();
-    open.pop_back();
+  std::vector<std::pair<int32_t, int32_t>> below{{rarest, 0}};  // (node, the number spelled since the last colon)
+  while (!below.empty()) {
+    const auto [node, number] = below.back();
+    below.pop_back();
     if (set.ends(node) && fits(start, text, number)) return true;
     for (const PersistentTrie::Child& c : set.children(node)) {
       const int32_t digit = c.byte == ':' ? 0 : c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
-      open.push_back({c.node, c.byte != ':' ? number * 16 + digit : set.ends(c.node) ? number : 0});
+      below.push_back({c.node, c.byte != ':' ? number * 16 + digit : set.ends(c.node) ? number : 0});
     }
   }
   return false;

@@ -145,6 +145,14 @@ int32_t JsonValues::frame_at(int32_t frame, int32_t depth) const {
   return frame;
 }
 
+// The containers that have been opened since `start` and not closed, innermost first.
+std::vector<int32_t> JsonValues::open_frames(int32_t start, int32_t text) const {
+  std::vector<int32_t> out;
+  const int32_t depth = frames_[texts_[start].frame].depth;
+  for (int32_t at = texts_[text].frame; frames_[at].depth > depth; at = frames_[at].outer) out.push_back(at);
+  return out;
+}
+
 JsonValues::Part JsonValues::part(int32_t start, int32_t text) const {
   const Text &from = texts_[start], &to = texts_[text];
   if (start == text) return Part::Empty;
@@ -197,11 +205,6 @@ std::vector<int32_t> JsonValues::parts(int32_t frame) const {
   return out;
 }
 
-std::pair<char, std::vector<int32_t>> JsonValues::outermost(int32_t start, int32_t text) const {
-  const int32_t frame = frame_at(texts_[text].frame, frames_[texts_[start].frame].depth + 1);
-  return {frames_[frame].kind, parts(frame)};
-}
-
 // The value of a member of an object, or of the parts of one so far; -1 if it has no member of this name.
 static int32_t member(const std::vector<int32_t>& parts, int32_t name) {
   for (size_t i = 0; i + 1 < parts.size(); i += 2)
@@ -220,9 +223,7 @@ bool JsonValues::fits_scalar(int32_t text, int32_t value) const {
 
 bool JsonValues::fits(int32_t start, int32_t text, int32_t value) const {
   const Text& to = texts_[text];
-  std::vector<int32_t> open;  // innermost first
-  for (int32_t f = to.frame; frames_[f].depth > frames_[texts_[start].frame].depth; f = frames_[f].outer)
-    open.push_back(f);
+  const std::vector<int32_t> open = open_frames(start, text);
   const bool in_scalar = to.kind != Kind::Between;
   for (size_t level = open.size(); level-- > 0;) {
     const Frame& frame = frames_[open[level]];
@@ -272,7 +273,7 @@ void JsonValues::describe(int32_t start, int32_t text, std::vector<int32_t>& out
     const int32_t unit = to.escape > 0 ? to.unit : 0;
     out.insert(out.end(), {values_.string(string(text).text), to.escape, unit, static_cast<int32_t>(to.high)});
   }
-  for (int32_t f = to.frame; frames_[f].depth > frames_[texts_[start].frame].depth; f = frames_[f].outer) {
+  for (int32_t f : open_frames(start, text)) {
     std::vector<int32_t> written = parts(f);
     if (frames_[f].kind == 'o') sort_members(written);
     out.insert(out.end(), {frames_[f].kind, static_cast<int32_t>(frames_[f].phase), frames_[f].count});

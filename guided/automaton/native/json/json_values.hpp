@@ -12,6 +12,7 @@
 #pragma once
 
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,6 @@ class JsonValues {
   std::string bare(int32_t text) const { return raw(texts_[text].since, text); }
   // Whether an open container may still become this value. Also true if this is unknown.
   bool fits(int32_t start, int32_t text, int32_t value) const;
-  // The outermost container since `start`: its kind (a or o), and its parts: items, or alternating names and values.
-  std::pair<char, std::vector<int32_t>> outermost(int32_t start, int32_t text) const;
   // Appends a description to `out`: equal for parts that no continuation distinguishes, however they are spelled.
   void describe(int32_t start, int32_t text, std::vector<int32_t>& out);
   // The number in this store of a value of another one.
@@ -108,17 +107,26 @@ class JsonValues {
   int32_t in_phase(int32_t frame, Phase phase);
   int32_t bare_value(int32_t text);  // -1: not a JSON value
   int32_t frame_at(int32_t frame, int32_t depth) const;
+  std::vector<int32_t> open_frames(int32_t start, int32_t text) const;
   std::vector<int32_t> parts(int32_t frame) const;
   bool fits_scalar(int32_t text, int32_t value) const;
 
+  static constexpr char kItemEnd = '\xff';
+  void append_key(int32_t value, std::string& out) const;
+  std::string scalar_key(int32_t text) const;
+  int32_t after_items(const PersistentTrie& set, int32_t node, int32_t last);
+  std::string member_beginning(std::span<const int32_t> inner, int32_t text) const;
+  std::string name_key(char kind, int32_t name) const;
+  std::string member_key(int32_t name, int32_t value) const;
   bool object_may_be_there(const PersistentTrie& set, int32_t root, int32_t start, int32_t text,
-                           const std::vector<int32_t>& members) const;
+                           const std::vector<int32_t>& open) const;
 
   ValueStore values_;
   std::deque<Text> texts_;  // growing does not copy the elements
   std::vector<Frame> frames_;
   std::vector<PartOf> parts_;
-  PairMap next_;  // (text, byte) -> text
+  PairMap next_;         // (text, byte) -> text
+  PairMap after_items_;  // (node, part) -> node
   size_t bytes_ = 0;
 };
 

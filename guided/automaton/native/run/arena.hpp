@@ -146,6 +146,8 @@ class Arena {
   // The same for digits of a number before its point.
   bool repeats_digits(int32_t position) { return counts_.repeats_digits(position); }
   bool in_string(int32_t position) { return counts_.in_string(position); }
+  // Whether a position has no edges other than bytes, and is no end.
+  bool reads_bytes_alone(int32_t position) const;
   // A permutation's register with the same members and another count.
   int32_t with_count(int32_t reg, int64_t count) {
     SeenSet set = seen_[reg];
@@ -181,7 +183,6 @@ class Arena {
   bool has_more(int32_t count, int32_t memory);
   bool has_more_than_seen(int32_t count, const Thread& thread);
   int64_t seen_ahead(const Thread& thread);  // seen_ahead.cpp
-  bool reads_bytes_alone(int32_t position) const;
   bool escapes_lead(int32_t from, uint8_t character, int32_t to) const;
   std::optional<bool> string_ends_new(const Thread& thread);
   // What may come first after a position, within its frame.

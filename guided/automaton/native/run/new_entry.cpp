@@ -1,6 +1,8 @@
 #include "run/new_entry.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
 
 namespace guided {
 
@@ -14,7 +16,8 @@ constexpr int kMaxForks = 4;   // returns to several callers, on one way, at whi
 constexpr int kMaxNested = 2;  // nested searches for the ways of inner entries
 constexpr size_t kNever = SIZE_MAX / 4;
 constexpr int64_t kStepWork = 8;
-constexpr int64_t kTryWork = 500;  // for a step to a state and the check whether it is new
+constexpr int64_t kByteWork = 20;  // for a bound on the texts after a byte
+constexpr int64_t kTryWork = 500;  // for a step to a state, and the check whether it is new
 }  // namespace
 
 const NewEntry::Way* NewEntry::find(const Thread& thread) {
@@ -28,7 +31,7 @@ const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool 
   if (const Answer* answer = known.find(thread); answer && (any || answer->shortest)) return answer;
   const size_t around = std::exchange(refused_, 0);
   Answer found{of_tree(thread, left_open), true};
-  if (!found.way && !of_few(thread, left_open, found)) found = {search(thread, left_open, any), !any};
+  if (!found.way && !of_string(thread, left_open, found)) found = {search(thread, left_open, any), !any};
   refused_ = around;
   if (!found.way && nesting_ > 0) return nullptr;
   found.shortest |= !found.way;
@@ -37,20 +40,18 @@ const NewEntry::Answer* NewEntry::ask(const Thread& thread, int left_open, bool 
   return answer ? &(*answer = std::move(found)) : &known.add(thread, std::move(found));
 }
 
-// Answers without a search for an entry that is one of few strings or an unbounded string. False if a search is needed.
-bool NewEntry::of_few(const Thread& thread, int left_open, Answer& found) {
+// Answers without a search for an entry that is a string. False if a search is needed.
+bool NewEntry::of_string(const Thread& thread, int left_open, Answer& found) {
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness_.string_ahead(thread.mem);
   if (!ahead) return false;
-  const bool always = ahead->opened ? ahead->escape.between_characters() && arena_.in_unbounded_string(thread.pos)
-                                    : arena_.unbounded().begins_string(thread.pos);
-  const std::optional<bool> any = always ? true : arena_.any_new_string(thread.pos, *ahead);
-  if (!any) return false;
-  found = {std::nullopt, true};
-  if (!*any) return true;  // then no entry around it can end either
+  if (arena_.any_new_string(thread.pos, *ahead) == false) {  // then no entry around it can end either
+    found = {std::nullopt, true};
+    return true;
+  }
   if (ahead->inside || left_open > 0) return false;
   std::optional<ShortestNewString::Rest> rest = new_string_.find(thread, *ahead);
   if (!rest) return false;
-  found.way = Way{std::move(rest->text), std::move(rest->after), 0};
+  found = {Way{std::move(rest->text), std::move(rest->after), 0}, true};
   found.way->bytes = found.way->text.size() + least_of(found.way->after);
   return true;
 }
@@ -163,62 +164,70 @@ size_t NewEntry::least_of(const Threads& threads) {
   return best;
 }
 
-// Breadth first, so each state is reached by its shortest text, the first in byte order among equals. Once the entry
-// can no longer become a seen value, the tree gives the rest. The bytes after the entry count, too: another name may
-// require another value. Once a way is no longer than the tree's own text, which ends with a seen value, no states are
-// added. Those already found are still checked for an equally short way that is earlier in byte order, so each thread
-// on the way returns the rest of the same text. With `any`, the first way ends the search.
+// The least bytes after a byte that a state reads.
+size_t NewEntry::least_after(int32_t state, uint8_t byte) {
+  const Grammar& g = arena_.grammar();
+  size_t best = kNever;
+  for (const Thread& t : arena_.config(state))
+    if (t.pos != kExit && g.positions[t.pos].bytes.has(byte))
+      best = std::min(best, least({g.step(t.pos, byte), t.reg, t.ret, t.mem}));
+  return best;
+}
+
+// Best first (A*; Hart, Nilsson and Raphael, 1968): by the fewest bytes that a way through a state can have, then in byte
+// order. Once the entry can no longer become a seen value, the tree gives the rest. The bytes after the entry count,
+// too: another name may require another value. Of equally short ways, the earliest in byte order is found, whatever
+// other values were seen. So each thread on the way returns the rest of the same text, and so does a thread with more
+// seen values if this one is not among them. With `any`, the first way ends the search.
 std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
-    int32_t state, from;
-    uint8_t byte;
-  };
-  std::vector<Node> nodes{{arena_.raw_state(thread), -1, 0}};
-  auto text_of = [&](size_t node) {
+    size_t bytes;  // that a way from here has at least, with the text so far
     std::string text;
-    for (size_t at = node; nodes[at].from >= 0; at = static_cast<size_t>(nodes[at].from))
-      text += static_cast<char>(nodes[at].byte);
-    std::reverse(text.begin(), text.end());
-    return text;
+    int32_t state;
+    bool operator>(const Node& other) const { return std::tie(bytes, text) > std::tie(other.bytes, other.text); }
   };
+  std::vector<Node> open{{0, {}, arena_.raw_state(thread)}};
   const bool unbounded = uniqueness_.in_string(thread.mem) && arena_.unbounded().goes_on(thread.pos);
   const bool there = unbounded || arena_.goes_on_surely(thread);
-  const size_t most = kMaxStates + (there ? kStatesOfValue * uniqueness_.ahead(thread.mem) : 0);
-  std::unordered_set<std::vector<int32_t>, IntsHash> visited{essence(nodes[0].state)};
+  size_t found = 1, most = kMaxStates + (there ? kStatesOfValue * uniqueness_.ahead(thread.mem) : 0);
+  std::unordered_set<std::vector<int32_t>, IntsHash> visited;
   std::optional<Way> best;
   std::string best_prefix;
-  const size_t enough = any ? kNever : refused_;  // no longer than the tree's text, whose value was seen
-  auto is_enough = [&] { return best && best->bytes <= enough; };
-  size_t last = most;
-  auto try_end = [&](int32_t state, const std::string& prefix) {
-    std::optional<Way> way = ends(state, left_open);
+  auto is_worse = [&](size_t bytes, const std::string& text) {
+    return best && (any || std::tie(bytes, text) >= std::tie(best->bytes, best_prefix));
+  };
+  auto try_end = [&](const Node& at) {
+    std::optional<Way> way = ends(at.state, left_open);
     if (!way) return false;
-    const size_t bytes = prefix.size() + way->bytes;
-    if (best && (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix))) return true;
-    if (!best) last = std::min(most, std::max(kMinWayStates, kStatesOfWay * nodes.size()));
-    best = Way{prefix + way->text, std::move(way->after), bytes};
-    best_prefix = prefix;
+    const size_t bytes = at.text.size() + way->bytes;
+    if (is_worse(bytes, at.text)) return true;
+    if (!best) most = std::min(most, std::max(kMinWayStates, kStatesOfWay * found));
+    best = Way{at.text + way->text, std::move(way->after), bytes};
+    best_prefix = at.text;
     return true;
   };
-  for (size_t i = 0; i < nodes.size() && nodes.size() < last && !(any && best); ++i) {
+  while (!open.empty() && found < most) {
     CallMeter::work(kStepWork);
-    const Node at = nodes[i];
-    const std::string prefix = text_of(i);
-    if (best) {  // skip the state unless it can lead to a shorter way, or to an equally short and earlier one
-      const size_t bytes = prefix.size() + least_of(arena_.config(at.state));
-      if (bytes > best->bytes || (bytes == best->bytes && prefix >= best_prefix)) continue;
-    }
-    if (i > 0 && try_end(at.state, prefix) && !may_be_there(at.state, left_open)) continue;
-    if (is_enough()) continue;
+    std::ranges::pop_heap(open, std::greater<>());
+    const Node at = std::move(open.back());
+    open.pop_back();
+    if (is_worse(at.bytes, at.text)) break;
+    if (!visited.insert(essence(at.state)).second) continue;
     const ByteSet bytes = arena_.config(at.state).bytes;
-    for (int byte = 0; byte < 256 && !is_enough(); ++byte) {
+    for (int byte = 0; byte < 256; ++byte) {
+      Node next{at.bytes, at.text + static_cast<char>(byte), kDead};
+      if (is_worse(next.bytes, next.text)) break;
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
+      CallMeter::work(kByteWork);
+      next.bytes = std::max(at.bytes, next.text.size() + least_after(at.state, static_cast<uint8_t>(byte)));
+      if (is_worse(next.bytes, next.text)) continue;
       CallMeter::work(kTryWork);
-      const int32_t next = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
-      if (next == kDead || !visited.insert(essence(next)).second) continue;
-      nodes.push_back({next, static_cast<int32_t>(i), static_cast<uint8_t>(byte)});
-      // The first state that can no longer become a seen value gives a way, which bounds all others.
-      if (!best && !may_be_there(next, left_open)) try_end(next, prefix + static_cast<char>(byte));
+      next.state = arena_.raw_step(at.state, static_cast<uint8_t>(byte));
+      if (next.state == kDead || visited.contains(essence(next.state))) continue;
+      if (try_end(next) && !may_be_there(next.state, left_open)) continue;
+      ++found;
+      open.push_back(std::move(next));
+      std::ranges::push_heap(open, std::greater<>());
     }
   }
   return best;
@@ -231,6 +240,7 @@ std::optional<NewEntry::Way> NewEntry::ends(int32_t state, int left_open) {
     if (uniqueness_.under_way(t.mem).first <= left_open) ended.after.push_back(t);
   if (!ended.after.empty()) {
     ended.bytes = least_of(ended.after);
+    std::erase_if(ended.after, [&](const Thread& t) { return least(t) > ended.bytes; });
     return ended;
   }
   std::optional<Way> best;

@@ -7,11 +7,12 @@
 // How: the shortest text (shortest_text.hpp) is tried first, and nearly always suffices. Otherwise the search examines
 // only states from which the entry may still become a seen value, each once, however it was spelled. From any other
 // state the shortest text suffices. Of the ways to such a state, the one with the fewest bytes to the end of the output
-// is chosen, and among these the first in byte order. So the rest of a way is the way from each state on it. The answer
+// is chosen, and among these the first in byte order. So the rest of a way is the way from each state on it, and a value
+// that is seen later does not change the way unless it is the one to which the way leads. The answer
 // of each thread is cached. Whether any way exists is asked far more often, and the first way answers that.
 //
-// If the entry is one of few strings, the unseen ones are known without a search (shortest_new_string.hpp). If none of
-// them is left, no entry around it can end either.
+// If the entry is a string, its shortest unseen value is usually known without a search (shortest_new_string.hpp). If it
+// is one of few strings (finite_string_sets.hpp) and none of them is left, no entry around it can end either.
 //
 // In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none.
 // Cost: the bytes of the text if the first try is unseen; each seen value on the way adds its length. Once a way is
@@ -59,7 +60,7 @@ class NewEntry {
     const Answer* answer = ask(thread, left_open, true);
     return answer && answer->way;
   }
-  bool of_few(const Thread& thread, int left_open, Answer& found);
+  bool of_string(const Thread& thread, int left_open, Answer& found);
   std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
   std::optional<Way> of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out);
   std::optional<Way> search(const Thread& thread, int left_open, bool any);
@@ -68,6 +69,7 @@ class NewEntry {
   bool may_be_there(int32_t state, int left_open);
   std::vector<int32_t> essence(int32_t state);
   size_t least(const Thread& thread) { return static_cast<size_t>(tree_.least_to_end(thread)); }
+  size_t least_after(int32_t state, uint8_t byte);
   template <class Threads>
   size_t least_of(const Threads& threads);
 

@@ -16,7 +16,6 @@ namespace {
 constexpr int kMaxRead = 2000;
 }  // namespace
 
-// Whether a position has no edges other than bytes, and is no end.
 bool Arena::reads_bytes_alone(int32_t position) const {
   const Position& p = grammar_->positions[position];
   return !p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi;

@@ -83,12 +83,12 @@ ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t 
   const PersistentTrie& trie = uniqueness_.trie();
   Thread to = at;
   to.pos = arena_.grammar().step(at.pos, byte);
-  int64_t bytes = kNone;
+  Best rest;
   if (byte != StringProgress::kQuote)
-    bytes = best(to, node < 0 ? node : trie.child(node, byte), depth + 1).bytes;
+    rest = best(to, node < 0 ? node : trie.child(node, byte), depth + 1);
   else if (node < 0 || !trie.ends(node))
-    bytes = bytes_behind(to);
-  return {std::min(kNone, bytes + 1), byte};
+    rest.bytes = bytes_behind(to);
+  return {std::min(kNone, rest.bytes + 1), byte, 0, rest.complete};
 }
 
 // The best text that begins with a two-byte escape, for characters whose other spellings are longer or missing.
@@ -105,9 +105,12 @@ ShortestNewString::Best ShortestNewString::after_escape(const Thread& at, int32_
     Thread to = begun;
     to.pos = g.step(begun.pos, byte);
     const int32_t after = node < 0 ? node : uniqueness_.trie().at(node, StringProgress::kMeaning.substr(i, 1));
-    const int64_t bytes = std::min(kNone, best(to, after, depth + 1).bytes + 2);
+    const Best rest = best(to, after, depth + 1);
+    const int64_t bytes = std::min(kNone, rest.bytes + 2);
+    const bool complete = found.complete && rest.complete;
     if (bytes < found.bytes || (bytes == found.bytes && byte < found.escaped))
       found = {bytes, StringProgress::kEscape, byte};
+    found.complete = complete;
   }
   return found;
 }
@@ -116,19 +119,22 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
   at = enter(at);
   at.mem = node;
   if (const Best* known = known_.find(at)) return *known;
-  if (depth > kLongestNew) return {};
+  if (depth > kLongestNew) return {kNone, 0, 0, false};
   Best found;
   if (const int64_t of_tree = tree_bytes(at, node); of_tree < kNone) {
     found = {of_tree, static_cast<uint8_t>(tree_.choose(at).index)};
   } else {
     const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
-    for (int b = 0x20; b < 256; ++b) {
+    bool complete = arena_.reads_bytes_alone(at.pos);
+    for (int b = 0x20; b < 256 && complete; ++b) {
       const auto byte = static_cast<uint8_t>(b);
       if (!bytes.has(byte)) continue;
       const Best one =
           byte == StringProgress::kEscape ? after_escape(at, node, depth) : after_byte(at, node, byte, depth);
+      complete = one.complete;
       if (one.bytes < found.bytes) found = one;
     }
+    found.complete = complete;
   }
   arena_.charge(48);
   return known_.add(at, found);
@@ -150,7 +156,9 @@ ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, in
     Thread to = at;
     to.pos = arena_.grammar().step(at.pos, byte);
     const Best rest = best_in_escape(to, after, next);
+    const bool complete = found.complete && rest.complete;
     if (rest.bytes + 1 < found.bytes) found = {rest.bytes + 1, byte};
+    found.complete = complete;
   }
   return found;
 }
@@ -169,12 +177,14 @@ std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thr
   };
   if (!ahead.opened) {
     at = enter(at);
-    if (!arena_.grammar().positions[at.pos].bytes.has(StringProgress::kQuote)) return std::nullopt;
+    const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
+    const bool only_quote = bytes.count() == 1 && bytes.has(StringProgress::kQuote);
+    if (!only_quote || !arena_.reads_bytes_alone(at.pos)) return std::nullopt;
     step(StringProgress::kQuote);
   }
   for (;;) {
     const Best next = best_in_escape(at, node, read);
-    if (next.bytes >= kNone) return std::nullopt;
+    if (next.bytes >= kNone || !next.complete) return std::nullopt;
     at = enter(at);
     step(next.byte);
     if (next.byte == StringProgress::kQuote && read.escape < 0) break;

@@ -1,5 +1,4 @@
-// The shortest unseen string that an entry (uniqueness.hpp) can become, if there are few strings
-// (finite_string_sets.hpp).
+// The shortest unseen string that an entry (uniqueness.hpp) can become.
 //
 // How: an answer belongs to a position of the automaton and a node of the trie of seen strings. It is the shortest text
 // (shortest_text.hpp) if that is unseen. Otherwise it is the best of the answers one byte later: the one with the
@@ -9,8 +8,9 @@
 // Example: of the strings `aa`, `ab`, `b` and the seen string `b`, the answer at the start is `aa"`. Once `aa` is seen
 // as well, it is `ab"`, and only the answers at the start, after `a` and after `aa` are computed again.
 //
-// In: a thread inside of such a string, or at its beginning, and the seen strings as a trie (persistent_trie.hpp). Out:
-// the rest of a string with its quotation mark, and the threads after the entry.
+// In: a thread inside of a string, or at its beginning, and the seen strings as a trie (persistent_trie.hpp). Out: the
+// rest of a string with its quotation mark, and the threads after the entry. No answer where seen strings lead to
+// positions at which there is more than one byte to choose, such as a call or the next iteration of a loop.
 // Cost: once for each seen value, its bytes times the possible next bytes at each; then the bytes of the text.
 #pragma once
 
@@ -38,6 +38,7 @@ class ShortestNewString {
     int64_t bytes = kNone;  // to the end of the output; kNone: no unseen string
     uint8_t byte = 0;       // the next byte
     uint8_t escaped = 0;    // the byte after kEscape
+    bool complete = true;   // all strings were considered
   };
   Best best(Thread at, int32_t node, int depth);
   Best best_in_escape(const Thread& at, int32_t node, const StringProgress& read);

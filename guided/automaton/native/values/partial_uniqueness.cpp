@@ -76,12 +76,12 @@ bool Uniqueness::was_written(int32_t state, Written value) const {
 }
 
 int32_t Uniqueness::without_next_entry(int32_t state) {
+  state = unread(state);
   const State m = states_[state];
-  if (m.text != 0) return unread(state);
-  if (m.scope < 0) return state;
+  if (m.scope < 0 || scopes_[m.scope].start != -1) return state;
   Scope s = scopes_[m.scope];
   s.start = kUnread;
-  return intern(intern_scope(s), 0, m.touched, m.notes);
+  return intern(intern_scope(s), m.text, m.touched, m.notes);
 }
 
 int32_t Uniqueness::with_next_entry(int32_t state) {

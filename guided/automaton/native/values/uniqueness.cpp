@@ -235,7 +235,7 @@ std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t state) {
   const State m = states_[state];
   if (m.scope < 0) return std::nullopt;
   const Scope& s = scopes_[m.scope];
-  if (s.start < 0 || s.start == kBlank || seen_[s.seen].unknown > 0) return std::nullopt;
+  if (s.start < 0 || s.start == kBlank) return std::nullopt;
   const int32_t set = seen_[s.seen].set;
   std::optional<StringAhead> out(std::in_place);
   out->opened = m.text != s.start;

@@ -83,8 +83,8 @@ class Uniqueness {
   bool tells_apart(int32_t state);
   // Whether exactly one entry is being read, in the innermost scope, and it is still empty, a string, or a bare word.
   bool in_scalar(int32_t state) const;
-  // How the innermost entry may become a seen string. The entry must be empty so far or a string, and all values of its
-  // scope must be known; otherwise nullopt.
+  // How the innermost entry may become a seen string, except for unknown values. The entry must be empty so far or a
+  // string; otherwise nullopt.
   struct StringAhead {
     bool opened = false;    // the opening quote was read
     bool inside = false;    // the entry is inside another one
@@ -142,7 +142,7 @@ class Uniqueness {
   std::vector<Written> noted(int32_t notes) const;
   // Whether the scope that has `value.first` scopes around it has seen the value.
   bool was_written(int32_t state, Written value) const;
-  // As unread(). If no entry is being read, the text of the innermost scope's next entry will be unknown instead.
+  // As unread(). If no entry of the innermost scope is being read, the text of its next one will be unknown, too.
   int32_t without_next_entry(int32_t state);
   // Undoes without_next_entry() for scopes in which no entry has begun since.
   int32_t with_next_entry(int32_t state);
