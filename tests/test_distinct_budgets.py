@@ -201,3 +201,39 @@ def test_many_values_that_must_differ_compile(name: str) -> None:
     schema = {"type": "array", "items": item, "minItems": least, "uniqueItems": True}
     grammar = GrammarCompiler(search_vocabulary(), cache_bytes=0).compile_json_schema(schema)
     assert GrammarMatcher(grammar).min_tokens_to_finish() > least
+
+
+NESTED: dict[str, tuple[Schema, str]] = {
+    "numbers": ({"type": "array", "items": {"type": "number"}, "minItems": 2, "uniqueItems": True}, "[{0},77]"),
+    "strings": ({"type": "array", "items": {"type": "string"}, "minItems": 2, "uniqueItems": True}, '["{0}","z"]'),
+}
+
+
+@pytest.mark.parametrize("seen", [6, 7, 8, 20])
+@pytest.mark.parametrize("name", NESTED)
+def test_values_that_must_differ_within_others(name: str, seen: int) -> None:
+    """However many values were seen, each token of the shortest rest makes it shorter."""
+    inner, written = NESTED[name]
+    item = {"type": "array", "prefixItems": [{"type": "string"}, inner], "items": False, "minItems": 2}
+    grammar = GrammarCompiler(Vocabulary(BYTES, eos_token_ids=[256]), cache_bytes=0).compile_json_schema(
+        {"type": "array", "items": item, "uniqueItems": True}
+    )
+    matcher = GrammarMatcher(grammar)
+    before = ",".join('["abc",' + written.replace("{0}", str(number)) + "]" for number in range(seen))
+    assert matcher.accept_string(f'[{before},["ab')
+    for left in range(matcher.min_tokens_to_finish(), 0, -1):
+        assert matcher.min_tokens_to_finish() <= left
+        assert matcher.accept_token(mask_of(matcher, left)[0])
+    assert matcher.is_terminated()
+
+
+@pytest.mark.parametrize("text", ['"\\', '"\\u', '"\\u00', '"\\ud83d', '"\\ud83d\\'])
+def test_an_escape_that_has_begun_is_completed_without_trying_all(text: str) -> None:
+    """The shortest unseen string from within an escape."""
+    compiler = GrammarCompiler(search_vocabulary(), cache_bytes=0, limits=Limits(call_work=500_000))
+    schema = {"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}}
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema))
+    assert matcher.accept_string('{"@":1,"":7,' + text)
+    configurations = matcher.configurations
+    left = matcher.min_tokens_to_finish()
+    assert mask_of(matcher, left) and matcher.configurations - configurations < 3_000

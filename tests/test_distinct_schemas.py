@@ -187,3 +187,39 @@ def test_a_budget_that_was_plenty_runs_out_well(items: dict[str, Any]) -> None:
             if matcher.is_terminated():
                 break
         assert matcher.is_terminated()
+
+
+def test_a_token_that_uses_up_the_last_value_and_goes_on_is_refused() -> None:
+    """Also beside hundreds of tokens that only continue the current value."""
+    spaces = sorted({bytes(piece) for n in (2, 3, 4) for piece in itertools.product(b" \t\n\r", repeat=n)})
+    joined = [b"},", b"} ,", b"},\n", b"}]"]
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), *spaces, *joined, None], eos_token_ids=[596])
+    assert len(vocabulary.tokens) == 597
+    items = {"type": "object", "properties": {"a": {"type": "boolean"}}, "additionalProperties": False}
+    grammar = GrammarCompiler(vocabulary, cache_bytes=0).compile_json_schema(
+        {"type": "array", "items": items, "uniqueItems": True}
+    )
+    for text, is_last in (("[{", False), ('[{},{"a":true},{"a":false', True), ('[{"a":true},{"a":false},{', True)):
+        matcher = GrammarMatcher(grammar)
+        assert matcher.accept_string(text)
+        mask = mask_of(matcher)
+        assert mask == tuple(token for token in range(597) if matcher.fork().accept_token(token))
+        assert (vocabulary.tokens.index(b"},") in mask) == (not is_last)
+
+
+def test_a_member_that_begins_like_many_others() -> None:
+    """Beside more than sixteen objects, members are followed as far as their beginnings tell."""
+    words = list("abcdefghijklmnopqr")
+    inner = {"type": "object", "properties": {"k": {"enum": words}}, "required": ["k"], "additionalProperties": False}
+    for length in (3, 28, 29, 40):
+        long = {"type": "array", "prefixItems": [{"const": "x" * length}, inner], "items": False, "minItems": 2}
+        items = {"type": "object", "properties": {"a": long}, "required": ["a"], "additionalProperties": False}
+        grammar = byte_compiler().compile_json_schema(
+            {"type": "array", "items": items, "uniqueItems": True}, whitespace="compact", escapes="minimal"
+        )
+        matcher = GrammarMatcher(grammar)
+        for number, word in enumerate(words[:-1]):
+            item = json.dumps({"a": ["x" * length, {"k": word}]}, separators=(",", ":"))
+            assert matcher.accept_string(("," if number else "[") + item)
+        assert matcher.accept_string(',{"a":["' + "x" * length + '",{"k":"')
+        assert mask_of(matcher) == (ord(words[-1]),)

@@ -36,9 +36,11 @@ int letters_of(int32_t memory) { return (-2 - memory) % (kMaxLetters + 1); }
 int64_t values_of(int level) { return int64_t{1} << (2 * level); }
 }  // namespace
 
-// Whether an entry that begins here is drafted rather than constructed.
+// Whether an entry that begins here is drafted rather than constructed. Entries within another one are constructed: the
+// way to a new value of that one contains them.
 bool CompletionFinder::is_drafted_from_here(const Thread& t) {
-  return t.mem > kLastUnknownSet && arena_.uniqueness().read_entries(t.mem) >= kKnownEntries;
+  const Uniqueness& uniqueness = arena_.uniqueness();
+  return t.mem > kLastUnknownSet && !uniqueness.in_entry(t.mem) && uniqueness.read_entries(t.mem) >= kKnownEntries;
 }
 
 // Whether the current entry may become so many seen values that another end takes long to find.

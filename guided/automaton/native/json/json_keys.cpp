@@ -142,13 +142,15 @@ int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start,
 // innermost first.
 std::string JsonValues::member_beginning(std::span<const int32_t> inner, int32_t text) const {
   std::string out;
-  for (size_t level = inner.size(); level-- > 0;) {
+  bool in_object = false;
+  for (size_t level = inner.size(); level-- > 0 && !in_object;) {
     out += frames_[inner[level]].kind;
-    if (frames_[inner[level]].kind == 'o') return out;
-    for (int32_t item : parts(inner[level]))
+    in_object = frames_[inner[level]].kind == 'o';
+    for (int32_t item : in_object ? std::vector<int32_t>{} : parts(inner[level]))
       if (out.size() < kFollowed) (out += key(item)) += kItemEnd;
   }
-  return (out += scalar_key(text)).substr(0, kFollowed);
+  if (!in_object) out += scalar_key(text);
+  return out.substr(0, kFollowed);
 }
 
 // Whether some object of the set has the members read so far, and the beginning of the current one. Also true if more

@@ -160,9 +160,11 @@ void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::v
     each_watched(t, t.mem, [&](int32_t token, int32_t after) {
       if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
     });
-    std::vector<int32_t> unsure = known.unsure;
-    unsure.insert(unsure.end(), known.unsure_if_alive.begin(), known.unsure_if_alive.end());
-    if (!uniqueness.reading(t.mem)) verify(t, unsure, refused);
+    std::vector<int32_t> unsure = known.unsure_after_end;
+    if (!uniqueness.reading(t.mem))
+      for (const auto* list : {&known.unsure, &known.unsure_if_alive})
+        unsure.insert(unsure.end(), list->begin(), list->end());
+    verify(t, unsure, refused);
     return;
   }
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness.string_ahead(t.mem);

@@ -8,7 +8,7 @@ namespace guided {
 
 size_t EntryTokens::bytes() const {
   size_t n = sizeof(EntryTokens) + whole.size() * sizeof(Whole) + closings.size() * sizeof(Closing);
-  for (const auto* list : {&leaving, &refused, &unsure, &unsure_if_alive}) n += list->size() * 4;
+  for (const auto* list : {&leaving, &refused, &unsure, &unsure_if_alive, &unsure_after_end}) n += list->size() * 4;
   for (const Ending& e : endings) n += sizeof(Ending) + e.text.size() + e.tokens.size() * 4;
   return n;
 }
@@ -82,6 +82,7 @@ bool EntryTokensBuilder::look_at_all(const std::shared_ptr<const std::vector<int
   all_to(one.refused, out.refused);
   all_to(one.unsure, out.unsure);
   all_to(one.unsure_if_alive, out.unsure_if_alive);
+  all_to(one.unsure_after_end, out.unsure_after_end);
   return true;
 }
 
@@ -93,13 +94,14 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
   const Uniqueness& uniqueness = arena_.uniqueness();
   const Config& c = arena_.config(after);
   const int32_t notes = uniqueness.notes(c.threads[0].mem);
-  bool sure = false, alike = true, once_new = false;
+  bool sure = false, alike = true, once_new = false, any_ended = false;
   for (const Thread& t : c) {
     const bool goes_on = arena_.goes_on_surely(t);
     const bool clean = t.pos != kExit && uniqueness.noted(uniqueness.notes(t.mem)).empty();
     if (goes_on && clean) return;  // this thread can continue whatever was seen
     once_new |= clean && uniqueness.none_begun(t.mem) && arena_.goes_on_surely(t, true);
     sure |= goes_on;
+    any_ended |= !clean;
     alike &= uniqueness.notes(t.mem) == notes;
   }
   const std::vector<Uniqueness::Written> ended = uniqueness.noted(notes);
@@ -110,6 +112,7 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
       std::ranges::any_of(ended, [&](const auto& one) { return one.second == Uniqueness::kUnknown && several(one); });
   if (!sure || !alike || unknown) {
     (once_new ? out.unsure_if_alive : out.unsure).push_back(token);
+    if (any_ended) out.unsure_after_end.push_back(token);
     return;
   }
   for (const Uniqueness::Written& one : ended) {
@@ -118,6 +121,17 @@ void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
     else
       out.whole.push_back({one, token});
   }
+}
+
+// Looks at the tokens that may end an entry. A string ends with a quotation mark. Of many tokens, nearly all are in one.
+void EntryTokensBuilder::look_for_ends(const Thread& thread, const TokenSet& staying, EntryTokens& out) {
+  if (!arena_.uniqueness().run_out) return;
+  const bool in_string = arena_.in_string(thread.pos);
+  staying.each([&](int32_t token) {
+    const std::string& text = vocabulary_.tokens[token];
+    const auto quotes = std::ranges::count(text, StringProgress::kQuote);
+    if (in_string ? quotes > 0 : quotes != 1) look(token, arena_.step_text(from_, text), out);
+  });
 }
 
 void EntryTokensBuilder::end(int32_t token, int32_t around, EntryTokens& out) {

@@ -10,7 +10,8 @@
 //   - those that write complete entries, with their values;
 //   - those that are *unsure*: after them it is not certain that every entry can still end with an unseen value, or
 //     they do several of these things. A mask steps through them one by one. If only the current entries are in doubt,
-//     this is not necessary once these can no longer become a seen value.
+//     this is not necessary once these can no longer become a seen value. If an entry has ended, it is: the next one may
+//     have no value left.
 // All others lead into the middle of entries that can still have any number of values.
 //
 // Example, an array of unique integers after `[1, 2`: the token `,` ends the entry with the text ``; `3,` ends it with
@@ -55,8 +56,9 @@ struct EntryTokens {
   std::vector<Whole> whole;
   std::vector<int32_t> refused;  // tokens that stay, but that every seen set forbids
   std::vector<int32_t> unsure;
-  std::vector<int32_t> unsure_if_alive;  // unsure only if a current entry may still become a seen value
-  bool many = false;                     // there are many uncertain tokens, so only `leaving` is complete
+  std::vector<int32_t> unsure_if_alive;   // unsure only if a current entry may still become a seen value
+  std::vector<int32_t> unsure_after_end;  // unsure, and an entry has ended
+  bool many = false;  // there are many uncertain tokens, so only `leaving` and `unsure_after_end` are complete
   size_t bytes() const;
   // Calls visit(text up to the end, number of scopes around the entry's, tokens that end the entry with this text).
   template <class Visit>
@@ -90,6 +92,7 @@ class EntryTokensBuilder {
   const AlikeTokens& alike(const Thread& thread, const TokenSet& staying, size_t count);
   bool look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out);
   void look(int32_t token, int32_t after, EntryTokens& out);
+  void look_for_ends(const Thread& thread, const TokenSet& staying, EntryTokens& out);
   void end(int32_t token, int32_t around, EntryTokens& out);
   std::string text_to_end(int32_t token, int32_t around);
 
@@ -113,7 +116,7 @@ void EntryTokens::each_ending(const std::vector<std::string>& texts, Visit&& vis
 template <class Remainders>
 EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& staying, bool within_bytes,
                                       Remainders&& remainders) {
-  EntryTokens out;
+  EntryTokens out, ignored;
   out.staying = &staying;
   from_ = arena_.lone(thread);
   auto look_at = [&](int32_t token) { look(token, arena_.step_text(from_, vocabulary_.tokens[token]), out); };
@@ -135,12 +138,19 @@ EntryTokens EntryTokensBuilder::build(const Thread& thread, const TokenSet& stay
       });
     else if (!out.many)
       look_at_staying(count);
+    else
+      look_for_ends(thread, staying, ignored);
   }
   auto leave = [&](int32_t token, int32_t after) {
     out.leaving.push_back(token);
-    if (!out.many) look(token, after, out);
+    look(token, after, out.many ? ignored : out);
   };
+  const size_t unsure_before = out.unsure.size();
   remainders(leave, out.unsure);
+  out.unsure_after_end.insert(out.unsure_after_end.end(), out.unsure.begin() + static_cast<ptrdiff_t>(unsure_before),
+                              out.unsure.end());
+  out.unsure_after_end.insert(out.unsure_after_end.end(), ignored.unsure_after_end.begin(),
+                              ignored.unsure_after_end.end());
   sort_unique(out.leaving);
   sort_unique(out.unsure);
   out.many |= out.unsure.size() + out.unsure_if_alive.size() > kMaxUnsure;

@@ -178,10 +178,11 @@ size_t NewEntry::least_after(int32_t state, uint8_t byte) {
 // order. Once the entry can no longer become a seen value, the tree gives the rest. The bytes after the entry count,
 // too: another name may require another value. Of equally short ways, the earliest in byte order is found, whatever
 // other values were seen. So each thread on the way returns the rest of the same text, and so does a thread with more
-// seen values if this one is not among them. With `any`, the first way ends the search.
+// seen values if this one is not among them. With `any`, the search is breadth first, and the first way ends it: the
+// shortest values may all have been seen.
 std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_open, bool any) {
   struct Node {
-    size_t bytes;  // that a way from here has at least, with the text so far
+    size_t bytes;  // that a way from here has at least, with the text so far; with `any`, those of the text
     std::string text;
     int32_t state;
     bool operator>(const Node& other) const { return std::tie(bytes, text) > std::tie(other.bytes, other.text); }
@@ -219,7 +220,8 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int left_ope
       if (is_worse(next.bytes, next.text)) break;
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       CallMeter::work(kByteWork);
-      next.bytes = std::max(at.bytes, next.text.size() + least_after(at.state, static_cast<uint8_t>(byte)));
+      next.bytes = any ? next.text.size()
+                       : std::max(at.bytes, next.text.size() + least_after(at.state, static_cast<uint8_t>(byte)));
       if (is_worse(next.bytes, next.text)) continue;
       CallMeter::work(kTryWork);
       next.state = arena_.raw_step(at.state, static_cast<uint8_t>(byte));

@@ -93,10 +93,14 @@ ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t 
 
 // The best text that begins with a two-byte escape, for characters whose other spellings are longer or missing.
 ShortestNewString::Best ShortestNewString::after_escape(const Thread& at, int32_t node, int depth) {
-  const Grammar& g = arena_.grammar();
   Thread begun = at;
-  begun.pos = g.step(at.pos, StringProgress::kEscape);
-  begun = enter(begun);
+  begun.pos = arena_.grammar().step(at.pos, StringProgress::kEscape);
+  return best_escape(enter(begun), node, depth);
+}
+
+// The same after the backslash, whose byte counts.
+ShortestNewString::Best ShortestNewString::best_escape(const Thread& begun, int32_t node, int depth) {
+  const Grammar& g = arena_.grammar();
   Best found;
   for (size_t i = 0; i < StringProgress::kShort.size(); ++i) {
     const auto byte = static_cast<uint8_t>(StringProgress::kShort[i]);
@@ -140,26 +144,17 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
   return known_.add(at, found);
 }
 
-// The same, possibly inside of an escape.
+// The same, possibly after the backslash of an escape. Of the characters that it may spell, only those with two bytes
+// are considered. Inside of longer escapes, nothing is known.
 ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, int32_t node,
                                                           const StringProgress& read) {
   if (read.between_characters()) return best(from, node, 0);
-  const Thread at = enter(from);
-  const ByteSet& bytes = arena_.grammar().positions[at.pos].bytes;
   Best found;
-  for (int b = 0; b < 256; ++b) {
-    const auto byte = static_cast<uint8_t>(b);
-    StringProgress next = read;
-    if (!bytes.has(byte) || !next.read(byte)) continue;
-    const int32_t after = node < 0 ? node : uniqueness_.trie().at(node, next.text);
-    next.text.clear();
-    Thread to = at;
-    to.pos = arena_.grammar().step(at.pos, byte);
-    const Best rest = best_in_escape(to, after, next);
-    const bool complete = found.complete && rest.complete;
-    if (rest.bytes + 1 < found.bytes) found = {rest.bytes + 1, byte};
-    found.complete = complete;
+  if (read.escape == 0 && read.high == 0) {
+    found = best_escape(enter(from), node, 0);
+    found = {found.bytes - 1, found.escaped, 0, found.complete};
   }
+  found.complete &= found.bytes < kNone - 1;
   return found;
 }
 
