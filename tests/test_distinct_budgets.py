@@ -227,13 +227,21 @@ def test_values_that_must_differ_within_others(name: str, seen: int) -> None:
     assert matcher.is_terminated()
 
 
-@pytest.mark.parametrize("text", ['"\\', '"\\u', '"\\u00', '"\\ud83d', '"\\ud83d\\'])
-def test_an_escape_that_has_begun_is_completed_without_trying_all(text: str) -> None:
-    """The shortest unseen string from within an escape."""
-    compiler = GrammarCompiler(search_vocabulary(), cache_bytes=0, limits=Limits(call_work=500_000))
+@pytest.mark.parametrize(
+    ("begun", "rest"),
+    [
+        ('"\\', '"":0}'),
+        ('"\\u', '0000":0}'),
+        ('"\\u00', '00":0}'),
+        ('"a\\u006', '0":0}'),
+        ('"\\ud83d\\', 'ude00":0}'),
+    ],
+)
+def test_the_rest_of_an_escape_that_has_begun(begun: str, rest: str) -> None:
+    """Of the names that an unfinished escape may still give, a shortest unseen one is written."""
+    compiler = GrammarCompiler(Vocabulary(BYTES, eos_token_ids=[256]), cache_bytes=0)
     schema = {"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}}
-    matcher = GrammarMatcher(compiler.compile_json_schema(schema))
-    assert matcher.accept_string('{"@":1,"":7,' + text)
-    configurations = matcher.configurations
-    left = matcher.min_tokens_to_finish()
-    assert mask_of(matcher, left) and matcher.configurations - configurations < 3_000
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema, whitespace="compact"))
+    assert matcher.accept_string('{"@":1,"":7,' + begun)
+    assert matcher.min_tokens_to_finish() == len(rest) + 1
+    assert matcher.fork().accept_string(rest)
