@@ -169,6 +169,31 @@ SEVERAL: dict[str, tuple[Schema, list[Any], str]] = {
         [{"name": f"n{n}", "age": n % 5} for n in range(40)],
         '{"name":"',
     ),
+    "objects in objects": (
+        {
+            "type": "object",
+            "properties": {
+                "user": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+            },
+            "required": ["user"],
+            "additionalProperties": False,
+        },
+        [{"user": {"name": f"n{n}"}} for n in range(40)],
+        '{"user":{"name":"n',
+    ),
+    "objects in arrays": (
+        {
+            "type": "array",
+            "prefixItems": [
+                {"type": "string"},
+                {"type": "object", "properties": {"name": {"type": "string"}}, "additionalProperties": False},
+            ],
+            "items": False,
+            "minItems": 2,
+        },
+        [["p", {"name": f"n{n}"}] for n in range(40)],
+        '["p",{"name":"n',
+    ),
     "integers": ({"type": "integer", "minimum": 0, "maximum": 1000}, list(range(40)), ""),
     "numbers": ({"type": "number", "minimum": 0, "maximum": 9}, [n / 8 for n in range(40)], ""),
     "dates": ({"type": "string", "format": "date"}, [f"2020-01-{n % 28 + 1:02}" for n in range(28)], '"'),

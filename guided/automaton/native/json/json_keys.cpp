@@ -8,14 +8,13 @@
 // is a letter and the keys of its items in order, each with a byte at its end that no UTF-8 text contains. So an array
 // is followed within its current item, however deep.
 //
-// Members of an object may come in any order, so a single key cannot be followed. Therefore an object adds its own
-// number in the store (json_store.hpp) and, for each member, two keys: the name and the value's number, and the name
-// and the beginning of the value's key. Each ends with the object's number. An unfinished object may become any object that has all of
-// its members. The objects with its rarest member are compared with it. If they are many, its current name or value
-// must at least begin one of theirs.
+// Members of an object may come in any order, so a single key cannot be followed. Therefore an object's key is only its
+// number in the store (json_store.hpp). For each object of the set, also within other values, there are two more keys
+// for each member: the name and the value's number, and the name and the value's key. Each ends with the object's
+// number. An unfinished object may become any object that has all of its members. The objects with its rarest member are
+// compared with it. If they are many, its current name or value must at least begin one of theirs.
 //
-// Cost: the length of a key, and of the part that has been read; for objects, at most kFewObjects comparisons. An object
-// in an array is followed only to its beginning.
+// Cost: the length of a key, and of the current scalar; for each open object, at most kFewObjects comparisons.
 #include <charconv>
 
 #include "json/json_number.hpp"
@@ -24,7 +23,6 @@
 namespace guided {
 
 namespace {
-constexpr size_t kFollowed = 32;     // bytes of the key of a member's value that are stored with the member
 constexpr int32_t kFewObjects = 16;  // objects that are compared, member by member, with an unfinished one
 
 void append_number(std::string& out, int32_t number, char end) {
@@ -82,13 +80,21 @@ std::string JsonValues::member_key(int32_t name, int32_t value) const {
 
 int32_t JsonValues::with(PersistentTrie& set, int32_t root, int32_t value) const {
   root = set.with(root, key(value));
-  if (values_.content(value)[0] != 'o') return root;
-  const std::vector<int32_t> parts = values_.parts(value);
-  for (size_t i = 0; i + 1 < parts.size(); i += 2) {
-    std::string numbered = member_key(parts[i], parts[i + 1]), spelled = name_key('k', parts[i]);
-    append_number(numbered, value, ':');
-    append_number(spelled.append(key(parts[i + 1]), 0, kFollowed) += kItemEnd, value, ':');
-    root = set.with(set.with(root, numbered), spelled);
+  std::vector<int32_t> inner{value};
+  while (!inner.empty()) {
+    const int32_t at = inner.back();
+    inner.pop_back();
+    const char kind = values_.content(at)[0];
+    if (kind != 'a' && kind != 'o') continue;
+    const std::vector<int32_t> parts = values_.parts(at);
+    inner.insert(inner.end(), parts.begin(), parts.end());
+    for (size_t i = 0; kind == 'o' && i + 1 < parts.size(); i += 2) {
+      std::string numbered = member_key(parts[i], parts[i + 1]), spelled = name_key('k', parts[i]);
+      append_number(numbered, at, ':');
+      append_key(parts[i + 1], spelled);
+      append_number(spelled += kItemEnd, at, ':');
+      root = set.with(set.with(root, numbered), spelled);
+    }
   }
   return root;
 }
@@ -126,67 +132,60 @@ int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start,
   if (part == Part::Unknown || part == Part::Empty) return kUndecided;
   if (part == Part::Whole) return set.at(root, key(value(start, text)));
   const std::vector<int32_t> open = open_frames(start, text);
-  if (part == Part::Open && frames_[open.back()].kind == 'o')
-    return object_may_be_there(set, root, start, text, open) ? kUndecided : PersistentTrie::kNowhere;
   int32_t node = root;
   for (size_t level = open.size(); level-- > 0 && node >= 0;) {
     const Frame& frame = frames_[open[level]];
     node = set.child(node, static_cast<uint8_t>(frame.kind));
-    if (frame.kind == 'o' || node < 0) return node;
-    node = after_items(set, node, frame.parts);
+    if (node < 0) return node;
+    if (frame.kind == 'a') {
+      node = after_items(set, node, frame.parts);
+      continue;
+    }
+    const std::vector<int32_t> members = parts(open[level]);
+    if (const auto objects = few_objects(set, root, node, members)) {
+      const auto own = std::span(open).first(level + 1);
+      const bool fit = std::ranges::any_of(*objects, [&](int32_t object) {
+        std::string number;
+        append_number(number, object, ':');
+        return set.at(node, number) >= 0 && fits(own, text, object);
+      });
+      return fit ? node : PersistentTrie::kNowhere;
+    }
+    if (members.size() % 2 == 0)  // between members, or in a name
+      return texts_[text].kind == Kind::Between ? node : set.at(root, std::string(1, 'k').append(scalar_key(text)));
+    node = set.at(root, name_key('k', members.back()));
   }
   return set.at(node, scalar_key(text));
 }
 
-// The beginning of the key of a member's value, at most kFollowed bytes. `inner`: the open containers of the value,
-// innermost first.
-std::string JsonValues::member_beginning(std::span<const int32_t> inner, int32_t text) const {
-  std::string out;
-  bool in_object = false;
-  for (size_t level = inner.size(); level-- > 0 && !in_object;) {
-    out += frames_[inner[level]].kind;
-    in_object = frames_[inner[level]].kind == 'o';
-    for (int32_t item : in_object ? std::vector<int32_t>{} : parts(inner[level]))
-      if (out.size() < kFollowed) (out += key(item)) += kItemEnd;
-  }
-  if (!in_object) out += scalar_key(text);
-  return out.substr(0, kFollowed);
-}
-
-// Whether some object of the set has the members read so far, and the beginning of the current one. Also true if more
-// than kFewObjects objects have the rarest member, and any object has such a beginning. `open`: the open containers,
-// innermost first.
-bool JsonValues::object_may_be_there(const PersistentTrie& set, int32_t root, int32_t start, int32_t text,
-                                     const std::vector<int32_t>& open) const {
-  const std::vector<int32_t> members = parts(open.back());
-  int32_t rarest = set.child(root, 'o');
-  for (size_t i = 0; i + 1 < members.size() && rarest >= 0; i += 2) {
-    const int32_t with_it = set.at(root, member_key(members[i], members[i + 1]));
+// The numbers of the objects that have the rarest of the members read so far, or the name of the current one; nullopt
+// if they are more than kFewObjects. `here`: the node below which the numbers of the possible objects are.
+std::optional<std::vector<int32_t>> JsonValues::few_objects(const PersistentTrie& set, int32_t root, int32_t here,
+                                                            const std::vector<int32_t>& members) const {
+  int32_t rarest = here;
+  for (size_t i = 0; i < members.size() && rarest >= 0; i += 2) {
+    const int32_t with_it =
+        set.at(root, i + 1 < members.size() ? member_key(members[i], members[i + 1]) : name_key('m', members[i]));
     if (with_it < 0 || set.count(with_it) < set.count(rarest)) rarest = with_it;
   }
-  if (rarest < 0) return false;
-  if (set.count(rarest) > kFewObjects) {
-    const bool in_value = members.size() % 2 == 1;
-    const auto inner = std::span(open).first(open.size() - 1);
-    std::string name = in_value ? name_key('k', members.back()) : std::string(1, 'k');
-    name += in_value ? member_beginning(inner, text) : scalar_key(text);
-    const int32_t current = set.at(root, name);
-    if (current < 0 || !in_value) return current >= 0;
-    const int32_t named = set.at(root, name_key('m', members.back()));
-    if (set.count(named) > kFewObjects) return true;
-    rarest = named;
-  }
+  std::vector<int32_t> objects;
+  if (rarest < 0) return objects;
+  if (set.count(rarest) > kFewObjects) return std::nullopt;
   std::vector<std::pair<int32_t, int32_t>> below{{rarest, 0}};  // (node, the number spelled since the last colon)
   while (!below.empty()) {
     const auto [node, number] = below.back();
     below.pop_back();
-    if (set.ends(node) && fits(start, text, number)) return true;
     for (const PersistentTrie::Child& c : set.children(node)) {
-      const int32_t digit = c.byte == ':' ? 0 : c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
-      below.push_back({c.node, c.byte != ':' ? number * 16 + digit : set.ends(c.node) ? number : 0});
+      const int32_t digit = c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
+      if (c.byte != ':')
+        below.push_back({c.node, number * 16 + digit});
+      else if (rarest == here || set.ends(c.node))
+        objects.push_back(number);
+      else
+        below.push_back({c.node, 0});  // that was the number of a member's value
     }
   }
-  return false;
+  return objects;
 }
 
 }  // namespace guided

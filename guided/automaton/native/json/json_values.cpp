@@ -221,9 +221,8 @@ bool JsonValues::fits_scalar(int32_t text, int32_t value) const {
   return c[0] == 'l' && std::string_view(c).substr(1, word.size()) == word;
 }
 
-bool JsonValues::fits(int32_t start, int32_t text, int32_t value) const {
+bool JsonValues::fits(std::span<const int32_t> open, int32_t text, int32_t value) const {
   const Text& to = texts_[text];
-  const std::vector<int32_t> open = open_frames(start, text);
   const bool in_scalar = to.kind != Kind::Between;
   for (size_t level = open.size(); level-- > 0;) {
     const Frame& frame = frames_[open[level]];

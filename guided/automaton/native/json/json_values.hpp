@@ -12,6 +12,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,8 +54,8 @@ class JsonValues {
   // The current string or bare word.
   JsonString string(int32_t text) const;
   std::string bare(int32_t text) const { return raw(texts_[text].since, text); }
-  // Whether an open container may still become this value. Also true if this is unknown.
-  bool fits(int32_t start, int32_t text, int32_t value) const;
+  // Whether open containers, innermost first, may still become this value. Also true if this is unknown.
+  bool fits(std::span<const int32_t> open, int32_t text, int32_t value) const;
   // Appends a description to `out`: equal for parts that no continuation distinguishes, however they are spelled.
   void describe(int32_t start, int32_t text, std::vector<int32_t>& out);
   // The number in this store of a value of another one.
@@ -115,11 +116,10 @@ class JsonValues {
   void append_key(int32_t value, std::string& out) const;
   std::string scalar_key(int32_t text) const;
   int32_t after_items(const PersistentTrie& set, int32_t node, int32_t last);
-  std::string member_beginning(std::span<const int32_t> inner, int32_t text) const;
   std::string name_key(char kind, int32_t name) const;
   std::string member_key(int32_t name, int32_t value) const;
-  bool object_may_be_there(const PersistentTrie& set, int32_t root, int32_t start, int32_t text,
-                           const std::vector<int32_t>& open) const;
+  std::optional<std::vector<int32_t>> few_objects(const PersistentTrie& set, int32_t root, int32_t here,
+                                                  const std::vector<int32_t>& members) const;
 
   ValueStore values_;
   std::deque<Text> texts_;  // growing does not copy the elements
