@@ -206,7 +206,7 @@ def test_a_mask_costs_little_beside_many_seen_values(name: str, seen: int) -> No
     """Only the tokens that continue like a seen value, or like one that must be written, are examined one by one."""
     item, values, begun = SEVERAL[name]
     schema = {"type": "array", "items": item, "minItems": 5, "uniqueItems": True}
-    compiler = GrammarCompiler(search_vocabulary(), cache_bytes=0, limits=Limits(call_work=2_000_000))
+    compiler = GrammarCompiler(search_vocabulary(), cache_bytes=0, limits=Limits(call_work=1_000_000))
     matcher = GrammarMatcher(compiler.compile_json_schema(schema))
     before = "".join(json.dumps(value, separators=(",", ":")) + "," for value in values[:seen])
     assert matcher.accept_string(f"[{before}{begun}")
