@@ -1,7 +1,7 @@
 """`python -m benchmarks.conformance`: judges the public suites and writes `docs/conformance.md`.
 
 In: the JSON-Schema-Test-Suite (its drafts' folders and `remotes`) and MaskBench's data folder. Out, for each draft: the
-number of groups of tests that compile, of right verdicts, of wrong accepts and of wrong refusals, and every group that
+number of groups of tests that compile, of correct verdicts, of false accepts and of false rejects, and every group that
 does not compile, with its reason. Out, for real schemas: the same, with members in any order and in declared order. The
 native core judges a text over single bytes. It takes some minutes.
 """
@@ -161,9 +161,7 @@ def maskbench(judge: Judge, folder: Path, every: int, order: str) -> Tally:
 
 
 def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[str, Tally]) -> str:
-    head = (
-        "| {} | groups | compiled | right verdicts | wrong accepts | wrong refusals |\n|---|---:|---:|---:|---:|---:|"
-    )
+    head = "| {} | groups | compiled | correct | false accepts | false rejects |\n|---|---:|---:|---:|---:|---:|"
     lines = [
         "# Conformance",
         "",
@@ -201,15 +199,15 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
         "Not compiled, required tests": [line for tally in required.values() for line in tally.not_compiled],
         "Not compiled, optional tests": [line for tally in optional.values() for line in tally.not_compiled],
         "Not compiled, real schemas": list(real["any"].not_compiled) if "any" in real else [],
-        "Wrong accepts": [
+        "False accepts": [
             line for part in (required, optional, real) for tally in part.values() for line in tally.accepts
         ],
-        "Wrong refusals": [
+        "False rejects": [
             line for part in (required, optional, real) for tally in part.values() for line in tally.refusals
         ],
     }
     for title, items in sections.items():
-        reasons = [WHY_REFUSED, ""] if title == "Wrong refusals" and items else []
+        reasons = [WHY_REFUSED, ""] if title == "False rejects" and items else []
         lines += [f"## {title}", "", *reasons, *(f"- {item}" for item in items), *([] if items else ["None."]), ""]
     return "\n".join(lines)
 

@@ -4,17 +4,17 @@ Problem. A masked step chooses among the allowed tokens without regard to what f
 beginning and an unlikely rest are sampled too often, and the distribution of outputs may have almost nothing in common
 with the model's own (Park et al., 2024, arXiv 2405.21047).
 
-In: a matcher, a budget, and the requests of a `Sequence`. Out: an output whose probability is the model's probability
-of it, with its end token, divided by that of all outputs that the masks allow: those of the specification within the
+In: a matcher, a budget, and the requests of a `Sequence`. Out: an output, sampled with probability p(output) / Z. p is
+the model's probability, including the end token. Z is the sum of p over all outputs that fit the specification and the
 budget.
 
-How: rejection sampling on a tree of prefixes. For each prefix, the tree has an upper bound of the probability that the
-model completes it to an allowed output: 1 before the model has read it, then the sum over the allowed tokens t of
+How: rejection sampling on a tree of prefixes. For each prefix, the tree stores an upper bound on the probability that
+the model completes it to an allowed output: 1 before the model has read it, then the sum over the allowed tokens t of
 p(t) times the bound after t. A trial walks down from the root, and takes t with probability p(t) * bound(t) / bound.
 When the model reads a new prefix, the prefix's bound falls from 1 to b. The trial continues with probability b;
 otherwise it is rejected, and the next one begins at the root with the new bounds. So no trial is rejected twice for the
-same reason. Forced tokens are those of `forced_tokens`, as in other outputs: other spellings of forced text have no
-probability.
+same reason. As in masked sampling, forced text is always tokenized as `forced_tokens` returns it; other tokenizations
+are never sampled.
 
 Why it is exact: along an accepted output, the probabilities of its choices and of not being rejected multiply to
 p(output) / bound(root). The bound of the root does not depend on the output.
@@ -63,12 +63,12 @@ class _Prefix:
     Attributes:
         tokens: int32 (n,).
         logprobs: float32 (n,): log of their probabilities, at temperature 1.
-        scaled: float32 (n,): the same at the request's temperature.
+        scaled: float32 (n,): the log probabilities at the request's temperature.
         masses: float32 (n,): `scaled` plus the logs of the bounds after these tokens.
-        log_bound: log of an upper bound of the probability that the model completes the prefix to an allowed output.
+        log_bound: log of an upper bound on the probability that the model completes the prefix to an allowed output.
         removed: -log of the probability of all allowed tokens, at temperature 1.
         preferred: the most likely token if it is not allowed, otherwise None.
-        next: the longer prefixes that the model has read, by the index of their next token.
+        next: the child prefixes that the model has read, by the index of the token that leads to them.
     """
 
     tokens: npt.NDArray[np.int32]
@@ -99,7 +99,7 @@ class _Prefix:
 
 
 def _log_sum(logs: Floats) -> float:
-    """The log of a sum of at most 1, from the logs of its terms."""
+    """The logsumexp of `logs`, clamped to at most 0."""
     largest = float(logs.max())
     return -inf if largest == -inf else min(0.0, largest + log(float(np.exp(logs.astype(np.float64) - largest).sum())))
 
@@ -122,8 +122,8 @@ class ExactSequence(Sequence):
         """Run trials until one is accepted.
 
         Raises:
-            LimitExceeded: there were too many forward passes. GuidedError: the model gives all allowed outputs
-                the probability 0, or the logits are not numbers.
+            LimitExceeded: there were too many forward passes. GuidedError: the model assigns zero probability to
+                every allowed output, or the largest logit is not finite.
         """
         assert self.masks is not None
         while (path := (yield from self._run_trial(self.masks))) is None:
@@ -165,21 +165,21 @@ class ExactSequence(Sequence):
             prefix = prefix.next.get(index)
 
     def _add_to_tree(self, path: list[tuple[_Prefix, int]], prefix: _Prefix) -> None:
-        """Add a new prefix to the tree, and lower the bounds of those before it."""
+        """Add a new prefix to the tree, and lower the bounds of its ancestors."""
         if path:
             path[-1][0].next[path[-1][1]] = prefix
         else:
             self._root = prefix
-        for before, index in reversed(path):
-            before.reduce_bound(index, prefix.log_bound)
-            prefix = before
+        for parent, index in reversed(path):
+            parent.reduce_bound(index, prefix.log_bound)
+            prefix = parent
         if prefix.log_bound == -inf:
-            raise GuidedError("the model gives the probability 0 to every output that the specification allows")
+            raise GuidedError("the model assigns zero probability to every output that the specification allows")
 
     def _read_prefix(self, masks: Masks, tokens: list[int]) -> Generator[Any, Any, _Prefix]:
         """Let the model read tokens and the forced tokens after them.
 
-        Return their prefix, linked to the longer ones.
+        Return the prefix that ends with `tokens`; those with the forced tokens are linked below it.
         """
         if self._passes >= self._max_passes:
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
@@ -206,9 +206,9 @@ class ExactSequence(Sequence):
         self._tokens_read, self.prompt_is_read = ids, True
         rows = logits.tensor[:, : self.vocabulary.size]
         prefixes = [_make_prefix(*row) for row in zip(rows, allowed, temperatures, strict=True)]
-        for before, after in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
-            before.next[0] = after
-            before.reduce_bound(0, after.log_bound)
+        for parent, child in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
+            parent.next[0] = child
+            parent.reduce_bound(0, child.log_bound)
         return prefixes[0]
 
     def result(self) -> Result:

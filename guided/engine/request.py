@@ -63,33 +63,33 @@ class Options(RequestOptions, total=False):
     r"""The options of a request, by keyword. Defaults are in parentheses.
 
     Attributes:
-        raw: whether the model continues the text of the prompt itself (False: if the model has a chat template, a text
-            is a message).
-        max_tokens: the budget in tokens, including forced tokens, but not the end (256); less if the context is full.
-            0 is possible with `prompt_logprobs`: the model reads the prompt and writes nothing.
+        raw: whether the model continues the prompt itself (False). If not, and the model has a chat template, a string
+            prompt is sent as a user message.
+        max_tokens: the budget in tokens (256), including forced tokens but excluding the end token; less if the context
+            is full. 0 is possible with `prompt_logprobs`: the model reads the prompt and writes nothing.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         dialect, search, classes: for a constraint that is a regular expression; see `GrammarCompiler.compile_regex`.
-        registry: for a constraint that is a JSON Schema or a type: URI -> schema, for references to other documents.
-        documents: the same: name -> text, for `x-guided-quote`; see `guided.Quote`.
+        registry: URI -> schema, for references to other documents in a constraint that is a JSON Schema or a type.
+        documents: name -> text, for `x-guided-quote` in such a constraint; see `guided.Quote`.
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
             classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: for a constraint that is
             a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. Defaults are those of
             `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no members
             that the schema does not name.
-        stop: texts that end the output, see `Stops`. All stop options are refused with a constraint.
+        stop: strings that end the output, see `Stops`. All stop options are refused with a constraint.
         stop_token_ids, stop_regex, ignore_eos: see `Stops`.
         include_stop_str_in_output: cut the text after the stop, not before it (False).
         seed: None (the default) draws a random seed, which the result reports. Output i of n uses seed + i.
         score_forced: also count the model's probability of forced tokens (False), see `Result.removed_log_mass`. Costs
             one more forward pass per output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
-        budget_ramp: the largest penalty (1.0) for tokens that make the completion longer. It applies once less than
-            twice the shortest completion is left of max_tokens, and grows as the budget shrinks. So strings, arrays and
-            optional members end before they are cut. 0 disables it. See `Result.budget_bound`.
-        drafts: the maximum number of tokens to draft for each forward pass. They come from the draft model if the
-            engine has one (4), else from an earlier occurrence of the last tokens in prompt or output (0). Drafts never
-            change the output; correct drafts make it faster.
+        budget_ramp: the largest penalty (1.0) for tokens that make the completion longer. It applies once fewer
+            tokens remain than twice the shortest completion needs, and grows as the budget shrinks. So strings, arrays
+            and optional members end before they are cut. 0 disables it. See `Result.budget_bound`.
+        drafts: the maximum number of tokens to draft for each forward pass: by default 4 if the engine has a draft
+            model, otherwise 0. Without a draft model, a positive value enables prompt-lookup drafting from the prompt
+            and the output. Drafts never change the output; correct drafts make it faster.
         reasoning_end: the control tokens or text that end the reasoning of a model, such as "</think>". The constraint
             applies to the text after them, and `Result.reasoning` holds the reasoning. None: the constraint applies
             from the beginning. Without any constraint, the answer is restricted to UTF-8 without control tokens.
@@ -105,11 +105,11 @@ class Options(RequestOptions, total=False):
             guided/engine/exact_sampling.py. This needs a temperature above 0, and a forward pass for each prefix that
             is tried. The output is streamed when it is complete.
         retries: if the model is not sure of a value (`Field.confidence`), write it again up to this many times, and
-            keep the version that the model prefers without the mask (0). Values are those of `Result.fields`; a text
-            that is not JSON is one value. The values of a stream arrive when they are decided.
+            keep the version that the model prefers without the mask (0). Values are those of `Result.fields`; output
+            that is not JSON is one value. A stream yields each value once it is final.
         retry_below: the confidence below which a value is written again (0.5).
-        max_passes: the maximum number of forward passes of an exact sample, beyond which it fails with LimitExceeded;
-            or of `retries`, beyond which no more values are written again (1000).
+        max_passes: the maximum number of forward passes (1000). With sampling="exact", exceeding it raises
+            LimitExceeded. With `retries`, no more values are written again after this many.
         tools: the tools that the model may call, see `Tool`: anywhere in free text (which is then constrained to UTF-8
             without other control tokens), or where a composed constraint contains `tool.segment`. Their results count
             as output.
@@ -119,9 +119,9 @@ class Options(RequestOptions, total=False):
             max_tokens covers both parts, and the free text always leaves enough for the shortest answer. It becomes
             `Result.reasoning`. With `reasoning_end`, the integer limits the model's own reasoning instead. (None)
         describe: add a description of the constraint to the conversation, in the system message: the form of a schema
-            or type, the choices, samples of a regular expression or grammar. Of structural tags, only one thing is
-            described: if there are tools, that several calls may follow one another. False: do not. None: as the engine
-            does by default (`Engine(describe=...)`, False). With `think_first`, None adds the description to the
+            or type, the choices, samples of a regular expression or grammar. For a structural tag, the description only
+            says that the model may make several calls, and only if there are tools. False: no description. None: the
+            engine's default (`Engine(describe=...)`, False). With `think_first`, None adds the description to the
             request for the answer, after the free text.
     """
 
@@ -144,7 +144,7 @@ FOREIGN_KEYWORDS: Final[Mapping[str, str]] = {
     "stream": "engine.stream(prompt) yields the text as it is generated",
     "do_sample": "use temperature: above 0 the engine samples, 0 is greedy",
     "num_return_sequences": "n",
-    "add_generation_prompt": "the chat template is always applied to a text, except with raw=True",
+    "add_generation_prompt": "the chat template is always applied to a string prompt, except with raw=True",
 }
 """Keywords of other libraries -> the name of the same option here, or a hint on what to do instead."""
 
@@ -193,5 +193,5 @@ def check_numbers(
 
 
 def read_texts(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The texts of an option that takes one text or several."""
+    """Convert an option that accepts a string or a sequence of strings into a tuple."""
     return (texts,) if isinstance(texts, str) else tuple(read_items(name, texts or ()))

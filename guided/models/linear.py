@@ -1,4 +1,4 @@
-"""The product of activations with a weight matrix in any form."""
+"""Multiplies activations by a weight matrix: dense, block-quantised or with LoRA adapters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["AdaptedMatrix", "Embedding", "Matrix", "base_of", "linear"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdaptedMatrix:
-    """A matrix plus unmerged low-rank products. Several may share a base, which may be quantised.
+    """A weight matrix with unmerged LoRA adapters. Several may share a base, which may be quantised.
 
     Attributes:
         base: (out, in).
         down: (r, in), in the dtype of activations or a more precise one.
-        ups: (rows of `down`, rows of `base`, matrix (rows of `base`, rows of `down`)) of each part. Q, K and V have one
-            each, since a matrix for all three would be mostly zeros.
+        ups: for each fused part, such as Q, K and V: its rows of `down`, its rows of `base`, and its up matrix (rows of
+            `base`, rows of `down`). A single matrix for all parts would be mostly zeros.
     """
 
     base: Matrix
@@ -45,8 +45,8 @@ def base_of(matrix: Matrix) -> Matrix:
 def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     """`x @ weight.T + bias` for x of shape (n, in), weight (out, in).
 
-    On a CPU the bits of a row do not depend on other rows: a kernel computes float32 and bfloat16; other types are
-    computed row by row, since torch's order of additions depends on the shape of x.
+    On CPU, each output row is bitwise independent of the other rows in the batch: a kernel computes float32 and
+    bfloat16; other types are computed row by row, since torch's order of additions depends on the shape of x.
     """
     if isinstance(weight, AdaptedMatrix):
         out = linear(x, weight.base, bias)

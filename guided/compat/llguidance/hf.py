@@ -1,4 +1,4 @@
-"""Tokenizers of transformers, as in `llguidance.hf`. This module does not import transformers."""
+"""Converts Hugging Face tokenizers, like `llguidance.hf`. This module does not import transformers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def from_tokenizer(
     eos_token: int | list[int] | None = None,
     slices: list[str] | None = None,
 ) -> LLTokenizer:
-    """The `LLTokenizer` of a fast tokenizer of transformers.
+    """Build an `LLTokenizer` from a fast transformers tokenizer.
 
     Args:
         n_vocab: the number of logits, if there are more logits than tokens.
@@ -29,10 +29,10 @@ def from_tokenizer(
     """
     if not hasattr(hf_tokenizer, "backend_tokenizer"):
         raise ValueError("Only fast tokenizers are supported")
-    ends = hf_tokenizer.eos_token_id if eos_token is None else eos_token
+    eos = hf_tokenizer.eos_token_id if eos_token is None else eos_token
     try:
-        end_ids = None if ends is None else [ends] if isinstance(ends, int) else ends
+        end_ids = None if eos is None else [eos] if isinstance(eos, int) else eos
         vocabulary = Vocabulary.from_huggingface(hf_tokenizer, eos_token_ids=end_ids)
     except VocabularyError as error:
         raise ValueError(f"error loading tokenizer: {error}") from error
-    return LLTokenizer(vocabulary, n_vocab, ends)
+    return LLTokenizer(vocabulary, n_vocab, eos)

@@ -22,7 +22,7 @@ _VALUES: Final = frozenset(("const", "enum", "default", "examples"))
 _APPLIED_TOGETHER: Final = frozenset(
     ("allOf", "not", "if", "then", "else", "dependentSchemas", "contains", "propertyNames")
 )
-"""Keywords whose schemas apply in addition to others, or need not apply at all."""
+"""Keywords whose subschemas apply together with another schema, or do not have to match."""
 _COMBINING: Final = _APPLIED_TOGETHER | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
 _OF_ITEMS: Final = frozenset(("items", "additionalItems", "unevaluatedItems"))
 _OF_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
@@ -72,7 +72,7 @@ class SchemaOptions:
         return JsonSchemaOptions(**keywords)
 
     def prepare(self, schema: str) -> Any:
-        """The schema, in which the objects and arrays that guided's option would leave open are closed."""
+        """Close the objects and arrays that `additional_properties="minimal"` leaves open; return the schema."""
         if not self.strict_mode or not any(f'"{name}"' in schema for name in ("prefixItems", "patternProperties")):
             return schema
         try:
@@ -93,12 +93,12 @@ def _close(value: Any) -> Any:
     out = {key: item if key in _VALUES or key in _APPLIED_TOGETHER else _close(item) for key, item in value.items()}
     if not _COMBINING.isdisjoint(value):
         return out
-    first, names = value.get("prefixItems"), value.get("properties", {})
-    if isinstance(first, list) and _OF_ITEMS.isdisjoint(value) and _min_items(value) <= len(first):
+    prefix_items, properties = value.get("prefixItems"), value.get("properties", {})
+    if isinstance(prefix_items, list) and _OF_ITEMS.isdisjoint(value) and _min_items(value) <= len(prefix_items):
         out["items"] = False
     if "patternProperties" in value and _OF_MEMBERS.isdisjoint(value):
         required = value.get("required", [])
-        if isinstance(required, list) and isinstance(names, dict) and all(name in names for name in required):
+        if isinstance(required, list) and isinstance(properties, dict) and all(name in properties for name in required):
             out["additionalProperties"] = False
     return out
 

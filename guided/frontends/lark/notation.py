@@ -1,15 +1,15 @@
-r"""Parses a Lark text as Lark's loader does, in time linear in the text. In: a text. Out: the tree of Lark's loader.
+r"""Parses a Lark grammar like Lark's loader, but in linear time. In: the grammar. Out: the tree of Lark's loader.
 
-Problem: Lark tokenizes a text with ambiguous regular expressions, such as `"(\\"|\\\\|[^"\n])*?"`: a backslash also
+Problem: Lark tokenizes a grammar with ambiguous regular expressions, such as `"(\\"|\\\\|[^"\n])*?"`: a backslash also
 matches `[^"\n]`. If no quotation mark follows, Python's `re` tries all 2^n ways to read n backslashes, and holds the
 GIL meanwhile. n line ends take n^2 steps.
 
 How: use the same grammar and the same parser, but with unambiguous expressions that match the same tokens. If a
 delimiter remains after backslashes are read in pairs, `re` finds that delimiter: this is the first branch of each
-expression. Otherwise `re` gives up pairs from the right, so the token ends at the last delimiter: this is the second
-branch.
+expression. Otherwise the original expression backtracks to the last delimiter, which the second branch matches
+directly.
 
-The lexer and the transformer are Lark's, extended to count steps of the meter.
+The lexer and the transformer are Lark's, extended to charge steps to the meter.
 
 Source: lark/load_grammar.py, `_get_parser` and `_parse_grammar`.
 """
@@ -32,11 +32,11 @@ LINEAR: Final = {
     "REGEXP": rf"/(?!/)(?:(?:[^/\\]|\\[/\\]?)*+/|(?s:.)*/)[{_FLAGS}]*",
     "_NL_OR": r"(?>(?:\r?\n)+\s*)\|",
 }
-"""Terminal of Lark's notation -> an expression that matches the same texts without backtracking."""
+"""Terminal of Lark's notation -> an expression that matches the same strings without backtracking."""
 
 
 def parse_notation(text: str, name: str) -> Any:
-    """The tree of a text, as Lark's `_parse_grammar` returns it. `name`: the name of the text, for errors.
+    """The tree of a grammar, as Lark's `_parse_grammar` returns it. `name`: the grammar's name, for errors.
 
     Raises:
         lark.exceptions.LarkError: as in Lark.
@@ -46,20 +46,20 @@ def parse_notation(text: str, name: str) -> Any:
     try:
         tree = parser.parse(text + "\n", "start")
     except errors.UnexpectedCharacters as error:
-        place = f"Unexpected input at line {error.line} column {error.column} in {name}"
-        raise loader.GrammarError(f"{place}: \n\n{error.get_context(text)}") from error
+        message = f"Unexpected input at line {error.line} column {error.column} in {name}"
+        raise loader.GrammarError(f"{message}: \n\n{error.get_context(text)}") from error
     except errors.UnexpectedToken as error:
         reason = loader._translate_parser_exception(parser.parse, error)
         if not reason:
             raise
-        place = f"{reason}, at line {error.line} column {error.column}"
-        raise loader.GrammarError(f"{place}\n\n{error.get_context(text)}") from error
+        message = f"{reason}, at line {error.line} column {error.column}"
+        raise loader.GrammarError(f"{message}\n\n{error.get_context(text)}") from error
     return _metered_preparation()().transform(tree)
 
 
 @cache
 def _metered_preparation() -> Any:
-    """Lark's `PrepareGrammar`, which also spends a step of the meter for each subtree."""
+    """Lark's `PrepareGrammar`, which also charges one step to the meter per subtree."""
     base: Any = lark_package().load_grammar.PrepareGrammar
 
     class Metered(base):  # type: ignore[misc]
@@ -72,7 +72,7 @@ def _metered_preparation() -> Any:
 
 @cache
 def _parser() -> Any:
-    """Lark's parser for its notation, with a lexer that spends a step of the meter for each token."""
+    """Lark's parser for its notation, with a lexer that charges one step to the meter per token."""
     from lark.lexer import BasicLexer, PatternRE, TerminalDef  # an extra
 
     class Metered(BasicLexer):

@@ -1,4 +1,4 @@
-"""Splits a Lark text with extensions into tokens. In: a text. Out: tokens with their locations.
+"""Tokenizes a Lark grammar, including extensions. In: the grammar. Out: tokens with their locations.
 
 The extensions of llguidance and xgrammar:
 
@@ -8,7 +8,7 @@ The extensions of llguidance and xgrammar:
     @name                          a grammar that the caller passes by name
     ::  &  ~                       parameters of rules, and operators on terminals
 
-Cost: linear in the text.
+Cost: linear in the length of the grammar.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_NESTING: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text, from `start` to `end`.
+    """A piece of the grammar, from offset `start` to `end`.
 
     `kind`: "string", "regex", "special", "directive", "reference", "name", "number", "newline", "end", or the operator
     itself. `value`: the JSON text or the grammar that a directive encloses, if any.
@@ -61,7 +61,7 @@ class Token:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The location in the text, for error messages."""
+        """The location in the grammar, for error messages."""
         return self.start, self.end
 
 
@@ -71,11 +71,11 @@ def is_terminal(name: str) -> bool:
 
 
 def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
-    """The tokens of a text without spaces and comments; the last one is "end".
+    """The tokens of a grammar, omitting whitespace and comments; the last one has kind "end".
 
     Args:
         start: the offset at which to begin.
-        nested: how many `%lark {` enclose the text. If any does, the tokens end at the closing brace.
+        nested: how many `%lark {` enclose the grammar. If there are any, the tokens end at the closing brace.
 
     Raises:
         SpecError: a character cannot begin a token, a string or brace is not closed, or a JSON value is malformed.
@@ -110,7 +110,7 @@ def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
 
 
 def scan_leniently(text: str) -> Iterator[Token]:
-    """The tokens of any text, without spaces and comments. Characters that cannot begin a token are skipped."""
+    """The tokens of any grammar, omitting whitespace and comments. Characters that cannot begin a token are skipped."""
     for match in _TOKEN.finditer(text):
         kind = str(match.lastgroup)
         if kind not in ("space", "comment"):
@@ -123,9 +123,11 @@ def _read_json_value(text: str, directive: str, at: int) -> tuple[int, str]:
     try:
         _, end = json.JSONDecoder(strict=True).raw_decode(text, begin)
     except json.JSONDecodeError as error:
-        place = min(error.pos, max(len(text) - 1, 0))
+        error_pos = min(error.pos, max(len(text) - 1, 0))
         message = f"the JSON value after {directive}: {error.msg}"
-        raise SpecError(message, text=text, span=(place, place + 1), hint=f"write {directive} {{...}}") from None
+        raise SpecError(
+            message, text=text, span=(error_pos, error_pos + 1), hint=f"write {directive} {{...}}"
+        ) from None
     except RecursionError:
         raise SpecError(
             f"the JSON value after {directive} nests too deeply", text=text, span=(begin, begin + 1)
@@ -141,7 +143,9 @@ def _scan_nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]
             "expected a grammar in braces after %lark", text=text, span=(start, at), hint="write %lark { start: ... }"
         )
     if nested >= _MAX_NESTING:
-        raise SpecError(f"%lark nests deeper than {_MAX_NESTING}", text=text, span=(start, at), hint="use rules")
+        raise SpecError(
+            f"%lark nests deeper than {_MAX_NESTING}", text=text, span=(start, at), hint="define rules instead"
+        )
     end = scan(text, brace.end(), nested=nested + 1)[-1].end
     return end, text[brace.end() : end - 1]
 
@@ -153,16 +157,16 @@ def _unexpected_character(text: str, at: int) -> SpecError:
         "/": "close the regular expression on its line; write a slash inside it as \\/",
         "'": 'write strings in double quotes: "..."',
         "<": "write a token of the vocabulary as <name> or <[id]>, without spaces",
-        "@": "@name refers to one of grammars={name: text}",
+        "@": "write @name, where name is a key of grammars={name: text}",
     }.get(char, "")
     return SpecError(f"unexpected character {char!r}", text=text, span=(at, at + 1), hint=hint)
 
 
 def find_token(text: str, token: int | str) -> tuple[int, int] | None:
-    """The first span in which a text, of any notation, names a token: `<think>`, `<|call|>`, `<[128000]>`, `<[1,5-9]>`.
+    """The span of the first reference to a token in a grammar: `<think>`, `<|call|>`, `<[128000]>`, `<[1,5-9]>`.
 
-    None if an imported file names it, for example. The core, which looks tokens up when it compiles a grammar for a
-    vocabulary, knows the token but not the text.
+    The grammar may have any syntax. None if it does not contain the token, for example because an imported file does.
+    The core, which looks tokens up when it compiles a grammar for a vocabulary, knows the token but not its location.
     """
     for each in scan_leniently(text):
         if each.kind == "special" and (

@@ -1,8 +1,8 @@
 """The blocks of each sequence, on the device and on the CPU.
 
 Device blocks, if there are any, lie outside the ring, and their contents are never moved. They are allocated first, so
-short sequences never leave the device. The length of a sequence alone determines which blocks are complete; a separate
-list, filled during prefill, would miss the blocks that decoding completes.
+short sequences never leave the device. The length of a sequence alone determines which blocks are full; a separate
+list, filled during prefill, would miss the blocks that decoding fills.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ class HybridKVCacheManager:
         return self.use(self._cpu.pop())
 
     def use(self, block: Block) -> Block:
-        """Add a user."""
+        """Increment the block's reference count."""
         block.user_count += 1
         return block
 
     def release(self, block: Block) -> None:
-        """Remove a user; free the block if there are no others."""
+        """Decrement the block's reference count; free the block at zero."""
         block.user_count -= 1
         if block.user_count == 0:
             self._slots.forget(block)
             (self._device if block.on_device else self._cpu).append(block)
 
     def make_exclusive(self, block: Block, stop: int) -> Block:
-        """Replace a shared block, for one of its users, with a copy of its first `stop` positions."""
+        """Replace a shared block, for one sequence, with a copy of its first `stop` positions."""
         new = self.allocate()
         self._slots.copy(block, new, stop)
         self.release(block)
@@ -76,11 +76,11 @@ class HybridKVCacheManager:
         return [block.number for block in table.blocks if not block.on_device]
 
     def get_prefilled_blocks(self, table: Table) -> list[Block]:
-        """The complete blocks, in order. Later positions read them as a whole."""
+        """The full blocks, in order. Later positions attend to every slot in them."""
         return table.blocks[: table.length // self.block_size]
 
     def get_prefilled_cpu_blocks(self, table: Table) -> list[int]:
-        """The numbers of the complete CPU blocks, which must be loaded for any new position."""
+        """The numbers of the full CPU blocks, which must be loaded for any new position."""
         return [block.number for block in self.get_prefilled_blocks(table) if not block.on_device]
 
     def get_write_slot_for_chunked_offload(self, table: Table) -> int:

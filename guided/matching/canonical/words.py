@@ -1,10 +1,10 @@
-"""The tokens that word borders allow next: one mask row for each set of splitter states.
+"""The tokens that the pre-tokenizer allows next: one mask row for each set of its states.
 
-In: the bytes of tokens, and the automaton that cuts a text into words (splitter.py). Out: `Words`: for the states of a
-text, the tokens that continue its word, and the tokens that begin a new one. No token crosses a border.
+In: the bytes of tokens, and the automaton of the pre-tokenizer (splitter.py). Out: `Words`: for a set of states, the
+tokens that continue the current word (pre-token), and the tokens that begin a new one. No token crosses a boundary.
 
-A text may be in several states at once, one for each possible choice of its last borders. Such *sets* of states are
-numbered here. Set 0 is empty; `BEGIN` is the set at the beginning of a text.
+The automaton is nondeterministic: after a text it may be in several states, one for each possible placement of the most
+recent boundaries. The *sets* of states are numbered here. Set 0 is empty; `BEGIN` is the set at the beginning.
 
 Cost: a row takes about 5 ms for 128,000 tokens, once for each set; real patterns have a few dozen sets.
 """
@@ -30,10 +30,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class WordState(NamedTuple):
-    """The state of a text.
+    """The state of the pre-tokenizer after a text.
 
     Attributes:
-        states: the set of states before the incomplete character.
+        states: the number of the set of states before the incomplete character.
         rest: the bytes of the incomplete character; empty between characters.
         begins_word: whether that character is the first one of a word.
     """
@@ -89,7 +89,7 @@ class Words:
         return self._steps[key]
 
     def after(self, word_state: WordState, token: TokenCharacters, begins_word: bool) -> WordState | None:
-        """The state after a token that begins a word (`begins_word`) or continues one; None if it crosses a border."""
+        """The state after a token that begins or continues a word (`begins_word`); None if it crosses a boundary."""
         states, rest = word_state.states, word_state.rest
         if rest:
             if begins_word or not token.head:
@@ -113,7 +113,7 @@ class Words:
         return WordState(states, token.tail, begins_word and bool(token.tail))
 
     def step_over_any_borders(self, states: int, text: str) -> int:
-        """The set of states after a text in which words may begin anywhere."""
+        """The set of states after a text, if a word may begin at any of its characters."""
         for char in text:
             char_class = self._splitter.classes.class_of(ord(char))
             both = (*self._sets[self.step(states, char_class, False)], *self._sets[self.step(states, char_class, True)])
@@ -121,7 +121,7 @@ class Words:
         return states
 
     def row(self, word_state: WordState, begins_word: bool) -> Bools:
-        """The tokens that begin a word (`begins_word`), or continue one, without crossing a border; bool (size,)."""
+        """The tokens that begin a word (`begins_word`) or continue one without crossing a boundary; bool (size,)."""
         key = word_state, begins_word
         row = self._rows.get(key)
         if row is None:

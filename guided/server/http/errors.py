@@ -90,7 +90,7 @@ class RequestError(Exception):
         status: the HTTP status.
         message: what is wrong, and what to write instead.
         param: the field of the request; None if the error concerns the request as a whole.
-        code: a word for programs; None: the default code of the status.
+        code: the machine-readable error code; None: the status's default.
         retry_after: seconds after which the client should retry; None: unknown.
     """
 

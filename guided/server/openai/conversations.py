@@ -1,11 +1,11 @@
-"""Requests of /v1/chat/completions: builds the engine's request, and defines how its answers are read.
+"""Requests to /v1/chat/completions: builds the engine's request, and defines how its answers are read.
 
-In: the request, the engine, the operator's settings. Out: a request of the engine, and the `ReadingOptions` of its
-answers. The engine's request has the tools in its prompt, reasoning before the answer if the model reasons, and the
-server's own tools if there is neither a constraint nor a stop.
+In: the request, the engine, the operator's settings. Out: an engine request, and the `ReadingOptions` for its
+answers. The engine request has the tools in its prompt, reasoning before the answer if the model reasons, and the
+server's own tools if there is neither a constraint nor a stop option.
 
-Stops end free text: the whole answer, or the text before and after calls or after reasoning. Where they have no effect,
-the answer has a warning. So programs that always send stops work with tools and formats.
+Stop options end free text only: the whole answer, or the text before and after calls or after reasoning. If they have
+no effect, the answer has a warning. So programs that always send them work with tools and formats.
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ def style_of(engine: Engine, settings: Settings) -> ToolStyle:
 def build_chat_request(
     chat: ChatRequest, text: StructuredOutput, engine: Engine, settings: Settings
 ) -> tuple[Request, ReadingOptions, Mapping[str, str]]:
-    """See the module docstring. The last result has the warnings about stops: field -> message.
+    """See the module docstring. The last result has the warnings about stop options: field -> message.
 
     Args:
         chat: the request.
         text: its constraint on the text.
-        engine, settings: those of the server.
+        engine, settings: the server's.
 
     Raises:
-        RequestError: see the module docstring. Also whatever `Functions.from_request` raises.
+        RequestError: the model cannot reason as requested, include_partial_json cannot be used, or
+            `Functions.from_request` rejects the tools.
     """
     style, vocabulary, thinks = style_of(engine, settings), engine.vocabulary, _thinks(chat, settings)
     functions = None
@@ -80,11 +81,12 @@ def build_chat_request(
     has_reasoning = thinks or chat.think_first is not None
     partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial_json and not text.is_json:
-        message = "include_partial_json requires a text that is JSON, such as response_format json_schema"
+        message = "include_partial_json requires JSON output: set response_format to json_schema or json_object"
         raise RequestError(message, param="stream_options.include_partial_json")
     if partial_json and chat.continue_final_message:
         message = (
-            "include_partial_json cannot be combined with continue_final_message, whose text is a part of the JSON"
+            "include_partial_json cannot be combined with continue_final_message, "
+            "because the continued message already contains the beginning of the JSON"
         )
         raise RequestError(message, param="stream_options.include_partial_json")
 

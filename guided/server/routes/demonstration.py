@@ -29,7 +29,7 @@ __all__ = ["StreamRequest", "add"]
 
 
 class StreamRequest(StrictModel):
-    """A request of /stream."""
+    """A request to /stream."""
 
     model_config = ConfigDict(strict=False)
 

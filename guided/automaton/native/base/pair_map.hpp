@@ -1,4 +1,5 @@
-// A hash table from 64-bit keys to 32-bit values. It grows a little at a time (slot_table.hpp); nothing is removed.
+// A hash table from 64-bit keys, such as two packed int32 values, to 32-bit values. It grows incrementally
+// (slot_table.hpp); nothing is removed.
 //
 // Cost: a look-up reads one or two cache lines; 24 to 48 bytes of memory per entry.
 #pragma once

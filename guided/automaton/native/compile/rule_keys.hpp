@@ -1,13 +1,13 @@
 // Keys of rules: rules of different grammars with equal keys have equal automata, so a cache can serve both.
 //
 // In: an IR, and which of its rules are nullable. Out: the key of a rule, which consists of
-//  - a digest of its nodes, in which the rules that it refers to are numbered by their first occurrence, and
-//  - these rules in this order, and for each uniqueness scope, in order, the strings that count as seen from the start.
-// Rules with equal digests become equal automata if their references are numbered in this way.
+//  - a digest of its nodes, in which the referenced rules are numbered by their first occurrence, and
+//  - the referenced rules in that order, and for each uniqueness scope the list of its initially seen strings.
+// Rules with equal digests compile to automata that differ only in the rules they call and in these lists.
 // Example: `item ::= string "," number` in one grammar and `pair ::= text "," amount` in another have the digest of
 // `#0 "," #1`, with the references [string, number] and [text, amount].
 // How: a subtree without references is represented by its own digest; the other nodes are numbered, children first.
-// Cost: linear in the nodes above a reference.
+// Cost: linear in the number of nodes whose subtree contains a reference.
 // A rule is not *portable* if its automaton depends on the content of another rule, for example if an operand of And,
 // Not or Length refers to one, or if it contains a permutation. Such rules are not cached.
 #pragma once

@@ -15,8 +15,8 @@ Label Labels::of(const Config& config) {
   return label;
 }
 
-// The lowest count with which the frame at the bottom can end, over all possible frames. No recursion, since stacks may
-// be deep.
+// The lowest count at which the bottom frame can end, over all stacks that `thread` represents. No recursion, since
+// stacks may be deep.
 int32_t Labels::count_of(const Thread& thread) {
   const auto& positions = arena_.grammar().positions;
   auto needed = [&](const Thread& t) { return t.reg + positions[t.pos].rest; };

@@ -1,21 +1,20 @@
-r"""The format `regex`: regular expressions of ECMA-262 with the flag `u`. In: nothing. Out: one node, built on first
-use.
+r"""The format `regex`: ECMA-262 regular expressions with the `u` flag. Out: one node, built on first use.
 
 The grammar is `Pattern` of ECMA-262, section 22.2.1, with its early errors. Problem: groups nest, names of groups must
 differ, and back-references need their groups, so the valid expressions are not a regular language. Every string of the
-language here is valid, but some valid expressions are left out. Fewer are left out at the upper two levels, which are
-outside of groups or inside one group, and not in a lookaround. Left out are
+language here is valid, but some valid expressions are omitted. The top two nesting levels (at most one group deep, not
+in a lookaround) omit less. {0,m} is always allowed. Not generated:
 
 - groups nested more than 8 deep; lookarounds inside more than one group or inside a lookaround; in lookarounds, groups
   nested more than one deep
 - named groups, references to groups, modifiers such as (?i:..), and \0 outside of classes
-- {n,m} where n and m have the same number of digits or n has more, except up to 9 (in the upper two levels up to 99,
-  without leading zeros). If m has more digits, n has at most 3 and m does not begin with 0. {0,m} is always allowed
+- {n,m} if n has as many digits as m or more, unless both are at most 9 (99 in the top two levels, without leading
+  zeros); {n,m} with more digits in m, if n has more than 3 digits or m begins with 0
 - ranges in a class, unless a *step* lies between their ends: low <= step <= high shows that the ends are in order. Ends
-  are characters, with or without a backslash. `_STEPS` apply everywhere. In the upper two levels, `_MORE_STEPS` admit
+  are characters, with or without a backslash. `_STEPS` apply everywhere. In the top two levels, `_MORE_STEPS` admit
   all ranges of two letters, and `_FAR_STEPS` ranges whose ends are \x.., \u.... or beyond ASCII. An unescaped hyphen
   cannot begin a range
-- \u{..} and \p{..} below the upper two levels, and \p{..} except short names of general categories
+- \u{..} and \p{..} below the top two levels, and \p{..} except short names of general categories
 
 So `not` must not negate this language; see `superset_if_negated`. Cost: about 2,200 states, and 80 ms in the first
 grammar of a vocabulary.
@@ -88,7 +87,7 @@ def _escape(full: bool, extra: str) -> Node:
 
 
 def _range(low: int, step: int) -> Node:
-    """A range that begins at `low` to `step`, and ends at `step` or later."""
+    """A range whose start lies between `low` and `step` and whose end is at least `step`."""
 
     def end(ranges: Ranges, escaped_only: str) -> Node:
         return alt(chars(subtract(ranges, charset_of(escaped_only))), seq("\\", chars(intersect(ranges, escaped))))
@@ -148,7 +147,7 @@ def _atom(full: bool) -> Node:
 
 
 def _alternatives(full: bool, group: Node | None, look: Node | None) -> Node:
-    """Terms and bars, with groups around `group` and lookarounds around `look`."""
+    """A Disjunction whose groups contain `group` and whose lookarounds contain `look`."""
     atoms, others = [_atom(full)], [chars("^$|"), seq("\\", chars("bB"))]
     if group is not None:
         atoms.append(seq("(", optional("?:"), group, ")"))
