@@ -38,7 +38,7 @@ def asked(**settings):
         assert httpx.get(f"{address}/health").status_code == 200
 
 
-def told(client: socket.socket) -> tuple[int, dict]:
+def read_error(client: socket.socket) -> tuple[int, dict]:
     """The status and the error of an answer, after which the connection closes."""
     head, _, body = read_to_end(client).partition(b"\r\n\r\n")
     assert b"content-type: application/json" in head
@@ -55,7 +55,7 @@ def test_a_head_that_comes_slowly_is_given_up():
         slow = iter(GET[:-2] + b"X: " + b"x" * 1500)
         while not select.select([client], [], [], 0.05)[0]:
             client.sendall(bytes([next(slow)]))
-        status, error = told(client)
+        status, error = read_error(client)
         assert (status, error["code"]) == (408, "body_timeout")
         assert error["message"].startswith("the headers of the request")
 
@@ -125,14 +125,14 @@ def test_data_that_arrives_after_an_error_does_not_destroy_it(begin):
         for _ in range(5):
             client.sendall(b"x" * 100)
             time.sleep(0.02)
-        status, error = told(client)
+        status, error = read_error(client)
         assert status == 400 and "Invalid HTTP" in error["message"]
 
 
 def test_a_client_that_keeps_sending_after_an_error_is_cut_off():
     with asked() as connect, connect() as client:
         client.sendall(b"\x00\r\n\r\n")
-        assert told(client)[0] == 400
+        assert read_error(client)[0] == 400
         end = time.monotonic() + 20
         with pytest.raises(OSError):
             while time.monotonic() < end:
@@ -153,7 +153,7 @@ def test_a_client_that_keeps_sending_after_an_error_is_cut_off():
 def test_invalid_http_has_the_usual_error_format(sent, message):
     with asked() as connect, connect() as client:
         client.sendall(sent)
-        status, error = told(client)
+        status, error = read_error(client)
         assert status == 400 and error["code"] == "invalid_request" and message in error["message"]
 
 
@@ -164,7 +164,7 @@ def test_headers_that_come_as_a_whole_are_bounded(line):
     """The connection limits incomplete headers, and cannot see these."""
     with asked() as connect, connect() as client:
         client.sendall(line + b"\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        status, error = told(client)
+        status, error = read_error(client)
         assert (status, error["message"]) == (400, "path and headers have more than 2000 bytes")
 
 

@@ -8,8 +8,8 @@
 // only states from which the entry may still become a seen value, each once, however it was spelled. From any other
 // state the shortest text suffices. Of the ways to such a state, the one with the fewest bytes to the end of the output
 // is chosen, and among these the first in byte order. So the rest of a way is the way from each state on it, and a value
-// that is seen later does not change the way unless it is the one to which the way leads. The answer
-// of each thread is cached. Whether any way exists is asked far more often, and the first way answers that.
+// that is seen later does not change the way unless it is the one to which the way leads. The answer of each thread is
+// cached. Whether any way exists is asked far more often, and the first way answers that.
 //
 // If the entry is a string, its shortest unseen value is usually known without a search (shortest_new_string.hpp). If it
 // is one of few strings (finite_string_sets.hpp) and none of them is left, no entry around it can end either.

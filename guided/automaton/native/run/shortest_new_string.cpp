@@ -92,28 +92,28 @@ ShortestNewString::Best ShortestNewString::after_byte(const Thread& at, int32_t 
 }
 
 // The best text that begins with a two-byte escape, for characters whose other spellings are longer or missing.
-ShortestNewString::Best ShortestNewString::after_escape(const Thread& at, int32_t node, int depth) {
+ShortestNewString::Best ShortestNewString::best_with_escape(const Thread& at, int32_t node, int depth) {
   Thread begun = at;
   begun.pos = arena_.grammar().step(at.pos, StringProgress::kEscape);
-  return best_escape(enter(begun), node, depth);
+  const Best rest = best_after_backslash(enter(begun), node, depth);
+  return {std::min(kNone, rest.bytes + 1), StringProgress::kEscape, rest.byte, rest.complete};
 }
 
-// The same after the backslash, whose byte counts.
-ShortestNewString::Best ShortestNewString::best_escape(const Thread& begun, int32_t node, int depth) {
+// The same from after its backslash.
+ShortestNewString::Best ShortestNewString::best_after_backslash(const Thread& at, int32_t node, int depth) {
   const Grammar& g = arena_.grammar();
   Best found;
   for (size_t i = 0; i < StringProgress::kShort.size(); ++i) {
     const auto byte = static_cast<uint8_t>(StringProgress::kShort[i]);
-    if (!g.positions[begun.pos].bytes.has(byte)) continue;
+    if (!g.positions[at.pos].bytes.has(byte)) continue;
     CallMeter::work(kNewByteWork);
-    Thread to = begun;
-    to.pos = g.step(begun.pos, byte);
+    Thread to = at;
+    to.pos = g.step(at.pos, byte);
     const int32_t after = node < 0 ? node : uniqueness_.trie().at(node, StringProgress::kMeaning.substr(i, 1));
     const Best rest = best(to, after, depth + 1);
-    const int64_t bytes = std::min(kNone, rest.bytes + 2);
+    const int64_t bytes = std::min(kNone, rest.bytes + 1);
     const bool complete = found.complete && rest.complete;
-    if (bytes < found.bytes || (bytes == found.bytes && byte < found.escaped))
-      found = {bytes, StringProgress::kEscape, byte};
+    if (bytes < found.bytes || (bytes == found.bytes && byte < found.byte)) found = {bytes, byte};
     found.complete = complete;
   }
   return found;
@@ -134,7 +134,7 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
       const auto byte = static_cast<uint8_t>(b);
       if (!bytes.has(byte)) continue;
       const Best one =
-          byte == StringProgress::kEscape ? after_escape(at, node, depth) : after_byte(at, node, byte, depth);
+          byte == StringProgress::kEscape ? best_with_escape(at, node, depth) : after_byte(at, node, byte, depth);
       complete = one.complete;
       if (one.bytes < found.bytes) found = one;
     }
@@ -144,18 +144,10 @@ ShortestNewString::Best ShortestNewString::best(Thread at, int32_t node, int dep
   return known_.add(at, found);
 }
 
-// The same, possibly after the backslash of an escape. Of the characters that it may spell, only those with two bytes
-// are considered. Inside of longer escapes, nothing is known.
-ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& from, int32_t node,
-                                                          const StringProgress& read) {
-  if (read.between_characters()) return best(from, node, 0);
-  Best found;
-  if (read.escape == 0 && read.high == 0) {
-    found = best_escape(enter(from), node, 0);
-    found = {found.bytes - 1, found.escaped, 0, found.complete};
-  }
-  found.complete &= found.bytes < kNone - 1;
-  return found;
+// The same, possibly within an escape. After its backslash, only two-byte escapes are considered; later, none is known.
+ShortestNewString::Best ShortestNewString::best_in_escape(const Thread& at, int32_t node, const StringProgress& read) {
+  if (read.between_characters()) return best(at, node, 0);
+  return read.escape == 0 && read.high == 0 ? best_after_backslash(enter(at), node, 0) : Best{};
 }
 
 std::optional<ShortestNewString::Rest> ShortestNewString::find(const Thread& thread,

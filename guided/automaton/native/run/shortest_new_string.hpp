@@ -43,8 +43,8 @@ class ShortestNewString {
   Best best(Thread at, int32_t node, int depth);
   Best best_in_escape(const Thread& at, int32_t node, const StringProgress& read);
   Best after_byte(const Thread& at, int32_t node, uint8_t byte, int depth);
-  Best after_escape(const Thread& at, int32_t node, int depth);
-  Best best_escape(const Thread& begun, int32_t node, int depth);
+  Best best_with_escape(const Thread& at, int32_t node, int depth);
+  Best best_after_backslash(const Thread& at, int32_t node, int depth);
   int64_t tree_bytes(Thread at, int32_t node);
   Thread enter(Thread at);
   bool end_entry(const Thread& at, std::vector<Thread>& out, int depth = 0);
