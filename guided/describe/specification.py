@@ -108,9 +108,7 @@ def _begin_of_call(tag: Mapping[str, Any]) -> str:
     match tag:
         case {"content": {"type": "tags_with_separator", "tags": [Mapping() as inner, *_]}}:
             return _begin_of_call(inner)
-        case {"begin": "", "content": {"elements": [{"elements": [{"value": str(first)}, *_]}, *_]}}:
-            return first
-        case {"begin": str(begin)}:
+        case {"begin": str(begin) | [str(begin), *_]}:
             return begin
     return ""
 

@@ -224,8 +224,9 @@ def _build_for_style(
     except GuidedError as error:
         raise ValueError(str(error)) from error
     for form in _nested_formats(document["format"]):
-        if hosted_tools and "tags" in form:
-            form["tags"] = [tag for template in form["tags"] for tag in _hosted_tags(template, style, hosted_tools)]
+        if "tags" in form:
+            tags = [tag for joined in form["tags"] for tag in _single_begins(joined)]
+            form["tags"] = [tag for template in tags for tag in _hosted_tags(template, style, hosted_tools)]
         if form["type"] == "json_schema":
             form |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
         if not exclude_special_tokens and "excludes" in form:
@@ -249,6 +250,12 @@ def get_minimax_m3_structural_tag(
         "minimax_m3", tools, builtin_tools, tool_choice, reasoning, any_order, exclude_special_tokens,
         max_whitespace_cnt, parallel_tool_calls, **kwargs,
     )  # fmt: skip
+
+
+def _single_begins(tag: dict[str, Any]) -> list[dict[str, Any]]:
+    """A tag for each begin: in xgrammar, a tag has one begin."""
+    begins = tag["begin"] if isinstance(tag["begin"], list) else [tag["begin"]]
+    return [{**tag, "begin": begin} for begin in begins]
 
 
 def _hosted_tags(tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:

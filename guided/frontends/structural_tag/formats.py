@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from guided.errors import SpecError, UnsupportedError
 
-__all__ = ["FORMATS", "REQUIRED", "Field", "Format", "relocate_error"]
+__all__ = ["FORMATS", "REQUIRED", "Field", "Format", "relocate_error", "without_pointers"]
 
 REQUIRED: Final = object()
 """The default of a required field."""
@@ -33,6 +33,16 @@ class Format:
 
     def __getitem__(self, name: str) -> Any:
         return self.fields[name]
+
+
+def without_pointers(value: Any) -> Any:
+    """Remove the locations of formats from a field, so that equal fields have the same meaning."""
+    match value:
+        case Format(kind, _, fields):
+            return kind, {name: without_pointers(field) for name, field in fields.items()}
+        case tuple():
+            return tuple(map(without_pointers, value))
+    return value
 
 
 class Field(NamedTuple):
@@ -71,7 +81,7 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "regex": {"pattern": Field("string")},
     "sequence": _ELEMENTS,
     "or": _ELEMENTS,
-    "tag": {"begin": Field("begin"), "content": Field("format"), "end": Field("end")},
+    "tag": {"begin": Field("markers"), "content": Field("format"), "end": Field("markers")},
     "triggered_tags": {"triggers": Field("some_strings"), "excludes": _STRINGS, **_TAGS},
     "token_triggered_tags": {"trigger_tokens": Field("some_tokens"), "exclude_tokens": _TOKENS, **_TAGS},
     "tags_with_separator": {"separator": Field("string"), **_TAGS},

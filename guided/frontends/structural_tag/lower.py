@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from guided.errors import Finding, SpecError, UnsupportedError, brief
 from guided.frontends.combinators import (
@@ -45,7 +45,7 @@ from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.structural_tag.arguments import arguments, shortest_arguments_bound
 from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.excluded import without_strings
-from guided.frontends.structural_tag.formats import Format, relocate_error
+from guided.frontends.structural_tag.formats import Format, relocate_error, without_pointers
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, OtherTokens, Repeat, Seq, Special, Text
 from guided.limits import Limits
 
@@ -82,6 +82,7 @@ class Lowering:
         self.limits, self.allow_special_tokens, self.refuse_empty, self.options = limits, allowed, refuse_empty, options
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._tag_rests: dict[bytes, Expr] = {}
 
     def part(self, fmt: Format, enclosing: _EnclosingTag = _NO_TAG) -> Expr:
         """The part of a specification that expresses a format."""
@@ -107,7 +108,7 @@ class Lowering:
             case "or":
                 return choice(*[self.part(element, enclosing) for element in fmt["elements"]])
             case "tag":
-                return sequence(self._begin(fmt), self._content_and_end(fmt))
+                return sequence(self._marker(fmt, "begin"), self._content_and_end(fmt))
             case "optional":
                 return optional(self.part(fmt["content"], enclosing))
             case "plus":
@@ -241,18 +242,26 @@ class Lowering:
 
     # --- tags
 
-    def _begin(self, tag: Format) -> Expr:
-        begin, at = tag["begin"], f"{tag.pointer}/begin"
-        return self.part(begin) if isinstance(begin, Format) else self.string_part(begin, at)
+    def _marker(self, tag: Format, side: Literal["begin", "end"]) -> Expr:
+        """The begin or the end of a tag: a token, or one of some strings."""
+        marker = tag[side]
+        if isinstance(marker, Format):
+            return self.part(marker)
+        return choice(*[self.string_part(string, f"{tag.pointer}/{side}") for string in dict.fromkeys(marker)])
 
     def _content_and_end(self, tag: Format) -> Expr:
-        """The content and the end of a tag, as a separate rule."""
-        end = tag["end"]
+        """The content and the end of a tag, as a separate rule. Tags whose content and end are equal share it."""
+        key = repr(without_pointers((tag["content"], tag["end"], self.allow_special_tokens))).encode()
+        if key not in self._tag_rests:
+            self._tag_rests[key] = self._new_content_and_end(tag, key)
+        return self._tag_rests[key]
+
+    def _new_content_and_end(self, tag: Format, key: bytes) -> Expr:
+        end, closing = tag["end"], self._marker(tag, "end")
         if isinstance(end, Format):
-            enclosing, closing = _EnclosingTag((), (end["token"],)), self.part(end)
+            enclosing = _EnclosingTag((), (end["token"],))
         else:
             enclosing = _EnclosingTag(tuple(filter(None, end)))
-            closing = choice(*[self.string_part(marker, f"{tag.pointer}/end") for marker in dict.fromkeys(end)])
         name, content = tag.pointer or "/", tag["content"]
         shortest_bound = None if isinstance(end, Format) else shortest_arguments_bound(content, self)
         if shortest_bound is None:
@@ -263,10 +272,7 @@ class Lowering:
                 sequence(self.part(content, enclosing), closing), limits, findings, options=default_options
             )
 
-        content_key = repr((content.fields, end, self.allow_special_tokens)).encode()
-        return DeferredPart(
-            ReadPart(read), name, content_key, shortest_bound + sum(len(marker.encode()) for marker in end)
-        )
+        return DeferredPart(ReadPart(read), name, key, shortest_bound + sum(len(marker.encode()) for marker in end))
 
     def _tags_with_separator(self, fmt: Format) -> Expr:
         any_tag = choice(*[self.part(tag) for tag in fmt["tags"]])
@@ -276,35 +282,33 @@ class Lowering:
 
     def _triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
         triggers: Sequence[str] = fmt["triggers"]
-        tags_by_trigger: dict[str, list[Format]] = {trigger: [] for trigger in triggers}
+        tags_by_trigger: dict[str, list[tuple[str, str, Expr]]] = {trigger: [] for trigger in triggers}
         lengths = sorted({len(trigger) for trigger in triggers})
         for tag in fmt["tags"]:
-            begin, at = tag["begin"], f"{tag.pointer}/begin"
-            if not isinstance(begin, str):
+            begins, at, rest = tag["begin"], f"{tag.pointer}/begin", self._content_and_end(tag)
+            if isinstance(begins, Format):
                 raise SpecError(
                     "the begin of a triggered tag must be a string", pointer=at, hint="use token_triggered_tags"
                 )
-            matching = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in tags_by_trigger]
-            if len(matching) != 1:
-                problem = (
-                    "no trigger is a prefix of it"
-                    if not matching
-                    else f"the triggers {matching} are all prefixes of it"
-                )
-                raise SpecError(
-                    f"{brief(begin)}: {problem}", pointer=at, hint="each tag begins with exactly one trigger"
-                )
-            tags_by_trigger[matching[0]].append(tag)
+            for begin in dict.fromkeys(begins):
+                matching = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in tags_by_trigger]
+                if len(matching) != 1:
+                    problem = (
+                        "no trigger is a prefix of it"
+                        if not matching
+                        else f"the triggers {matching} are all prefixes of it"
+                    )
+                    raise SpecError(
+                        f"{brief(begin)}: {problem}", pointer=at, hint="each tag begins with exactly one trigger"
+                    )
+                tags_by_trigger[matching[0]].append((begin, at, rest))
         for number, trigger in enumerate(triggers):
             if not tags_by_trigger[trigger]:
                 raise SpecError(
                     f"no tag begins with the trigger {brief(trigger)}", pointer=f"{fmt.pointer}/triggers/{number}",
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
-        follows = [
-            (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._content_and_end(tag)) for tag in tags])
-            for trigger, tags in tags_by_trigger.items()
-        ]
+        follows = list(tags_by_trigger.items())
         free, dispatched = self._free_text_and_tags(
             fmt, follows, (*fmt["excludes"], *enclosing.strings), f"{fmt.pointer}/triggers"
         )
@@ -376,7 +380,7 @@ class Lowering:
                     pointer=at,
                     hint="add it to trigger_tokens",
                 )
-            tags.append(sequence(self._begin(tag), self._content_and_end(tag)))
+            tags.append(self.part(tag))
         begins = {tag["begin"]["token"] for tag in fmt["tags"]}
         for number, trigger in enumerate(triggers):
             if trigger not in begins:

@@ -115,7 +115,7 @@ class _Reader:
                     raise SpecError(f'"{name}" is missing', pointer=at, hint="a structure has begin, schema and end")
             schema = self.schema(self._schema_text(item["schema"], f"{at}/schema"), f"{at}/schema")
             content = Format("json_schema", f"{at}/schema", {**_defaults("json_schema"), "json_schema": schema})
-            begin, end = self.string(item["begin"], f"{at}/begin"), (self.string(item["end"], f"{at}/end"),)
+            begin, end = ((self.string(item[name], f"{at}/{name}"),) for name in ("begin", "end"))
             tags.append(Format("tag", at, {"begin": begin, "content": content, "end": end}))
         triggers = self.some_strings(document["triggers"], "/triggers")
         fields = {**_defaults("triggered_tags"), "tags": tuple(tags), "triggers": triggers}
@@ -254,10 +254,7 @@ class _Reader:
     def formats(self, value: Any, at: str) -> tuple[Format, ...]:
         return tuple([self.format(item, place) for place, item in self._items(value, at, "formats")])
 
-    def begin(self, value: Any, at: str) -> str | Format:
-        return self._token_format(value, at) if isinstance(value, dict) else self.string(value, at)
-
-    def end(self, value: Any, at: str) -> tuple[str, ...] | Format:
+    def markers(self, value: Any, at: str) -> tuple[str, ...] | Format:
         if isinstance(value, dict):
             return self._token_format(value, at)
         if isinstance(value, list):
@@ -321,7 +318,7 @@ def _defaults(name: str) -> dict[str, Any]:
 def _example(kind: str, field: str) -> str:
     examples = {
         "string": '"..."', "schema": "{...}", "format": '{"type": "any_text"}', "formats": '[{"type": "any_text"}]',
-        "begin": '"<tag>"', "end": '"</tag>"', "token": '"<|call|>"', "some_strings": '["<tag"]', "tags": "[{...}]",
+        "markers": '"<tag>"', "token": '"<|call|>"', "some_strings": '["<tag"]', "tags": "[{...}]",
         "some_tokens": '["<|call|>"]', "count": "0", "at_most": "8, or -1 for unbounded",
     }  # fmt: skip
     return f'"{field}": {examples.get(kind, "[...]")}'

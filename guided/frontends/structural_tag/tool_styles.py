@@ -184,7 +184,7 @@ class ToolStyle:
         return list(dict.fromkeys(trigger.replace("{name}", function.name) for function in functions))
 
     def _calls(self, function: Function) -> list[Json]:
-        """The tags of one tool's calls."""
+        """The tags of one tool's calls. All begins that have the same content share a tag."""
         call, markup = self.data["call"], Markup.of(self.data)
         schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
         schema |= {name: call[name] for name in ("excludes",) if name in call}
@@ -196,12 +196,19 @@ class ToolStyle:
                 [{"type": "or", "elements": [_sequence(elements) for elements in ends]}] if len(ends) > 1 else ends[0]
             )
             end = ""
-        out = []
+        heads: dict[tuple[tuple[str, bool], ...], list[str]] = {}  # by the parts after the head
         for begin in markup.begins:
             (head, _), *rest = begin.parts(function.name)
-            content = _sequence([*_elements(rest), schema, *after])
-            out.append({"type": "tag", "begin": head, "content": content, "end": end})
-        return out
+            heads.setdefault(tuple(rest), []).append(head)
+        return [
+            {
+                "type": "tag",
+                "begin": begins if len(begins) > 1 else begins[0],
+                "content": _sequence([*_elements(rest), schema, *after]),
+                "end": end,
+            }
+            for rest, begins in heads.items()
+        ]
 
     def _reasoning(self, mode: Reasoning) -> list[Json]:
         marks = self.data.get("reasoning")
@@ -235,7 +242,7 @@ class ToolStyle:
             return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
         triggers = self.triggers(choice.functions)
         excluded = [*self.data["excludes"], *(section or {}).get("excludes", [])]
-        bare = [tag["begin"] for tag in tags if not tag["begin"].startswith(tuple(triggers))]
+        bare = [begin for tag in tags for begin in _begins(tag) if not begin.startswith(tuple(triggers))]
         return {
             "type": "triggered_tags", "triggers": [*triggers, *bare], "tags": tags,
             "at_least_one": choice.mode == "required", "stop_after_first": not parallel,
@@ -251,22 +258,18 @@ class ToolStyle:
         if "section" in self.data:
             calls = self._section(choice, parallel, self.data["section"].get("lead", ""))
         else:
-            tags = [self._calls(function) for function in choice.functions]
+            tags = [tag for function in choice.functions for tag in self._calls(function)]
             calls = self._lines_of_calls(tags, marks, not parallel or choice.mode == "named")
         return calls if choice.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
 
-    def _lines_of_calls(self, tags: Sequence[list[Json]], triggers: Sequence[str], single: bool) -> Json:
-        """One call or several, without a section. The first one has its marker, and so shows that these are calls.
-
-        `tags`: for each tool, a tag for each way to begin its calls.
-        """
-        all_tags = [tag for same_tool in tags for tag in same_tool]
-        marked = [tag for tag in all_tags if tag["begin"].startswith(tuple(triggers))] or all_tags
+    def _lines_of_calls(self, tags: list[Json], triggers: Sequence[str], single: bool) -> Json:
+        """One call or several, without a section. The first one has its marker, and so shows that these are calls."""
+        marked = [{**tag, "begin": begins} for tag in tags if (begins := _begins_with(tag, triggers))] or tags
         between = [_text(self.between)] if self.between else []
-        if single or len(marked) == len(all_tags):
+        if single or marked == tags:
             calls = [_tags_with_separator(marked, self.between, single)]
         else:
-            later = _tags_with_separator(list(map(_join_begins, tags)), self.between, False)
+            later = _tags_with_separator(tags, self.between, False)
             calls = [
                 _tags_with_separator(marked, self.between, True),
                 {"type": "optional", "content": _sequence([*between, later])},
@@ -335,10 +338,14 @@ def _tags_with_separator(tags: list[Json], separator: str, only_one_call: bool) 
     }  # fmt: skip
 
 
-def _join_begins(tags: Sequence[Json]) -> Json:
-    """One tag for the tags of a tool, which differ in their begins only, so that its schema is compiled once."""
-    begins = {"type": "or", "elements": [_text(tag["begin"]) for tag in tags]}
-    return {**tags[0], "begin": "", "content": _sequence([begins, tags[0]["content"]])}
+def _begins(tag: Json) -> list[str]:
+    return tag["begin"] if isinstance(tag["begin"], list) else [tag["begin"]]
+
+
+def _begins_with(tag: Json, triggers: Sequence[str]) -> str | list[str]:
+    """The begins of a tag that start with a trigger."""
+    begins = [begin for begin in _begins(tag) if begin.startswith(tuple(triggers))]
+    return begins[0] if len(begins) == 1 else begins
 
 
 def _without_overlaps(triggers: Sequence[str]) -> list[str]:
