@@ -213,10 +213,11 @@ def test_captures_temperatures_and_canonical_tokens():
 
 def tools(count: int) -> dict[str, Any]:
     """A tag with deferred parts."""
-    arguments = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    names = [f"n{at}" for at in range(count)]
+    schemas = [{"type": "object", "properties": {name: {"type": "integer"}}, "required": [name]} for name in names]
     tags = [
-        {"begin": f"<t{at}>", "content": {"type": "json_schema", "json_schema": arguments}, "end": "</t>"}
-        for at in range(count)
+        {"begin": f"<t{at}>", "content": {"type": "json_schema", "json_schema": schema}, "end": "</t>"}
+        for at, schema in enumerate(schemas)
     ]
     return {"format": {"type": "triggered_tags", "triggers": ["<t"], "tags": tags}}
 
@@ -231,7 +232,7 @@ def test_rules_that_are_compiled_later():
         < GrammarCompiler(VOCABULARY).compile_grammar(grammar.grammar).native.positions
     )
     matchers = [GrammarMatcher(each) for each in (grammar, again)]
-    for text in ("so <t1", '3>{"n": ', "12", "}</t> <t7>"):
+    for text in ("so <t1", '3>{"n13": ', "12", "}</t> <t7>"):
         for matcher in matchers:
             assert matcher.accept_string(text)
         assert mask_of(matchers[0]) == mask_of(matchers[1])
