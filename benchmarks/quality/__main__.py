@@ -59,9 +59,12 @@ def main() -> None:
             cases = random.Random(0).sample(cases, arguments.count)
         print(f"\n{task}, {len(cases)} cases, {arguments.model}\n\n{_HEAD}", flush=True)
         for mode in arguments.mode or MODES:
-            if cases[0].is_told and (MODES[mode] or {}).get("describe"):
-                continue  # there is nothing to add
-            score = measure(engine, cases, MODES[mode])
+            options = MODES[mode]
+            if cases[0].is_told and options is not None and "describe" in options:  # there is nothing to add
+                options = {name: value for name, value in options.items() if name != "describe"}
+                if not options:
+                    continue
+            score = measure(engine, cases, options)
             print(_row(mode, score), flush=True)
             if arguments.json is not None:
                 line = {"model": arguments.model, "task": task, "mode": mode, **asdict(score)}
