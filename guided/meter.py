@@ -45,8 +45,8 @@ _HINT: Final = "request less at once, or make the specification smaller"
 class Meter:
     """The limits of a block and the work so far. A meter that is entered again keeps its count of work.
 
-    While it is entered, `max_work` and `deadline` are the least that this meter and all outer ones allow. On exit, its
-    work is added to the outer meter, so each step changes only one number.
+    While it is entered, `max_work` and `deadline` are the tightest limits of this meter and all outer ones. On exit,
+    its work is added to the outer meter, so each step changes only one number.
     """
 
     __slots__ = (
@@ -82,12 +82,14 @@ class Meter:
         if self.outer is not None:
             self.outer.spent += self.spent - self.spent_before
 
-    def check(self, now: float, inside: int) -> None:
-        """Raise LimitExceeded if this meter itself is exhausted. `inside` is the work of the meters nested in it."""
+    def check(self, now: float, inner_work: int) -> None:
+        """Raise LimitExceeded if this meter itself is exhausted. `inner_work` is the work of the meters nested in
+        it.
+        """
         if now > self.begin + self.seconds:
             raise self._exceeded("seconds", now - self.begin, self.seconds)
-        if self.spent + inside > self.work:
-            raise self._exceeded("work", self.spent + inside, self.work)
+        if self.spent + inner_work > self.work:
+            raise self._exceeded("work", self.spent + inner_work, self.work)
         if self.stop is not None and self.stop.is_set():
             elapsed = now - self.begin
             raise LimitExceeded("seconds", elapsed, elapsed, fixed=True, hint="the work was cancelled")
@@ -143,7 +145,9 @@ def is_temporary(error: BaseException) -> bool:
 
 
 def fail_if_exhausted(place: str = "") -> None:
-    """Raise LimitExceeded if a meter of this thread is exhausted. `place` is the part that is being read."""
+    """Raise LimitExceeded if a meter of this thread is exhausted. `place` is the part of the specification that is
+    being read.
+    """
     try:
         _check(_current.get())
     except LimitExceeded as error:
@@ -152,9 +156,9 @@ def fail_if_exhausted(place: str = "") -> None:
 
 
 def _check(meter: Meter | None) -> None:
-    """Raise LimitExceeded if a meter, or one around it, is exhausted."""
-    now, inside = perf_counter(), 0
+    """Raise LimitExceeded if a meter, or an outer one, is exhausted."""
+    now, inner_work = perf_counter(), 0
     while meter is not None:
-        meter.check(now, inside)
-        inside += meter.spent - meter.spent_before
+        meter.check(now, inner_work)
+        inner_work += meter.spent - meter.spent_before
         meter = meter.outer

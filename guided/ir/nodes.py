@@ -364,7 +364,7 @@ class Region:
             end of `ending`.
         ending: how the text is divided into its content and its end, if this matters.
         temperature: the sampling temperature within the text; None: the temperature of the request.
-        ignored: a parser skips the text, so captures do not include it at their start or end.
+        ignored: whether a parser skips the text. Captures then exclude it at their start and end.
     """
 
     capture: str = ""
@@ -383,7 +383,7 @@ class DeferredRule:
     """A rule that is compiled when it is first entered, as a separate grammar.
 
     Attributes:
-        read: returns its grammar, which generates some text, but not the empty one. It may be called on any thread.
+        read: returns its grammar, which generates texts, but not the empty one. It may be called on any thread.
         content: identifies the rule: equal only for equal languages.
         shortest_bound: an upper bound on the bytes of its shortest text.
     """

@@ -51,7 +51,7 @@ def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) 
     language = Language(over_bytes(constraint, **options))
     if (shortest := language.shortest_completion(language.start)) > max_length:
         raise BudgetError(shortest, max_length)
-    return _sentences(language, max_length)
+    return _draw_sentence(language, max_length)
 
 
 def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any) -> SearchStrategy[str]:
@@ -61,13 +61,15 @@ def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any
     Arguments and errors: see `sentences`. In addition:
 
     Raises:
-        GuidedError: there is no near miss, because all texts are allowed, or all texts that are short enough. For a
+        GuidedError: there is no near miss, because all texts, or all that are short enough, are allowed. For a
             language that is not regular, this may remain unknown; hypothesis then reports that it found no example.
     """
     grammar = over_bytes(constraint, **options)
     check_integer("max_length", max_length, minimum=0)
     _check_refuses(grammar, max_length)
-    return _change(sentences(grammar, max_length=max_length)).filter(lambda text: not _is_allowed(grammar, text))
+    return _draw_changed_text(sentences(grammar, max_length=max_length)).filter(
+        lambda text: not _is_allowed(grammar, text)
+    )
 
 
 def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
@@ -86,7 +88,7 @@ def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
 
 
 @st.composite
-def _sentences(draw: DrawFn, language: Language, max_length: int) -> str:
+def _draw_sentence(draw: DrawFn, language: Language, max_length: int) -> str:
     state, out = language.start, bytearray()
     while True:
         bytes_left = max_length - len(out)
@@ -100,29 +102,29 @@ def _sentences(draw: DrawFn, language: Language, max_length: int) -> str:
 
 
 @st.composite
-def _change(draw: DrawFn, texts: SearchStrategy[str]) -> str:
+def _draw_changed_text(draw: DrawFn, texts: SearchStrategy[str]) -> str:
     text = draw(texts)
     change = draw(
         st.sampled_from(("truncate", "remove", "double", "replace", "change case", "append", "insert", "swap"))
     )
-    at = draw(st.integers(0, max(0, len(text) - 1)))
+    position = draw(st.integers(0, max(0, len(text) - 1)))
     character = draw(_CHARACTERS) if change in ("replace", "append", "insert") else ""
     match change:
         case "truncate":
-            return text[:at]
+            return text[:position]
         case "remove":
-            return text[:at] + text[at + 1 :]
+            return text[:position] + text[position + 1 :]
         case "double":
-            return text[: at + 1] + text[at:]
+            return text[: position + 1] + text[position:]
         case "replace":
-            return text[:at] + character + text[at + 1 :]
+            return text[:position] + character + text[position + 1 :]
         case "change case":
-            return text[:at] + text[at : at + 1].swapcase() + text[at + 1 :]
+            return text[:position] + text[position : position + 1].swapcase() + text[position + 1 :]
         case "append":
             return text + character
         case "insert":
-            return text[:at] + character + text[at:]
-    return text[:at] + text[at : at + 2][::-1] + text[at + 2 :]
+            return text[:position] + character + text[position:]
+    return text[:position] + text[position : position + 2][::-1] + text[position + 2 :]
 
 
 def _is_allowed(grammar: CompiledGrammar, text: str) -> bool:

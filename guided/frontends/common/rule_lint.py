@@ -72,43 +72,43 @@ def _referenced_rules(node: Node) -> dict[str, None]:
 
 def find_cyclic(following: Mapping[T, Collection[T]]) -> set[T]:
     """The names that lead back to themselves: strongly connected components (Tarjan 1972)."""
-    number: dict[T, int] = {}
-    lowest: dict[T, int] = {}  # for names whose component is incomplete
+    indices: dict[T, int] = {}
+    lowlinks: dict[T, int] = {}  # for names on the stack
     stack: list[T] = []
     out = set[T]()
     path: list[tuple[T, Iterator[T]]] = []
 
     def enter(name: T) -> None:
-        number[name] = lowest[name] = len(number)
+        indices[name] = lowlinks[name] = len(indices)
         stack.append(name)
         path.append((name, iter(following.get(name, ()))))
 
     for root in following:
-        if root not in number:
+        if root not in indices:
             enter(root)
         while path:
             name, others = path[-1]
             if (other := next(others, None)) is not None:
-                if other not in number:
+                if other not in indices:
                     enter(other)
-                elif other in lowest:
-                    lowest[name] = min(lowest[name], number[other])
+                elif other in lowlinks:
+                    lowlinks[name] = min(lowlinks[name], indices[other])
                 continue
             path.pop()
             if path:
-                lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[name])
-            if lowest[name] == number[name]:
+                lowlinks[path[-1][0]] = min(lowlinks[path[-1][0]], lowlinks[name])
+            if lowlinks[name] == indices[name]:
                 is_cyclic = stack[-1] != name or name in following.get(name, ())
-                while name in lowest:  # the component is the stack down to this name
+                while name in lowlinks:  # the component is the stack down to this name
                     each = stack.pop()
-                    del lowest[each]
+                    del lowlinks[each]
                     if is_cyclic:
                         out.add(each)
     return out
 
 
 def _single_rules(node: Node, nullable: set[str]) -> Iterator[str]:
-    """The rules by which a node can be replaced, if all its other parts are empty."""
+    """The rules that can replace a node if all its other parts are empty."""
     match node:
         case Ref(name):
             yield name
@@ -116,9 +116,9 @@ def _single_rules(node: Node, nullable: set[str]) -> Iterator[str]:
             for item in items:
                 yield from _single_rules(item, nullable)
         case Seq(items):
-            non_nullable = [at for at, item in enumerate(items) if not is_nullable(item, nullable)]
-            for at, item in enumerate(items):
-                if non_nullable in ([], [at]):
+            non_nullable = [index for index, item in enumerate(items) if not is_nullable(item, nullable)]
+            for index, item in enumerate(items):
+                if non_nullable in ([], [index]):
                     yield from _single_rules(item, nullable)
         case Repeat(item, low, high):
             if high != 0 and (low <= 1 or is_nullable(item, nullable)):
