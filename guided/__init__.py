@@ -207,8 +207,8 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES:
         with importing(f"guided.{name}"):
             return getattr(import_module(_LAZY_MODULES[name]), name)
-    close = close_name(name, __all__)
-    suggestion = f"; did you mean {close!r}?" if close else ""
+    similar_name = close_name(name, __all__)
+    suggestion = f"; did you mean {similar_name!r}?" if similar_name else ""
     raise AttributeError(f"module 'guided' has no attribute {name!r}{suggestion}")
 
 

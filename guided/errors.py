@@ -109,13 +109,15 @@ def marked_line(text: str, span: tuple[int, int]) -> str:
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
     line_end = len(text) if line_end < 0 else line_end
-    left = max(line_start, start - 60)
+    shown_start = max(line_start, start - 60)
     end = min(end, start + 120)
-    right = min(line_end, max(end, start) + 40)
-    prefix_text, marked_text = text[left:start], text[start : min(end, right)]
-    left_ellipsis = "..." if left > line_start else ""
-    right_ellipsis = "..." if right < line_end else ""
-    printable = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text[left:right].rstrip("\r"))
+    shown_end = min(line_end, max(end, start) + 40)
+    prefix_text, marked_text = text[shown_start:start], text[start : min(end, shown_end)]
+    left_ellipsis = "..." if shown_start > line_start else ""
+    right_ellipsis = "..." if shown_end < line_end else ""
+    printable = "".join(
+        c if c.isprintable() or c == "\t" else "\ufffd" for c in text[shown_start:shown_end].rstrip("\r")
+    )
     indent = "".join("\t" if c == "\t" else " " * _column_width(c) for c in prefix_text)
     carets = "^" * max(1, sum(map(_column_width, marked_text)))
     return f"    {left_ellipsis}{printable}{right_ellipsis}\n    {' ' * len(left_ellipsis)}{indent}{carets}"

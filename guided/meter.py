@@ -68,17 +68,17 @@ class Meter:
         self.seconds, self.work, self.stop, self.fixed, self.spent = seconds, work, stop, fixed, 0
 
     def __enter__(self) -> None:
-        self.outer = outer = _current.get()
+        self.outer = outer = _current_meter.get()
         self.begin, self.spent_before = perf_counter(), self.spent
         self.deadline, self.max_work, self.can_stop = self.begin + self.seconds, self.work, self.stop is not None
         if outer is not None:
             self.deadline = min(self.deadline, outer.deadline)
             self.max_work = min(self.max_work, self.spent + outer.max_work - outer.spent)
             self.can_stop |= outer.can_stop
-        self.token: Token[Meter | None] = _current.set(self)
+        self.token: Token[Meter | None] = _current_meter.set(self)
 
     def __exit__(self, *_: object) -> None:
-        _current.reset(self.token)
+        _current_meter.reset(self.token)
         if self.outer is not None:
             self.outer.spent += self.spent - self.spent_before
 
@@ -98,7 +98,7 @@ class Meter:
         return LimitExceeded(limit, given, allowed, fixed=self.fixed, hint=_HINT if self.fixed else "")
 
 
-_current: ContextVar[Meter | None] = ContextVar("meter", default=None)
+_current_meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 def limit_work(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
@@ -117,7 +117,7 @@ def spend(work: int = 1) -> None:
     Raises:
         LimitExceeded: this thread's meter, or an outer one, is exhausted.
     """
-    meter = _current.get()
+    meter = _current_meter.get()
     if meter is not None:
         meter.spent += work
         if meter.spent > meter.max_work or perf_counter() > meter.deadline or meter.can_stop:
@@ -126,7 +126,7 @@ def spend(work: int = 1) -> None:
 
 def seconds_left(max_seconds: float) -> float:
     """The seconds that the next piece of work may take: `max_seconds`, or less if a meter allows less."""
-    meter = _current.get()
+    meter = _current_meter.get()
     return max_seconds if meter is None else max(0.0, min(max_seconds, meter.deadline - perf_counter()))
 
 
@@ -149,7 +149,7 @@ def fail_if_exhausted(place: str = "") -> None:
     being read.
     """
     try:
-        _check(_current.get())
+        _check(_current_meter.get())
     except LimitExceeded as error:
         error.place = place
         raise

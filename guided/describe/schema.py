@@ -102,8 +102,10 @@ class _Writer:
             return " | ".join([*texts, "..."] if len(values) > _MAX_VALUES else texts), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
-                rest = _without_keyword(schema, keyword)
-                merged = [{**rest, **branch} if isinstance(branch, Mapping) else branch for branch in branches]
+                other_keywords = _without_keyword(schema, keyword)
+                merged = [
+                    {**other_keywords, **branch} if isinstance(branch, Mapping) else branch for branch in branches
+                ]
                 return self._write_union(merged, indent, references)
         if isinstance(parts := schema.get("allOf"), list) and parts:
             return self.write(

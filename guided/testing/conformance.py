@@ -104,7 +104,7 @@ def check_masks(
     if grammar is None:
         raise GuidedError("there is no constraint, so there are no masks to check")
     oracle = _Reference(grammar) if reference else _Core(grammar)
-    rng, shortest = random.Random(seed), None
+    rng, shortest_mismatch = random.Random(seed), None
     for _ in range(walks):
         follower = start()
         if missing_methods := [name for name in ("allowed", "accept") if not callable(getattr(follower, name, None))]:
@@ -112,12 +112,18 @@ def check_masks(
                 f"start() returned {brief(follower)}, which has no method {missing_methods[0]}(): see Follower"
             )
         try:
-            _walk(follower, oracle, vocabulary, length if shortest is None else len(shortest.tokens), rng)
+            _walk(
+                follower,
+                oracle,
+                vocabulary,
+                length if shortest_mismatch is None else len(shortest_mismatch.tokens),
+                rng,
+            )
         except MaskMismatch as mismatch:
-            if shortest is None or len(mismatch.tokens) < len(shortest.tokens):
-                shortest = mismatch
-    if shortest is not None:
-        raise shortest
+            if shortest_mismatch is None or len(mismatch.tokens) < len(shortest_mismatch.tokens):
+                shortest_mismatch = mismatch
+    if shortest_mismatch is not None:
+        raise shortest_mismatch
 
 
 def _walk(

@@ -49,8 +49,8 @@ def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) 
     """
     check_integer("max_length", max_length, minimum=0)
     language = Language(over_bytes(constraint, **options))
-    if (shortest := language.shortest_completion(language.start)) > max_length:
-        raise BudgetError(shortest, max_length)
+    if (shortest_length := language.shortest_completion(language.start)) > max_length:
+        raise BudgetError(shortest_length, max_length)
     return _draw_sentence(language, max_length)
 
 
@@ -93,8 +93,12 @@ def _draw_sentence(draw: DrawFn, language: Language, max_length: int) -> str:
     while True:
         bytes_left = max_length - len(out)
         choices = [byte for byte, min_bytes in language.sorted_moves(state) if min_bytes < bytes_left]
-        ends = [None] if language.accepts(state) else []
-        byte = draw(st.sampled_from(ends + choices)) if len(ends) + len(choices) > 1 else (ends + choices)[0]
+        end_choices = [None] if language.accepts(state) else []
+        byte = (
+            draw(st.sampled_from(end_choices + choices))
+            if len(end_choices) + len(choices) > 1
+            else (end_choices + choices)[0]
+        )
         if byte is None:
             return out.decode()
         state = language.moves(state)[byte]

@@ -91,9 +91,9 @@ class _Parser:
     def parse_product(self) -> int | float:
         value = self.parse_signed()
         while self.lexeme in ("*", "/", "//"):
-            operator, other = self.advance(), self.parse_signed()
+            operator, operand = self.advance(), self.parse_signed()
             value = _check_range(
-                value * other if operator == "*" else value / other if operator == "/" else value // other
+                value * operand if operator == "*" else value / operand if operator == "/" else value // operand
             )
         return value
 

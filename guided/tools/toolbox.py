@@ -60,9 +60,10 @@ class Toolbox:
         names = self.vocabulary.special_tokens
         ids = frozenset(id for id, name in names.items() if token in (id, name))
         if not ids:
-            known = ", ".join(sorted(set(names.values()))[:8]) or "none"
+            known_names = ", ".join(sorted(set(names.values()))[:8]) or "none"
             raise VocabularyError(
-                f"the vocabulary has no control token {token!r}, which the tool {tool.name!r} needs (it has: {known})",
+                f"the vocabulary has no control token {token!r}, which the tool {tool.name!r} needs "
+                f"(it has: {known_names})",
                 hint="use four of these: tokens=guided.ToolTokens(...) of the tool, or --tool-tokens",
             )
         if ends := ids & self.vocabulary.eos_token_ids:

@@ -55,8 +55,8 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
         SpecError: there is no document, a document is empty or contains a surrogate, or an option is unknown.
     """
     if whitespace not in WHITESPACE:
-        close = close_name(whitespace, WHITESPACE)
-        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(WHITESPACE)}"
+        similar_name = close_name(whitespace, WHITESPACE)
+        hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(WHITESPACE)}"
         raise SpecError(f"whitespace={brief(whitespace)} is unknown for a quotation", hint=hint)
     if not isinstance(words, bool):
         raise SpecError(f"words={brief(words)} for a quotation must be True or False")
@@ -81,9 +81,9 @@ def with_min_words(quotations: Substrings, min_words: int) -> Substrings | And:
         raise SpecError(f"min_words={brief(min_words)} for a quotation must be a number of words", hint="such as 3")
     if not min_words:
         return quotations
-    longest = max(len(text.split()) for text in quotations.texts)
-    if min_words > longest:
-        raise SpecError(f"no document has {brief(min_words)} words", hint=f"the longest has {longest}")
+    max_words = max(len(text.split()) for text in quotations.texts)
+    if min_words > max_words:
+        raise SpecError(f"no document has {brief(min_words)} words", hint=f"the longest has {max_words}")
     return And((quotations, parse_regex(rf"\s*(\S+\s+){{{min_words - 1}}}\S[\s\S]*")))
 
 

@@ -77,14 +77,14 @@ class Texts:
 
     def longest_match(self, text: str) -> int:
         """The length of the longest prefix of a text that the node generates; 0 if there is none."""
-        state, longest = self.start, 0
+        state, longest_length = self.start, 0
         for length, char in enumerate(text, 1):
             targets = [to for low, high, to in self.edges(state) if low <= ord(char) <= high]
             if not targets:
                 break
             state = targets[0]
-            longest = length if self.accepts(state) else longest
-        return longest
+            longest_length = length if self.accepts(state) else longest_length
+        return longest_length
 
     @cached_property
     def _live_states(self) -> set[int]:

@@ -184,5 +184,5 @@ def undefined_rule_hint(name: str, scope: Scope) -> str:
     """A hint for an undefined rule."""
     if not scope:
         return "wrap it in guided.rules(start, name=...)"
-    close = close_name(name, scope)
-    return f"did you mean {close!r}?" if close else f"the rules defined here are {', '.join(scope):.200}"
+    similar_name = close_name(name, scope)
+    return f"did you mean {similar_name!r}?" if similar_name else f"the rules defined here are {', '.join(scope):.200}"

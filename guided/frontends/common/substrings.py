@@ -32,13 +32,13 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
     """The edges of each state. State 0 is the start, and all states accept."""
     edges: list[dict[int, int]] = [{}]
     link, length = [-1], [0]
-    last = 0
+    last_state = 0
     for letter in letters:
         new = len(edges)
         edges.append({})
         link.append(0)
-        length.append(length[last] + 1)
-        state = last
+        length.append(length[last_state] + 1)
+        state = last_state
         while state >= 0 and letter not in edges[state]:
             edges[state][letter] = new
             state = link[state]
@@ -55,7 +55,7 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
                     edges[state][letter] = copy
                     state = link[state]
                 link[target] = link[new] = copy
-        last = new
+        last_state = new
     return edges
 
 

@@ -56,7 +56,7 @@ class Texts:
 
     def share_a_text(self, other: Texts, most: int) -> bool:
         """
-        Whether a text of one is a prefix of a text of the other; True if this is undecided after `most` pairs of states.
+        Whether a text of one is a prefix of a text of the other; True if it is undecided after `most` pairs of states.
         """
 
 def string_states(

@@ -217,10 +217,10 @@ class _Writer:
 
     def _inline_target(self, value: _Json, pointer: str) -> _Json | None:
         """A schema in which the reference is replaced by its target. None if this is impossible."""
-        rest = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
+        other_keywords = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
         target_schema = resolve_reference(self._root, value["$ref"])
-        merged = merge(target_schema, rest) if isinstance(target_schema, dict) else None
-        if merged is None and not all(map(is_annotation, rest)):
+        merged = merge(target_schema, other_keywords) if isinstance(target_schema, dict) else None
+        if merged is None and not all(map(is_annotation, other_keywords)):
             self._add_refusal(f"{pointer}/$ref", "a reference must stand alone", "write out its target")
         return merged
 

@@ -47,14 +47,14 @@ def _ipv6_pattern() -> str:
     tail = f"(?:{_GROUP}:{_GROUP}|{_V4})"
     cases = [f"(?:{_GROUP}:){{6}}{tail}"]
     for left_groups in range(8):
-        left = f"{_GROUP}(?::{_GROUP}){{{left_groups - 1}}}" if left_groups else ""
+        left_part = f"{_GROUP}(?::{_GROUP}){{{left_groups - 1}}}" if left_groups else ""
         max_groups = 7 - left_groups
         right_parts = [""]
         if max_groups:
             right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
         if max_groups > 1:
             right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
-        cases.append(f"{left}::(?:{'|'.join(right_parts)})")
+        cases.append(f"{left_part}::(?:{'|'.join(right_parts)})")
     return f"(?:{'|'.join(cases)})"
 
 
@@ -115,9 +115,9 @@ def base64_pattern(low: int, high: int | None, *, url: bool, ascii: bool, canoni
         return "[" + "".join(c.replace("-", r"\-") for n, c in enumerate(alphabet) if not n & zero) + "]"
 
     one, two, three, four = letters(0b100000), letters(0b001000), letters(0b000010), letters(0)
-    ends = ("", f"{one}{letters(0b001000, 0b001111)}==", f"{one}{two}{letters(0b000010, 0b000011)}=")
+    endings = ("", f"{one}{letters(0b001000, 0b001111)}==", f"{one}{two}{letters(0b000010, 0b000011)}=")
     cases = []
-    for extra_bytes, end in enumerate(ends):
+    for extra_bytes, end in enumerate(endings):
         if high is None or high >= extra_bytes:
             lower, upper = max(0, -(-(low - extra_bytes) // 3)), "" if high is None else (high - extra_bytes) // 3
             end = f"{end.rstrip('=')}(?:{'=' * end.count('=')})?" if canonical and end else end

@@ -277,10 +277,10 @@ def _as_ecma(pattern: str) -> str:
     while index < len(pattern):
         c = pattern[index]
         if c == "\\" and index + 1 < len(pattern):
-            escaped = pattern[index + 1]
-            ecma_escape = (escapes_in_class if is_in_class else escapes_outside_class).get(escaped)
-            plain = escaped.isascii() and not escaped.isalnum() and escaped not in "^$\\.*+?()[]{}|/-"
-            out += ecma_escape or (escaped if plain else c + escaped)
+            escaped_char = pattern[index + 1]
+            ecma_escape = (escapes_in_class if is_in_class else escapes_outside_class).get(escaped_char)
+            plain = escaped_char.isascii() and not escaped_char.isalnum() and escaped_char not in "^$\\.*+?()[]{}|/-"
+            out += ecma_escape or (escaped_char if plain else c + escaped_char)
             index += 2
             continue
         if c == "." and not is_in_class:

@@ -67,14 +67,14 @@ def members_of(tp: Any) -> Members | None:
         return {name: (hint, name in tp.__required_keys__) for name, hint in hints_of(tp).items()}
     if not dataclasses.is_dataclass(tp):
         return None
-    hints, missing = hints_of(tp), dataclasses.MISSING
+    hints, no_default = hints_of(tp), dataclasses.MISSING
     for name, hint in hints.items():
         if isinstance(hint, dataclasses.InitVar):
             raise UnsupportedError(f"{name_of(tp)}: {name} is an InitVar", hint="make it a field")
     fields = [field for field in dataclasses.fields(tp) if field.init]
     for field in fields:
         _check_default(tp, field.name, field.default)
-    return {f.name: (hints[f.name], f.default is missing and f.default_factory is missing) for f in fields}
+    return {f.name: (hints[f.name], f.default is no_default and f.default_factory is no_default) for f in fields}
 
 
 def _check_default(owner: Any, name: str, default: Any) -> None:

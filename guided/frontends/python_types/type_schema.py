@@ -235,7 +235,7 @@ class _SchemaReader:
             "title": name_of(tp),
             "type": "object",
             "properties": {name: self.convert(hint, depth) for name, (hint, _) in members.items()},
-            "required": [name for name, (_, required) in members.items() if required],
+            "required": [name for name, (_, is_required) in members.items() if is_required],
             "additionalProperties": False,
         }
 

@@ -203,14 +203,14 @@ class _Readers:
 
     def _members_reader(self, members: Members, name: str, depth: int) -> _Reader:
         readers = {key: self.reader_of(hint, depth) for key, (hint, _) in members.items()}
-        required = [key for key, (_, is_required) in members.items() if is_required]
+        required_keys = [key for key, (_, is_required) in members.items() if is_required]
 
         def read(value: Any, location: _Location) -> dict[str, Any]:
             if not isinstance(value, dict):
                 raise location.mismatch(value, f"an object, which {name} requires")
             if unknown_keys := [key for key in value if key not in readers]:
                 raise location.error(f"{name} has no member {brief(unknown_keys[0])}")
-            if missing_keys := [key for key in required if key not in value]:
+            if missing_keys := [key for key in required_keys if key not in value]:
                 raise location.error(f"{name}: the member {missing_keys[0]!r} is missing")
             return {key: readers[key](item, location.child(key)) for key, item in value.items()}
 

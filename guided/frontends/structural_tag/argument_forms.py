@@ -63,8 +63,10 @@ def _read_form(description: Mapping[Any, Any], pointer: str) -> ArgumentForm:
         if name == "type":
             continue
         if name not in form_class._fields:
-            close = close_name(str(name), form_class._fields)
-            hint = f"did you mean {close!r}?" if close else f"its fields are {', '.join(form_class._fields)}"
+            similar_name = close_name(str(name), form_class._fields)
+            hint = (
+                f"did you mean {similar_name!r}?" if similar_name else f"its fields are {', '.join(form_class._fields)}"
+            )
             raise SpecError(f"a form of this type has no field {brief(name)}", pointer=f"{pointer}/{name}", hint=hint)
         fields[name] = _READERS[type(form_class._field_defaults.get(name, ""))](value, f"{pointer}/{name}")
     missing_fields = [

@@ -143,14 +143,16 @@ class Places:
         members with these names.
         """
         member_names: dict[str, None] = {}
-        others: list[tuple[Node, list[Goal]]] = []
+        other_goals: list[tuple[Node, list[Goal]]] = []
         for shape, parent_goal in self._shapes(place, "object"):
             for member_goals in self._member_goals(shape, parent_goal):
                 member_names |= dict.fromkeys(member_goals.goals_by_name)
-                others += member_goals.others
+                other_goals += member_goals.others
         declared_names = Alt(tuple(map(Text, member_names)))
-        for names, ids in self._expander.keys.classes((), [language for language, _ in others], member_names, ""):
-            inner_place = frozenset(goal for language, goals in others if serial(language) in ids for goal in goals)
+        for names, ids in self._expander.keys.classes((), [language for language, _ in other_goals], member_names, ""):
+            inner_place = frozenset(
+                goal for language, goals in other_goals if serial(language) in ids for goal in goals
+            )
             yield And((*names, Not(declared_names))), inner_place
         yield from ((Text(name), self.member(place, name)) for name in member_names if name not in declared)
 

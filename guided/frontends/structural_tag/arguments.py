@@ -57,7 +57,7 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
         raise SpecError(
             f"arguments must be an object, not {brief(kind)}", pointer=f"{schema_pointer}/type", hint='write "object"'
         )
-    excluded = (*_forbidden_texts(form), *fmt.fields.get("excludes", ()))
+    excluded_strings = (*_forbidden_texts(form), *fmt.fields.get("excludes", ()))
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
@@ -83,7 +83,7 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 
         try:
             grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings, notation=notation)
-            grammar = without_strings(grammar, excluded, limits) if excluded else grammar
+            grammar = without_strings(grammar, excluded_strings, limits) if excluded_strings else grammar
         except (SpecError, UnsupportedError) as error:
             raise relocate_error(error, schema_pointer) from None
         findings += [replace(finding, pointer=schema_pointer + finding.pointer) for finding in own_findings]

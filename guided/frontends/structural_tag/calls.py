@@ -107,9 +107,9 @@ class CallReader:
                 call_begins = self._section_call_begins if section_begin is not None else self._call_begins
                 call_begins.setdefault(begin.head(function.name), []).append(_make_call_begin(begin, function))
                 if section_begin is not None and "trigger" in style:  # the first call begins the group
-                    first = begin.preceded_by(section_begin + style["section"].get("open", ""))
-                    self._call_begins.setdefault(first.head(function.name), []).append(
-                        _make_call_begin(first, function)
+                    first_begin = begin.preceded_by(section_begin + style["section"].get("open", ""))
+                    self._call_begins.setdefault(first_begin.head(function.name), []).append(
+                        _make_call_begin(first_begin, function)
                     )
         self._end = markup.end_pattern
         self._form = argument_form(markup.arguments)

@@ -68,8 +68,8 @@ def _name_encoding(style: tuple[tuple[str, str], ...]) -> Encoding:
     forms = [
         Form(common_ranges, form.digits) for form in UTF8.forms if (common_ranges := intersect(form.ranges, unescaped))
     ]
-    for char, escaped in style:
-        first_byte, *later_bytes = escaped.encode()
+    for char, escape_text in style:
+        first_byte, *later_bytes = escape_text.encode()
         digits = ((Span(first_byte, first_byte, ord(char), 1),), *((Span(byte, byte, 0, 1),) for byte in later_bytes))
         forms.append(Form(((ord(char), ord(char)),), digits))
     return Encoding(f"xml-attribute without {''.join(char for char, _ in style)}", tuple(forms))
@@ -306,8 +306,8 @@ class ElementNotation(Notation):
         allowed_names = parse_regex(
             _NAME_PATTERNS["escaped" if form.escapes else "quoted" if form.has_quoted_names else "plain"]
         )
-        excluded = () if form.has_quoted_names else (Not(union_of([Text(name) for name in declared])),)
-        content = with_length(And((*names, allowed_names, *excluded)), 0, max_string)
+        exclusions = () if form.has_quoted_names else (Not(union_of([Text(name) for name in declared])),)
+        content = with_length(And((*names, allowed_names, *exclusions)), 0, max_string)
         name: Node = Encoded(content, _name_encoding(tuple(form.escapes.items())) if form.escapes else UTF8)
         if form.has_quoted_names:
             name = Entry(Seq((QUOTE, name, QUOTE)))

@@ -299,20 +299,20 @@ class Lowering:
                     f"no tag begins with the trigger {brief(trigger)}", pointer=f"{fmt.pointer}/triggers/{number}",
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
-        follows = [
+        tag_parts = [
             (trigger, [(tag["begin"], f"{tag.pointer}/begin", self._lower_content_and_end(tag)) for tag in tags])
             for trigger, tags in tags_by_trigger.items()
         ]
-        free, dispatched = self._free_text_and_tags(
-            fmt, follows, (*fmt["excludes"], *enclosing.strings), f"{fmt.pointer}/triggers"
+        free_part, text_and_tag = self._free_text_and_tags(
+            fmt, tag_parts, (*fmt["excludes"], *enclosing.strings), f"{fmt.pointer}/triggers"
         )
-        first_tag = choice(*[sequence(self.string_part(b, p), rest) for _, tags in follows for b, p, rest in tags])
-        return _arrange(free, dispatched, first_tag, fmt)
+        first_tag = choice(*[sequence(self.string_part(b, p), rest) for _, tags in tag_parts for b, p, rest in tags])
+        return _arrange(free_part, text_and_tag, first_tag, fmt)
 
     def _free_text_and_tags(
         self,
         fmt: Format,
-        follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]],
+        tag_parts: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]],
         never: Sequence[str],
         triggers_pointer: str,
     ) -> tuple[Expr, Expr]:
@@ -323,7 +323,7 @@ class Lowering:
         ends: list[str] = []
         end_continuations: list[Expr] = []
         continuations_by_text: dict[str, list[Expr]] = {}  # by the text before that control token
-        for trigger, tags in follows:
+        for trigger, tags in tag_parts:
             continuations: list[Expr] = []
             for begin, pointer, continuation in tags:
                 first, *_ = (*self.pieces(begin, pointer), "")
@@ -339,27 +339,27 @@ class Lowering:
                 end_continuations.append(choice(*continuations))
             else:
                 never = (*never, trigger)
-        free = free_text(ends, never, limits=self.limits)
-        self._check_reachable(free, ends, triggers_pointer)
-        parts: list[Expr] = [DispatchPart(free, tuple(end_continuations))] if ends else []
+        texts = free_text(ends, never, limits=self.limits)
+        self._check_reachable(texts, ends, triggers_pointer)
+        parts: list[Expr] = [DispatchPart(texts, tuple(end_continuations))] if ends else []
         for text_before, continuations in continuations_by_text.items():
-            parts.append(sequence(_as_part(_ending_with(free.without_markers, text_before)), choice(*continuations)))
-        return _as_part(free.without_markers), choice(*parts)
+            parts.append(sequence(_as_part(_ending_with(texts.without_markers, text_before)), choice(*continuations)))
+        return _as_part(texts.without_markers), choice(*parts)
 
-    def _check_reachable(self, free: FreeText, ends: Sequence[str], pointer: str) -> None:
-        for number in free.unreachable:
+    def _check_reachable(self, texts: FreeText, ends: Sequence[str], pointer: str) -> None:
+        for number in texts.unreachable:
             raise SpecError(
                 f"{brief(ends[number])} can never be complete: it contains another of these strings",
                 pointer=pointer, hint="change the strings so that none contains another",
             )  # fmt: skip
 
     def _lower_dispatch(self, fmt: Format) -> Expr:
-        follows = [
+        tag_parts = [
             (pattern, [(pattern, f"{fmt.pointer}/rules/{number}/0", self.part(content))])
             for number, (pattern, content) in enumerate(fmt["rules"])
         ]
-        free, dispatched = self._free_text_and_tags(fmt, follows, fmt["excludes"], f"{fmt.pointer}/rules")
-        return sequence(repeat(dispatched), free) if fmt["loop"] else choice(free, dispatched)
+        free_part, text_and_tag = self._free_text_and_tags(fmt, tag_parts, fmt["excludes"], f"{fmt.pointer}/rules")
+        return sequence(repeat(text_and_tag), free_part) if fmt["loop"] else choice(free_part, text_and_tag)
 
     # --- triggers that are tokens
 
@@ -387,26 +387,26 @@ class Lowering:
                     pointer=f"{fmt.pointer}/trigger_tokens/{number}",
                     hint="remove it, or move it to exclude_tokens",
                 )
-        free = _as_part(OtherTokens((*triggers, *fmt["exclude_tokens"], *enclosing.tokens), 0, None))
+        free_part = _as_part(OtherTokens((*triggers, *fmt["exclude_tokens"], *enclosing.tokens), 0, None))
         any_tag = choice(*tags)
-        return _arrange(free, sequence(free, any_tag), any_tag, fmt)
+        return _arrange(free_part, sequence(free_part, any_tag), any_tag, fmt)
 
     def _lower_token_dispatch(self, fmt: Format) -> Expr:
         patterns = [pattern for pattern, _ in fmt["rules"]]
-        free = _as_part(OtherTokens((*patterns, *fmt["exclude_tokens"]), 0, None))
+        free_part = _as_part(OtherTokens((*patterns, *fmt["exclude_tokens"]), 0, None))
         formats = [
             sequence(self._lower_token(pattern, f"{fmt.pointer}/rules/{number}/0"), self.part(content))
             for number, (pattern, content) in enumerate(fmt["rules"])
         ]
-        dispatched = sequence(free, choice(*formats))
-        return sequence(repeat(dispatched), free) if fmt["loop"] else choice(free, dispatched)
+        text_and_tag = sequence(free_part, choice(*formats))
+        return sequence(repeat(text_and_tag), free_part) if fmt["loop"] else choice(free_part, text_and_tag)
 
 
-def _arrange(free: Expr, dispatched: Expr, first_tag: Expr, fmt: Format) -> Expr:
+def _arrange(free_part: Expr, text_and_tag: Expr, first_tag: Expr, fmt: Format) -> Expr:
     """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
     if fmt["stop_after_first"]:
-        return first_tag if fmt["at_least_one"] else choice(free, dispatched)
-    repeated = sequence(repeat(dispatched), free)
+        return first_tag if fmt["at_least_one"] else choice(free_part, text_and_tag)
+    repeated = sequence(repeat(text_and_tag), free_part)
     return sequence(first_tag, repeated) if fmt["at_least_one"] else repeated
 
 

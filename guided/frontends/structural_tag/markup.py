@@ -51,11 +51,11 @@ class Pattern:
 
     def rest(self, name: str) -> str:
         """A regular expression for the text after the head; "" if there is none. The name is a group, if it is here."""
-        _, mark, after = self._split_at_pattern()
+        _, mark, tail = self._split_at_pattern()
         if not mark:
             return ""
         out = ""
-        for part in _PLACEHOLDER.split(mark + after):
+        for part in _PLACEHOLDER.split(mark + tail):
             patterns = {"{index}": "[0-9]+", "{id}": self.id_pattern, "{name}": f"(?P<name>{re.escape(name)})"}
             out += patterns.get(part, re.escape(part))
         return out

@@ -147,8 +147,8 @@ class _Reader:
             raise SpecError('"type" is missing', pointer=pointer, hint=f"one of {', '.join(FORMATS)}")
         name = value["type"]
         if not isinstance(name, str) or name not in FORMATS:
-            close = close_name(name, FORMATS)
-            hint = f"did you mean {close!r}?" if close else f"one of {', '.join(FORMATS)}"
+            similar_name = close_name(name, FORMATS)
+            hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(FORMATS)}"
             raise SpecError(f"there is no format {brief(name)}", pointer=f"{pointer}/type", hint=hint)
         return self.format_of_type(name, value, pointer)
 
@@ -184,8 +184,12 @@ class _Reader:
             )
         for name in value:
             if name not in known_names:
-                close = close_name(name, known_names)
-                hint = f"did you mean {close!r}?" if close else f"the members here are {', '.join(known_names)}"
+                similar_name = close_name(name, known_names)
+                hint = (
+                    f"did you mean {similar_name!r}?"
+                    if similar_name
+                    else f"the members here are {', '.join(known_names)}"
+                )
                 raise SpecError(
                     f"there is no member {brief(name)} here", pointer=f"{pointer}/{escape(str(name))}", hint=hint
                 )

@@ -211,8 +211,10 @@ class ToolStyle:
         if mode == "disabled":
             return [_const_string(marks["disabled"])] if marks["disabled"] else []
         begin = "" if mode == "enabled" and marks["in_prompt"] else marks["begin"]
-        excluded = marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
-        free_text = {"type": "any_text", "excludes": excluded}
+        excluded_strings = (
+            marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
+        )
+        free_text = {"type": "any_text", "excludes": excluded_strings}
         block: Json = {"type": "tag", "begin": begin, "content": free_text, "end": marks["end"]}
         if marks["after"]:
             block = _sequence([block, _const_string(marks["after"])])
@@ -237,12 +239,12 @@ class ToolStyle:
         elif choice.mode == "named":
             return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
         triggers = self.triggers(choice.functions)
-        excluded = [*self.data["excludes"], *(section or {}).get("excludes", [])]
+        excluded_strings = [*self.data["excludes"], *(section or {}).get("excludes", [])]
         bare_begins = [tag["begin"] for tag in tags if not tag["begin"].startswith(tuple(triggers))]
         return {
             "type": "triggered_tags", "triggers": [*triggers, *bare_begins], "tags": tags,
             "at_least_one": choice.mode == "required", "stop_after_first": not parallel,
-            "excludes": [marker for marker in excluded if marker not in triggers],
+            "excludes": [marker for marker in excluded_strings if marker not in triggers],
         }  # fmt: skip
 
     def _build_text_or_calls(self, choice: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
@@ -292,9 +294,9 @@ class ToolStyle:
         Triggered tags would need a tag for each call that may be the first, with all calls that may follow it.
         """
         section = self._build_section(choice, parallel)
-        excluded = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
-        excluded += _cut_overlaps(self.triggers(choice.functions))
-        free_text: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded))}
+        excluded_strings = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
+        excluded_strings += _cut_overlaps(self.triggers(choice.functions))
+        free_text: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded_strings))}
         if not parallel:
             return (
                 section
@@ -389,7 +391,7 @@ def tool_style(name: str) -> ToolStyle:
         SpecError: the name is unknown.
     """
     if name not in TOOL_STYLES:
-        close = close_name(name, TOOL_STYLES)
-        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(TOOL_STYLES)}"
+        similar_name = close_name(name, TOOL_STYLES)
+        hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(TOOL_STYLES)}"
         raise SpecError(f"there is no tool style {brief(name)}", hint=hint)
     return ToolStyle(name, json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8")))

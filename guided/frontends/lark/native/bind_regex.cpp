@@ -133,7 +133,7 @@ Args:
           "longest_match", [](const Texts& self, const nb::str& text) { return self.longest_match(characters(text)); },
           nb::arg("text"), "The length of the longest prefix that the automaton accepts; 0 if there is none.")
       .def("share_a_text", &Texts::share_a_text, nb::arg("other"), nb::arg("most"),
-           "Whether a text of one is a prefix of a text of the other; True if this is undecided after `most` pairs of "
+           "Whether a text of one is a prefix of a text of the other; True if it is undecided after `most` pairs of "
            "states.");
   m.def("string_states", &string_states, nb::arg("text"), nb::arg("any_case"), nb::arg("alphabet"),
         nb::sig("def string_states(text: str, any_case: bool, alphabet: Alphabet) -> "
