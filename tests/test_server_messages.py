@@ -236,7 +236,7 @@ def test_tokens_of_a_request_are_counted():
             assert answer.json() == {"input_tokens": (await ask(http, **body))["usage"]["input_tokens"]}
         long = [{"role": "user", "content": "a" * 5000}]
         answer = await http.post(f"{PATH}/count_tokens", json={"model": "guided", "messages": long})
-        assert "the model reads 4000" in checked(answer, *INVALID, "context_length_exceeded")
+        assert "context holds 4000" in checked(answer, *INVALID, "context_length_exceeded")
 
     run(count, small_engine(4000))
 
