@@ -249,9 +249,8 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return super().wrap(brackets, body, may_be_empty, level)
-        last_gap = (
-            self._gap if brackets == "[]" and not self._form.between else EPSILON
-        )  # otherwise elements include it
+        # Members, and items that whitespace may separate, include the gap after them.
+        last_gap = self._gap if brackets == "[]" and not self._form.between else EPSILON
         cases = [self._gap] if may_be_empty else []
         return union_of(cases if body is None else [*cases, Seq((self._gap, body, last_gap))])
 

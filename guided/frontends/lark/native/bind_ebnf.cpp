@@ -109,9 +109,9 @@ class TreeReader {
 
   void name_literals(int32_t root, bool keeps_all) {
     for (const int32_t node : out_.nodes_in_order(root)) {
-      const auto found = unnamed_literals_.find(node);
-      if (found == unnamed_literals_.end()) continue;
-      const auto& [key, tree] = found->second;
+      const auto it = unnamed_literals_.find(node);
+      if (it == unnamed_literals_.end()) continue;
+      const auto& [key, tree] = it->second;
       auto known = terminals_.find(key);
       if (known == terminals_.end()) {
         const nb::tuple terminal = nb::cast<nb::tuple>(terminal_of_(tree));

@@ -26,8 +26,8 @@ ImportedText open_import(const nb::callable& open, const Import& import) {
   for (const std::string& part : import.path) path.append(part);
   nb::dict aliases;
   for (const auto& [name, alias] : import.aliases) aliases[name.c_str()] = alias;
-  const auto found = nb::cast<nb::tuple>(open(nb::tuple(path), import.is_relative, aliases, import.importer));
-  return {nb::cast<int32_t>(found[0]), characters(found[1])};
+  const auto imported = nb::cast<nb::tuple>(open(nb::tuple(path), import.is_relative, aliases, import.importer));
+  return {nb::cast<int32_t>(imported[0]), characters(imported[1])};
 }
 
 nb::object make_result(const Grammar& grammar, const Patterns& patterns) {
@@ -48,8 +48,8 @@ nb::object read_grammar(const nb::str& text, const nb::str& start, PythonAlphabe
                         const std::pair<int32_t, int64_t>& limits, const nb::callable& name_of,
                         const nb::callable& python_width_of, const nb::callable& open) {
   const Patterns patterns(alphabet, {limits.first, limits.second}, [&](const std::u32string& pattern) {
-    const auto found = nb::cast<nb::tuple>(python_width_of(to_python(pattern)));
-    return Width{nb::cast<int64_t>(found[0]), found[1].is_none() ? kUnbounded : nb::cast<int64_t>(found[1])};
+    const auto width = nb::cast<nb::tuple>(python_width_of(to_python(pattern)));
+    return Width{nb::cast<int64_t>(width[0]), width[1].is_none() ? kUnbounded : nb::cast<int64_t>(width[1])};
   });
   const Loader loader{
       patterns,

@@ -128,8 +128,8 @@ void Ebnf::spend(size_t symbols) {
 }
 
 const std::vector<Ebnf::Alternative>& Ebnf::expand_node(int32_t node) {
-  const auto found = expansions_.find(node);
-  if (found != expansions_.end()) return found->second;
+  const auto it = expansions_.find(node);
+  if (it != expansions_.end()) return it->second;
   const Node& current = nodes_[node];
   std::vector<Alternative> out;
   switch (current.kind) {

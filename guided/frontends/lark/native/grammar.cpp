@@ -66,8 +66,8 @@ Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::stri
     : ebnf(kMaxSymbols), loader_(loader) {
   const Text& all = read_text(text, 0, nullptr, 0);
   check_rules(all);
-  const auto found = all.scope.find(start);
-  if (found == all.scope.end() || found->second->is_terminal || !found->second->parameters.empty()) throw Unusual{};
+  const auto it = all.scope.find(start);
+  if (it == all.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw Unusual{};
   for (const std::string& name : ignored)
     if (!all.scope.contains(name)) throw Unusual{};
   add_terminals(all);
@@ -90,9 +90,9 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
   for (const Statement& each : statements) {
     if (each.kind != Statement::Kind::kImport) continue;
     const auto has_path = [&](const Import& other) { return other.path == each.names; };
-    auto found = std::find_if(imports.begin(), imports.end(), has_path);
-    if (found == imports.end()) found = imports.insert(found, {each.names, each.is_relative, {}, number});
-    for (const auto& [name, alias] : each.aliases) found->aliases[name] = alias;
+    auto it = std::find_if(imports.begin(), imports.end(), has_path);
+    if (it == imports.end()) it = imports.insert(it, {each.names, each.is_relative, {}, number});
+    for (const auto& [name, alias] : each.aliases) it->aliases[name] = alias;
   }
   if (!imports.empty() && depth >= kMaxImports) throw Unusual{};
   for (const Import& each : imports) {
@@ -170,11 +170,11 @@ void Grammar::add_ignored(Text& out, Statement& statement, int32_t number) {
 void Grammar::remove_unused(Text& text, std::vector<std::string> used) {
   std::set<std::string> kept(used.begin(), used.end());
   while (!used.empty()) {
-    const auto found = text.scope.find(used.back());
+    const auto it = text.scope.find(used.back());
     used.pop_back();
-    if (found == text.scope.end() || found->second->is_terminal) continue;
-    const auto& parameters = found->second->parameters;
-    each_tree(found->second->tree, [&](const SyntaxTree& tree) {
+    if (it == text.scope.end() || it->second->is_terminal) continue;
+    const auto& parameters = it->second->parameters;
+    each_tree(it->second->tree, [&](const SyntaxTree& tree) {
       if (!is_name(tree) || std::find(parameters.begin(), parameters.end(), tree.name) != parameters.end()) return;
       if (kept.insert(tree.name).second) used.push_back(tree.name);
     });
@@ -202,12 +202,12 @@ void Grammar::check_terminal_tree(Definition& terminal, const SyntaxTree& tree, 
   if (tree.kind == SyntaxTree::Kind::kAlias || tree.kind == SyntaxTree::Kind::kTemplate) throw Unusual{};
   terminal.length += tree.length;
   if (tree.kind == SyntaxTree::Kind::kName) {
-    const auto found = terminal.scope->find(tree.name);
-    if (found == terminal.scope->end() || !tree.is_terminal) throw Unusual{};
-    if (!found->second->is_terminal || found->second->is_declared) throw Unusual{};
-    if (found->second->level < 0) throw Unusual{};  // it contains itself
-    check_terminal(*found->second, depth + 1);
-    terminal.length += found->second->length;
+    const auto it = terminal.scope->find(tree.name);
+    if (it == terminal.scope->end() || !tree.is_terminal) throw Unusual{};
+    if (!it->second->is_terminal || it->second->is_declared) throw Unusual{};
+    if (it->second->level < 0) throw Unusual{};  // it contains itself
+    check_terminal(*it->second, depth + 1);
+    terminal.length += it->second->length;
   }
   for (const SyntaxTree& part : tree.parts) check_terminal_tree(terminal, part, depth);
 }
@@ -230,15 +230,14 @@ void Grammar::check_rule(const Text& text, const Definition& rule, const SyntaxT
     if (each.kind == SyntaxTree::Kind::kRange)
       loader_.patterns.literal_pattern(each);  // Lark also reads the ranges of unused templates
     if (!is_name(each)) return;
-    const auto found = text.scope.find(each.name);
+    const auto it = text.scope.find(each.name);
     const bool is_parameter =
         std::find(rule.parameters.begin(), rule.parameters.end(), each.name) != rule.parameters.end();
     if (each.kind == SyntaxTree::Kind::kName) {
-      if (found == text.scope.end() && !is_parameter) throw Unusual{};
+      if (it == text.scope.end() && !is_parameter) throw Unusual{};
       return;
     }
-    if (is_parameter || found == text.scope.end() || found->second->parameters.size() != each.parts.size())
-      throw Unusual{};
+    if (is_parameter || it == text.scope.end() || it->second->parameters.size() != each.parts.size()) throw Unusual{};
   });
 }
 
@@ -317,10 +316,9 @@ int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) 
       return out;
     }
     case Kind::kName: {
-      if (const auto found = arguments.find(tree.name); found != arguments.end())
-        return ebnf.add_node({.kind = Ebnf::Kind::kSymbol,
-                              .symbol = found->second.number,
-                              .is_filtered_out = found->second.is_filtered_out});
+      if (const auto it = arguments.find(tree.name); it != arguments.end())
+        return ebnf.add_node(
+            {.kind = Ebnf::Kind::kSymbol, .symbol = it->second.number, .is_filtered_out = it->second.is_filtered_out});
       return ebnf.add_node({.kind = Ebnf::Kind::kSymbol,
                             .symbol = ebnf.intern_symbol(tree.name, tree.is_terminal),
                             .is_filtered_out = tree.is_filtered_out});
@@ -338,9 +336,9 @@ int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) 
 void Grammar::name_literals(int32_t root, bool keeps_all) {
   if (literals_.empty()) return;
   for (const int32_t node : ebnf.nodes_in_order(root)) {
-    const auto found = literals_.find(node);
-    if (found == literals_.end()) continue;
-    const Symbol symbol = literal_symbol(*found->second);
+    const auto it = literals_.find(node);
+    if (it == literals_.end()) continue;
+    const Symbol symbol = literal_symbol(*it->second);
     ebnf.set_symbol(node, symbol.number, symbol.is_filtered_out && !keeps_all);
   }
   literals_.clear();
@@ -371,10 +369,10 @@ std::string Grammar::literal_name(const TerminalPattern& pattern) {
 void Grammar::apply_templates(int32_t root, const Text& text) {
   if (usages_.empty()) return;
   for (const int32_t node : ebnf.nodes_in_order(root)) {
-    const auto found = usages_.find(node);
-    if (found == usages_.end()) continue;
+    const auto it = usages_.find(node);
+    if (it == usages_.end()) continue;
     if (++usage_count_ > kMaxUsages) throw Unusual{};
-    const Definition* definition = text.scope.at(found->second->name);
+    const Definition* definition = text.scope.at(it->second->name);
     std::string name = definition->name + "{";
     Arguments arguments;
     const std::vector<int32_t> parts = ebnf.node(node).parts;

@@ -15,9 +15,9 @@ class Sets {
   }
 
   size_t words() const { return words_; }
-  uint64_t* operator[](size_t at) { return all_.data() + at * words_; }
-  const uint64_t* operator[](size_t at) const { return all_.data() + at * words_; }
-  void add(size_t at, size_t bit) { (*this)[at][bit / 64] |= uint64_t{1} << (bit % 64); }
+  uint64_t* operator[](size_t index) { return all_.data() + index * words_; }
+  const uint64_t* operator[](size_t index) const { return all_.data() + index * words_; }
+  void add(size_t index, size_t bit) { (*this)[index][bit / 64] |= uint64_t{1} << (bit % 64); }
   void unite(uint64_t* to, size_t from) const {
     for (size_t word = 0; word < words_; ++word) to[word] |= (*this)[from][word];
   }
@@ -33,9 +33,9 @@ struct Edges {
 
   Edges(size_t count, const std::vector<std::pair<int32_t, int32_t>>& edges) : begin(count + 1), to(edges.size()) {
     for (const auto& [from, _] : edges) ++begin[from + 1];
-    for (size_t at = 0; at < count; ++at) begin[at + 1] += begin[at];
-    auto free = begin;
-    for (const auto& [from, target] : edges) to[free[from]++] = target;
+    for (size_t i = 0; i < count; ++i) begin[i + 1] += begin[i];
+    auto next_free = begin;
+    for (const auto& [from, target] : edges) to[next_free[from]++] = target;
   }
 };
 
@@ -88,7 +88,7 @@ template <class Item>
 void sort_by(std::vector<Item>& items, size_t count, int32_t Item::* number) {
   std::vector<int32_t> begin(count + 1);
   for (const Item& each : items) ++begin[each.*number + 1];
-  for (size_t at = 0; at < count; ++at) begin[at + 1] += begin[at];
+  for (size_t i = 0; i < count; ++i) begin[i + 1] += begin[i];
   std::vector<Item> out(items.size());
   for (const Item& each : items) out[begin[each.*number]++] = each;
   items = std::move(out);
@@ -177,16 +177,15 @@ class Lookaheads {
 
   bool has_conflict(const Sets& follow) {
     std::vector<uint64_t> reduced(follow.words()), lookahead(follow.words());
-    for (size_t at = 0; at < lookback_.size();) {
-      const int32_t state = lookback_[at].state;
+    for (size_t i = 0; i < lookback_.size();) {
+      const int32_t state = lookback_[i].state;
       std::fill(reduced.begin(), reduced.end(), 0);
-      while (at < lookback_.size() && lookback_[at].state == state) {
-        const int32_t alternative = lookback_[at].alternative;
+      while (i < lookback_.size() && lookback_[i].state == state) {
+        const int32_t alternative = lookback_[i].alternative;
         std::fill(lookahead.begin(), lookahead.end(), 0);
-        for (; at < lookback_.size() && lookback_[at].state == state && lookback_[at].alternative == alternative;
-             ++at) {
+        for (; i < lookback_.size() && lookback_[i].state == state && lookback_[i].alternative == alternative; ++i) {
           steps_.spend(follow.words());
-          follow.unite(lookahead.data(), lookback_[at].caller);
+          follow.unite(lookahead.data(), lookback_[i].caller);
         }
         for (size_t word = 0; word < reduced.size(); ++word) {
           if ((reduced[word] & lookahead[word]) != 0) return true;
@@ -217,22 +216,22 @@ class Lookaheads {
       for (const int32_t call : todo) {
         is_queued[call] = false;
         std::copy_n(read[call], out.words(), united.begin());
-        for (size_t at = begin[call]; at < begin[call + 1];) {
-          const int32_t item = includes_[at].item;
-          std::copy_n(out[includes_[at].caller], out.words(), intersected.begin());
-          for (; at < begin[call + 1] && includes_[at].item == item; ++at) {
+        for (size_t i = begin[call]; i < begin[call + 1];) {
+          const int32_t item = includes_[i].item;
+          std::copy_n(out[includes_[i].caller], out.words(), intersected.begin());
+          for (; i < begin[call + 1] && includes_[i].item == item; ++i) {
             steps_.spend(out.words());
             for (size_t word = 0; word < intersected.size(); ++word)
-              intersected[word] &= out[includes_[at].caller][word];
+              intersected[word] &= out[includes_[i].caller][word];
           }
           for (size_t word = 0; word < intersected.size(); ++word) united[word] |= intersected[word];
         }
         if (std::equal(united.begin(), united.end(), out[call])) continue;
         std::copy(united.begin(), united.end(), out[call]);
-        for (int32_t at = dependent_calls.begin[call]; at < dependent_calls.begin[call + 1]; ++at)
-          if (!is_queued[dependent_calls.to[at]]) {
-            is_queued[dependent_calls.to[at]] = true;
-            next.push_back(dependent_calls.to[at]);
+        for (int32_t i = dependent_calls.begin[call]; i < dependent_calls.begin[call + 1]; ++i)
+          if (!is_queued[dependent_calls.to[i]]) {
+            is_queued[dependent_calls.to[i]] = true;
+            next.push_back(dependent_calls.to[i]);
           }
       }
     return out;
@@ -249,14 +248,14 @@ class Lookaheads {
       if (!rules_.is_rule(symbol)) all[symbol / 64] |= uint64_t{1} << (symbol % 64);
     certain_terminals = all;
     const auto is_before = [](const Lookback& each, int32_t state) { return each.state < state; };
-    auto at = std::lower_bound(lookback_.begin(), lookback_.end(), state, is_before);
-    while (at != lookback_.end() && at->state == state) {
-      const int32_t alternative = at->alternative;
-      std::copy_n(certain[at->caller], intersected.size(), intersected.begin());
-      for (; at != lookback_.end() && at->state == state && at->alternative == alternative; ++at)
+    auto it = std::lower_bound(lookback_.begin(), lookback_.end(), state, is_before);
+    while (it != lookback_.end() && it->state == state) {
+      const int32_t alternative = it->alternative;
+      std::copy_n(certain[it->caller], intersected.size(), intersected.begin());
+      for (; it != lookback_.end() && it->state == state && it->alternative == alternative; ++it)
         for (size_t word = 0; word < intersected.size(); ++word) {
-          all[word] |= follow[at->caller][word];
-          intersected[word] &= certain[at->caller][word];
+          all[word] |= follow[it->caller][word];
+          intersected[word] &= certain[it->caller][word];
         }
       for (size_t word = 0; word < intersected.size(); ++word) certain_terminals[word] |= intersected[word];
     }

@@ -33,8 +33,8 @@ class Program {
 
   int32_t start() const { return start_; }
   size_t size() const { return steps_.size(); }
-  const Step& operator[](int32_t at) const { return steps_[at]; }
-  bool is_match(int32_t at) const { return at == 0; }
+  const Step& operator[](int32_t position) const { return steps_[position]; }
+  bool is_match(int32_t position) const { return position == 0; }
 
  private:
   int32_t add(Step step) {
@@ -49,7 +49,7 @@ class Program {
       case Regex::Kind::kNothing:
         return add({&tree.chars, {continuation}});
       case Regex::Kind::kSequence:
-        for (size_t at = tree.parts.size(); at-- > 0;) continuation = compile(tree.parts[at], continuation);
+        for (size_t i = tree.parts.size(); i-- > 0;) continuation = compile(tree.parts[i], continuation);
         return continuation;
       case Regex::Kind::kChoice: {
         Step step;
@@ -67,20 +67,20 @@ class Program {
     const auto ordered_ways = [&](int32_t repetition) {
       return tree.is_lazy ? std::vector{continuation, repetition} : std::vector{repetition, continuation};
     };
-    int32_t at = continuation;
+    int32_t position = continuation;
     if (tree.high == kUnbounded) {
       if (may_be_empty(item)) throw Unusual{};
-      at = add({});
-      auto ways = ordered_ways(compile(item, at));
-      steps_[at].ways = std::move(ways);
+      position = add({});
+      auto ways = ordered_ways(compile(item, position));
+      steps_[position].ways = std::move(ways);
     } else {
       for (int32_t round = tree.low; round < tree.high; ++round) {
-        auto ways = ordered_ways(compile(item, at));
-        at = add({nullptr, std::move(ways)});
+        auto ways = ordered_ways(compile(item, position));
+        position = add({nullptr, std::move(ways)});
       }
     }
-    for (int32_t round = 0; round < tree.low; ++round) at = compile(item, at);
-    return at;
+    for (int32_t round = 0; round < tree.low; ++round) position = compile(item, position);
+    return position;
   }
 
   static bool may_be_empty(const Regex& tree) {
@@ -120,8 +120,8 @@ class Subsets {
   Automaton automaton() {
     Automaton out;
     intern_list({program_.start()});
-    for (size_t at = 0; at < lists_.size(); ++at) {
-      const List state = *lists_[at];
+    for (size_t i = 0; i < lists_.size(); ++i) {
+      const List state = *lists_[i];
       std::vector<Edge> edges;
       split_ranges(state);
       for (size_t piece = 0; piece + 1 < boundaries_.size(); ++piece) {
@@ -142,10 +142,10 @@ class Subsets {
 
  private:
   int32_t intern_list(const List& starts) {
-    const auto [at, is_new] = numbers_.try_emplace(closure(starts), static_cast<int32_t>(lists_.size()));
-    if (is_new) lists_.push_back(&at->first);
+    const auto [it, is_new] = numbers_.try_emplace(closure(starts), static_cast<int32_t>(lists_.size()));
+    if (is_new) lists_.push_back(&it->first);
     if (lists_.size() > kMaxStates) throw Unusual{};
-    return at->second;
+    return it->second;
   }
 
   // The positions that read a character, in order of preference, up to the match.
@@ -154,14 +154,14 @@ class Subsets {
     ++round_;
     stack_.assign(starts.rbegin(), starts.rend());
     while (!stack_.empty()) {
-      const int32_t at = stack_.back();
+      const int32_t position = stack_.back();
       stack_.pop_back();
-      if (seen_round_[at] == round_) continue;
-      seen_round_[at] = round_;
+      if (seen_round_[position] == round_) continue;
+      seen_round_[position] = round_;
       spend(1);
-      const auto& step = program_[at];
-      if (step.chars != nullptr || program_.is_match(at)) out.push_back(at);
-      if (program_.is_match(at)) break;
+      const auto& step = program_[position];
+      if (step.chars != nullptr || program_.is_match(position)) out.push_back(position);
+      if (program_.is_match(position)) break;
       if (step.chars == nullptr) stack_.insert(stack_.end(), step.ways.rbegin(), step.ways.rend());
     }
     return out;
@@ -172,19 +172,19 @@ class Subsets {
   void split_ranges(const List& state) {
     boundaries_.clear();
     const auto for_each_range = [&](auto visit) {
-      for (const int32_t at : state)
-        if (program_[at].chars != nullptr)
-          for (const auto& [low, high] : *program_[at].chars) visit(at, low, high);
+      for (const int32_t position : state)
+        if (program_[position].chars != nullptr)
+          for (const auto& [low, high] : *program_[position].chars) visit(position, low, high);
     };
     for_each_range([&](int32_t, int32_t low, int32_t high) { boundaries_.insert(boundaries_.end(), {low, high + 1}); });
     std::sort(boundaries_.begin(), boundaries_.end());
     boundaries_.erase(std::unique(boundaries_.begin(), boundaries_.end()), boundaries_.end());
     successors_.assign(boundaries_.size(), {});
-    for_each_range([&](int32_t at, int32_t low, int32_t high) {
+    for_each_range([&](int32_t position, int32_t low, int32_t high) {
       auto piece = std::lower_bound(boundaries_.begin(), boundaries_.end(), low) - boundaries_.begin();
       for (; boundaries_[piece] <= high; ++piece) {
         spend(1);
-        successors_[piece].push_back(program_[at].ways[0]);
+        successors_[piece].push_back(program_[position].ways[0]);
       }
     });
   }

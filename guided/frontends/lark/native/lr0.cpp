@@ -67,8 +67,8 @@ void add_called_rules(const Rules& rules, std::span<const int32_t> kernel, std::
     out.push_back(symbol - rules.terminals);
   };
   for (const int32_t item : kernel) add(rules.symbols[item]);
-  for (size_t at = 0; at < out.size(); ++at)
-    rules.for_each_alternative(out[at], [&](int32_t each) { add(rules.symbols[rules.first_items[each]]); });
+  for (size_t i = 0; i < out.size(); ++i)
+    rules.for_each_alternative(out[i], [&](int32_t each) { add(rules.symbols[rules.first_items[each]]); });
 }
 
 }  // namespace
@@ -112,8 +112,8 @@ Lr0::Lr0(const Rules& rules, Steps& steps) : kernel_begin_{0}, row_begin_{0} {
 
 int32_t Lr0::find_transition(int32_t state, int32_t symbol) const {
   const auto all = read_symbols(state);
-  const auto found = std::lower_bound(all.begin(), all.end(), symbol);
-  return row_begin_[state] + static_cast<int32_t>(found - all.begin());
+  const auto it = std::lower_bound(all.begin(), all.end(), symbol);
+  return row_begin_[state] + static_cast<int32_t>(it - all.begin());
 }
 
 std::vector<std::pair<int32_t, int32_t>> Lr0::paired_states(const Lr0& part, Steps& steps) const {

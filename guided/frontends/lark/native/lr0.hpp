@@ -68,8 +68,8 @@ class Lr0 {
 
  private:
   static std::span<const int32_t> slice(const std::vector<int32_t>& all, const std::vector<int32_t>& begin,
-                                        int32_t at) {
-    return {all.data() + begin[at], all.data() + begin[at + 1]};
+                                        int32_t index) {
+    return {all.data() + begin[index], all.data() + begin[index + 1]};
   }
 
   std::vector<int32_t> kernels_, kernel_begin_, symbols_, targets_, row_begin_;

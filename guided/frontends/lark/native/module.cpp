@@ -91,11 +91,12 @@ class NamedRules {
   }
 
   nb::object terminal_set(const Terminals& terminals) {
-    const auto found = sets_.find(terminals);
-    if (found != sets_.end()) return found->second;
+    const auto it = sets_.find(terminals);
+    if (it != sets_.end()) return it->second;
     const nb::object out = nb::steal(PyFrozenSet_New(nullptr));
-    for (int32_t at = 0; at < rules.terminals; ++at)
-      if ((terminals[at / 64] >> (at % 64) & 1) != 0 && PySet_Add(out.ptr(), terminal_names_[at].ptr()) != 0)
+    for (int32_t terminal = 0; terminal < rules.terminals; ++terminal)
+      if ((terminals[terminal / 64] >> (terminal % 64) & 1) != 0 &&
+          PySet_Add(out.ptr(), terminal_names_[terminal].ptr()) != 0)
         throw nb::python_error();
     return sets_.emplace(terminals, out).first->second;
   }
@@ -114,9 +115,9 @@ class NamedRules {
       rules.symbols.push_back(it->second);
       return;
     }
-    const auto found = rule_numbers_.find(view(name.ptr()));
-    if (found == rule_numbers_.end()) throw nb::key_error("a rule is not defined");
-    rules.symbols.push_back(kRuleBase - found->second);
+    const auto it = rule_numbers_.find(view(name.ptr()));
+    if (it == rule_numbers_.end()) throw nb::key_error("a rule is not defined");
+    rules.symbols.push_back(kRuleBase - it->second);
   }
 
   void end_alternative() {

@@ -55,8 +55,8 @@ std::u32string evaluate_python_string(const std::u32string& text) {
     if (++pos == text.size()) throw Unusual{};
     const char32_t c = text[pos];
     constexpr std::u32string_view kNames = U"nftr\\'\"", kValues = U"\n\f\t\r\\'\"";
-    if (const size_t known = kNames.find(c); known != kNames.npos) {
-      out += kValues[known];
+    if (const size_t index = kNames.find(c); index != kNames.npos) {
+      out += kValues[index];
       continue;
     }
     const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;

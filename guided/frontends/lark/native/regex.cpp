@@ -193,9 +193,9 @@ class RegexReader {
     if (out->low >= kMaxRounds || out->high >= kMaxRounds || (out->high != kUnbounded && out->high < out->low))
       throw Unusual{};
     is_lazy_ = take('?');
-    const size_t here = pos_;
+    const size_t end = pos_;
     if (parse_quantifier_symbol()) throw Unusual{};  // a possessive quantifier, or an error
-    pos_ = here;
+    pos_ = end;
     return out;
   }
 
@@ -243,7 +243,7 @@ class RegexReader {
   char32_t parse_escaped_character() {
     const char32_t c = next();
     constexpr std::u32string_view kNames = U"abfnrtv", kValues = U"\a\b\f\n\r\t\v";
-    if (const size_t at = kNames.find(c); at != kNames.npos) return kValues[at];
+    if (const size_t index = kNames.find(c); index != kNames.npos) return kValues[index];
     if (c == 'x' || c == 'u' || c == 'U') {
       int64_t out = 0;
       for (int digits = c == 'x' ? 2 : c == 'u' ? 4 : 8; digits > 0; --digits) out = 16 * out + hex_value(next());
