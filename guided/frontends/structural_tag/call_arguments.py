@@ -281,7 +281,7 @@ def _value_spans(text: str) -> list[tuple[str, int, int]]:
 
 
 def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:
-    """The length of the longest suffix of the text that is the beginning of a mark, but not all of it."""
+    """The length of the longest suffix of the text that may be the beginning of a mark; 0 if there is none."""
     max_length = max(map(len, marks), default=1) - 1
     for size in range(min(max_length, len(text)), 0, -1):
         if any(mark.startswith(text[-size:]) for mark in marks):
