@@ -177,7 +177,7 @@ __all__ = [
 ]
 
 
-_LAZY: Final = {
+_LAZY_MODULES: Final = {
     **dict.fromkeys(("CALCULATOR", "FunctionTool", "Tool", "ToolTokens", "function_tool"), "guided.tools"),
     **dict.fromkeys(
         (
@@ -203,18 +203,18 @@ _LAZY: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of `_LAZY`. The engine needs torch (`pip install guided-decoding[engine]`)."""
-    if name in _LAZY:
+    """Import a name of `_LAZY_MODULES`. The engine needs torch (`pip install guided-decoding[engine]`)."""
+    if name in _LAZY_MODULES:
         with importing(f"guided.{name}"):
-            return getattr(import_module(_LAZY[name]), name)
-    close = close_name(name, __all__)
-    suggestion = f"; did you mean {close!r}?" if close else ""
+            return getattr(import_module(_LAZY_MODULES[name]), name)
+    similar_name = close_name(name, __all__)
+    suggestion = f"; did you mean {similar_name!r}?" if similar_name else ""
     raise AttributeError(f"module 'guided' has no attribute {name!r}{suggestion}")
 
 
 def __dir__() -> list[str]:
     """The public names that can be imported, so that `help(guided)` works without torch."""
-    return [name for name in __all__ if name not in _LAZY or _is_available(_LAZY[name])]
+    return [name for name in __all__ if name not in _LAZY_MODULES or _is_available(_LAZY_MODULES[name])]
 
 
 def _is_available(module: str) -> bool:

@@ -30,17 +30,17 @@ def close_name(name: object, known_names: Iterable[str], *, cutoff: float = 0.6)
     Args:
         name: the misspelled name; "" is returned if it is not a string.
         known_names: the names that exist.
-        cutoff: the least ratio of `SequenceMatcher` that counts as similar, from 0 to 1.
+        cutoff: the lowest ratio of `SequenceMatcher` that counts as similar, from 0 to 1.
     """
     if not isinstance(name, str) or len(name) > _MAX_LENGTH:
         return ""
-    size = len(name)
-    candidates = (other for other in known_names if 2 * min(size, len(other)) >= cutoff * (size + len(other)))
+    length = len(name)
+    candidates = (other for other in known_names if 2 * min(length, len(other)) >= cutoff * (length + len(other)))
     matcher = SequenceMatcher()
     matcher.set_seq2(name)
     bounds: list[tuple[float, str]] = []
     for other in islice(candidates, _MAX_MEASURED):
-        min_common = cutoff * (size + len(other)) / 2  # characters in common
+        min_common = cutoff * (length + len(other)) / 2  # characters in common
         if sum(map(other.__contains__, name)) >= min_common and sum(map(name.__contains__, other)) >= min_common:
             matcher.set_seq1(other)
             bounds.append((matcher.quick_ratio(), other))

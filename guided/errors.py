@@ -1,4 +1,4 @@
-"""The errors and the warning of guided. Every error that guided raises on purpose is a `GuidedError`.
+"""guided's exceptions and its warning. Every error that guided raises on purpose is a `GuidedError`.
 
 Programs read an error's attributes. People read `str(error)`: the message, the line of the specification with carets
 under the faulty part, and a hint.
@@ -58,18 +58,20 @@ class GuidedError(Exception):
 
     def located(self, text: str, span: tuple[int, int], file: str = "", *, hint: str = "") -> Self:
         """Deprecated: use `with_location`."""
-        warnings.warn("GuidedError.located is GuidedError.with_location", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "GuidedError.located is deprecated: use GuidedError.with_location", DeprecationWarning, stacklevel=2
+        )
         return self.with_location(text, span, file, hint=hint)
 
     def __str__(self) -> str:
         return self._format(super().__str__())
 
-    def _format(self, message: str, *, has_location: bool = False, after: str | None = None) -> str:
+    def _format(self, message: str, *, has_location: bool = False, first_line_suffix: str | None = None) -> str:
         """The message, the line with carets, and the hint.
 
         Args:
             has_location: whether the message already states a location. If not, line and column are added.
-            after: text for the end of the first line; replaces the hint.
+            first_line_suffix: text for the end of the first line; replaces the hint.
         """
         parts = [message]
         if self.text:
@@ -77,14 +79,14 @@ class GuidedError(Exception):
             column = self.span[0] - (self.text.rfind("\n", 0, self.span[0]) + 1) + 1
             parts[0] += "" if has_location else f" ({self.file}{', ' * bool(self.file)}line {line}, column {column})"
             parts.append(marked_line(self.text, self.span))
-        parts[0] += after or ""
-        if self.hint and after is None:
+        parts[0] += first_line_suffix or ""
+        if self.hint and first_line_suffix is None:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
 
 
 def short(text: str, max_length: int = 40) -> str:
-    """A text in quotes, for a `repr`. Only the beginning of a long text is shown: at most `max_length` characters."""
+    """A string in quotes, for a `repr`. A string of more than `max_length` characters is cut, and ends with "..."."""
     return repr(text if len(text) <= max_length else text[: max_length - 3] + "...")
 
 
@@ -107,19 +109,21 @@ def marked_line(text: str, span: tuple[int, int]) -> str:
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
     line_end = len(text) if line_end < 0 else line_end
-    left = max(line_start, start - 60)
+    shown_start = max(line_start, start - 60)
     end = min(end, start + 120)
-    right = min(line_end, max(end, start) + 40)
-    before, marked = text[left:start], text[start : min(end, right)]
-    prefix = "..." if left > line_start else ""
-    suffix = "..." if right < line_end else ""
-    printable = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text[left:right].rstrip("\r"))
-    indent = "".join("\t" if c == "\t" else " " * _columns(c) for c in before)
-    carets = "^" * max(1, sum(map(_columns, marked)))
-    return f"    {prefix}{printable}{suffix}\n    {' ' * len(prefix)}{indent}{carets}"
+    shown_end = min(line_end, max(end, start) + 40)
+    prefix_text, marked_text = text[shown_start:start], text[start : min(end, shown_end)]
+    left_ellipsis = "..." if shown_start > line_start else ""
+    right_ellipsis = "..." if shown_end < line_end else ""
+    printable = "".join(
+        c if c.isprintable() or c == "\t" else "\ufffd" for c in text[shown_start:shown_end].rstrip("\r")
+    )
+    indent = "".join("\t" if c == "\t" else " " * _column_width(c) for c in prefix_text)
+    carets = "^" * max(1, sum(map(_column_width, marked_text)))
+    return f"    {left_ellipsis}{printable}{right_ellipsis}\n    {' ' * len(left_ellipsis)}{indent}{carets}"
 
 
-def _columns(character: str) -> int:
+def _column_width(character: str) -> int:
     """The width of a character on a terminal, in columns: 0, 1 or 2."""
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0
@@ -148,13 +152,14 @@ class SpecError(GuidedError):
 
 
 class UnsupportedError(GuidedError):
-    """The specification is valid, but guided cannot enforce part of it, and refuses it instead of ignoring that part.
+    """The specification is valid, but guided cannot enforce part of it. It rejects the whole specification instead of
+    ignoring that part.
 
     Attributes:
         pointer: the location: a JSON Pointer in a schema, otherwise a description such as "offset 3".
-        reason: why the part is refused.
+        reason: why the part is not supported.
         hint: what to write instead.
-        text, span: the source text, if there is one, and the (start, end) of the part in it, in characters.
+        text, span: the source text, if there is one, and the part's (start, end) offsets in it, in characters.
     """
 
     def __init__(
@@ -169,7 +174,7 @@ class UnsupportedError(GuidedError):
 
 
 _FIXED_LIMIT_HINTS = {
-    "depth": "reduce the nesting, or move a part into another rule: each rule is counted alone",
+    "depth": "reduce the nesting, or move a part into another rule: the depth of each rule is counted separately",
     "states": "make the specification smaller: fewer alternatives, lower counts",
     "nodes": "make the specification smaller",
 }
@@ -201,9 +206,11 @@ class LimitExceeded(GuidedError):
 
     def __str__(self) -> str:
         where = f" (at {self.place})" if self.place else ""
-        fixed = "this limit is fixed; " if self.fixed else ""
+        fixed_note = "this limit is fixed; " if self.fixed else ""
         comparison = f"{_format_number(self.given)} > {_format_number(self.allowed)}"
-        return self._format(f"limit {self.limit!r} exceeded: {comparison}{where}", after=f"; {fixed}{self.hint}")
+        return self._format(
+            f"limit {self.limit!r} exceeded: {comparison}{where}", first_line_suffix=f"; {fixed_note}{self.hint}"
+        )
 
 
 def _format_number(number: float) -> str:
@@ -221,8 +228,8 @@ class VocabularyError(GuidedError):
     """A tokenizer's file cannot be read, or a vocabulary lacks the tokens that a specification needs.
 
     Attributes:
-        token: the token that the specification names, if the vocabulary lacks it or uses it for another purpose; else
-            None.
+        token: the token that the specification names, if the vocabulary lacks it or uses it for another purpose;
+            otherwise None.
     """
 
     def __init__(self, message: str, *, token: int | str | None = None, hint: str = "") -> None:
@@ -236,7 +243,7 @@ class BudgetError(GuidedError, ValueError):
     Attributes:
         needed: the length of the shortest known completion, in tokens. It is counted like the budget: a matcher's
             budget includes the end token, an engine's `max_tokens` does not. Any budget of at least `needed` works.
-        given: the budget, or the number of tokens that the model's context leaves if this is less.
+        given: the budget, or the number of tokens that the model's context leaves if that is less.
         requested: the request's budget if the context leaves less, otherwise None.
         is_exact: whether `needed` is the minimum. If not, a shorter completion may exist.
     """
@@ -253,7 +260,7 @@ class BudgetError(GuidedError, ValueError):
     @property
     def asked(self) -> int | None:
         """Deprecated: use `requested`."""
-        warnings.warn("BudgetError.asked is BudgetError.requested", DeprecationWarning, stacklevel=2)
+        warnings.warn("BudgetError.asked is deprecated: use BudgetError.requested", DeprecationWarning, stacklevel=2)
         return self.requested
 
 
@@ -267,7 +274,10 @@ class ContextError(GuidedError):
 
     def __init__(self, tokens: int, context: int) -> None:
         self.tokens, self.context = tokens, context
-        super().__init__(f"the prompt has {tokens} tokens, but the model reads {context} including output: shorten it")
+        super().__init__(
+            f"the prompt has {tokens} tokens, but the model's context holds {context} including the output: "
+            "shorten the prompt"
+        )
 
 
 class OptionError(GuidedError, ValueError):
@@ -333,12 +343,14 @@ class GuidedWarning(UserWarning):
         super().__init__(self.findings)
 
     def __str__(self) -> str:
-        lines = [f"not enforced: {finding}" for finding in self.findings[:_MAX_LISTED]]
-        omitted = len(self.findings) - _MAX_LISTED
-        return "\n".join([*lines, f"and {omitted} more; `guided check` lists them all"] if omitted > 0 else lines)
+        lines = [f"not enforced: {finding}" for finding in self.findings[:_MAX_LISTED_FINDINGS]]
+        omitted_count = len(self.findings) - _MAX_LISTED_FINDINGS
+        return "\n".join(
+            [*lines, f"and {omitted_count} more; `guided check` lists them all"] if omitted_count > 0 else lines
+        )
 
 
-_MAX_LISTED = 10
+_MAX_LISTED_FINDINGS = 10
 
 
 def warn_about(findings: Sequence[Finding]) -> None:

@@ -71,7 +71,7 @@ def keywords_checked(
     """Decorate a function or method so that unknown keywords raise the error of `check_keywords`.
 
     Args:
-        other_names: the names that its `**options` may have.
+        other_names: the keywords that the function accepts through its `**options`.
         foreign_keywords: see `check_keywords`.
     """
 
@@ -80,16 +80,16 @@ def keywords_checked(
         keyword_only = {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
         positional = {parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD}
         keyword_names = keyword_only.union(*other_names)
-        accepted = keyword_names | positional
+        accepted_names = keyword_names | positional
 
         @wraps(function)
-        def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            if not accepted.issuperset(kwargs):
-                unknown_names = [name for name in kwargs if name not in accepted]
+        def checked_function(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            if not accepted_names.issuperset(kwargs):
+                unknown_names = [name for name in kwargs if name not in accepted_names]
                 check_keywords(function.__name__, unknown_names, keyword_names, foreign_keywords)
             return function(*args, **kwargs)
 
-        return checked
+        return checked_function
 
     return decorate
 
@@ -102,22 +102,24 @@ def keywords_checked_class(foreign_keywords: Mapping[str, str] = _EMPTY) -> Call
         fields = frozenset(inspect.signature(init).parameters) - {"self"}
 
         @wraps(init)
-        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        def checked_init(self: Any, *args: Any, **kwargs: Any) -> None:
             if not fields.issuperset(kwargs):
                 check_keywords(cls.__name__, kwargs, fields, foreign_keywords)
             init(self, *args, **kwargs)
 
-        setattr(cls, "__init__", checked)  # noqa: B010 (replaces the dataclass's __init__)
+        setattr(cls, "__init__", checked_init)  # noqa: B010 (replaces the dataclass's __init__)
         return cls
 
     return decorate
 
 
-def _read_renamed(warn: Callable[[type, str], str], cls: type, old: str, instance: object) -> Any:
+def _read_renamed_field(warn: Callable[[type, str], str], cls: type, old: str, instance: object) -> Any:
     return getattr(instance, warn(cls, old))
 
 
-def _write_renamed(warn: Callable[[type, str], str], cls: type, old: str, instance: object, value: object) -> None:
+def _write_renamed_field(
+    warn: Callable[[type, str], str], cls: type, old: str, instance: object, value: object
+) -> None:
     setattr(instance, warn(cls, old), value)
 
 
@@ -129,7 +131,7 @@ def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]
     """
 
     def warn(cls: type[_T], old: str) -> str:
-        message = f"{cls.__name__}.{old} is {cls.__name__}.{names[old]}"
+        message = f"{cls.__name__}.{old} is deprecated: use {cls.__name__}.{names[old]}"
         warnings.warn(message, DeprecationWarning, stacklevel=3)
         return names[old]
 
@@ -137,14 +139,14 @@ def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]
         init: Callable[..., None] = cls.__init__
 
         @wraps(init)
-        def renamed(self: Any, *args: Any, **kwargs: Any) -> None:
+        def init_with_old_names(self: Any, *args: Any, **kwargs: Any) -> None:
             for old in names.keys() & kwargs:  # the old name wins, since `dataclasses.replace` also passes the new one
                 kwargs[warn(cls, old)] = kwargs.pop(old)
             init(self, *args, **kwargs)
 
-        setattr(cls, "__init__", renamed)  # noqa: B010 (replaces the dataclass's __init__)
+        setattr(cls, "__init__", init_with_old_names)  # noqa: B010 (replaces the dataclass's __init__)
         for old in names:
-            access = partial(_read_renamed, warn, cls, old), partial(_write_renamed, warn, cls, old)
+            access = partial(_read_renamed_field, warn, cls, old), partial(_write_renamed_field, warn, cls, old)
             setattr(cls, old, property(*access))
         return cls
 
@@ -185,12 +187,12 @@ def read_items(
 
     Args:
         name: the name of the argument, for the message.
-        max_items: the largest number of items; None: 4,194,304. For an iterator, also the largest total length of the
-            strings, lists and tuples in it.
-        error: makes an error from a message, for too many items.
+        max_items: the maximum number of items; None: 4,194,304. For an iterator, this is also the maximum total length
+            of the strings, lists and tuples in it.
+        error: makes the error for too many items from a message.
 
     Raises:
-        TypeError: it has no items.
+        TypeError: the argument is not iterable.
     """
     if not isinstance(items, Iterable):
         raise TypeError(f"{name} is {brief(items)}, but must be a list")

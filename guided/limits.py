@@ -23,7 +23,7 @@ class Limits:
         nodes: the number of IR nodes after reading.
         states: the number of automaton states of a compiled grammar, and of each intermediate automaton.
         memory: the memory for states that matching creates, in bytes per grammar. Beyond it, states are discarded and
-            rebuilt. A single call may use as much again (64 MiB if this is more).
+            rebuilt. A single call may use the same amount in addition, or 64 MiB if that is more.
         seconds: the wall time of one compilation.
         work: the steps of a compilation. The limit applies once to reading a schema or a Lark grammar, and once to
             building automata. A step takes about 10 ns. Steps are counted, not timed, so the limit is reached at the

@@ -45,8 +45,8 @@ _HINT: Final = "request less at once, or make the specification smaller"
 class Meter:
     """The limits of a block and the work so far. A meter that is entered again keeps its count of work.
 
-    While it is entered, `max_work` and `deadline` are the least that this meter and all outer ones allow. On exit, its
-    work is added to the outer meter, so each step changes only one number.
+    While it is entered, `max_work` and `deadline` are the tightest limits of this meter and all outer ones. On exit,
+    its work is added to the outer meter, so each step changes only one number.
     """
 
     __slots__ = (
@@ -68,26 +68,28 @@ class Meter:
         self.seconds, self.work, self.stop, self.fixed, self.spent = seconds, work, stop, fixed, 0
 
     def __enter__(self) -> None:
-        self.outer = outer = _current.get()
+        self.outer = outer = _current_meter.get()
         self.begin, self.spent_before = perf_counter(), self.spent
         self.deadline, self.max_work, self.can_stop = self.begin + self.seconds, self.work, self.stop is not None
         if outer is not None:
             self.deadline = min(self.deadline, outer.deadline)
             self.max_work = min(self.max_work, self.spent + outer.max_work - outer.spent)
             self.can_stop |= outer.can_stop
-        self.token: Token[Meter | None] = _current.set(self)
+        self.token: Token[Meter | None] = _current_meter.set(self)
 
     def __exit__(self, *_: object) -> None:
-        _current.reset(self.token)
+        _current_meter.reset(self.token)
         if self.outer is not None:
             self.outer.spent += self.spent - self.spent_before
 
-    def check(self, now: float, inside: int) -> None:
-        """Raise LimitExceeded if this meter itself is exhausted. `inside` is the work of the meters nested in it."""
+    def check(self, now: float, inner_work: int) -> None:
+        """Raise LimitExceeded if this meter itself is exhausted. `inner_work` is the work of the meters nested in
+        it.
+        """
         if now > self.begin + self.seconds:
             raise self._exceeded("seconds", now - self.begin, self.seconds)
-        if self.spent + inside > self.work:
-            raise self._exceeded("work", self.spent + inside, self.work)
+        if self.spent + inner_work > self.work:
+            raise self._exceeded("work", self.spent + inner_work, self.work)
         if self.stop is not None and self.stop.is_set():
             elapsed = now - self.begin
             raise LimitExceeded("seconds", elapsed, elapsed, fixed=True, hint="the work was cancelled")
@@ -96,7 +98,7 @@ class Meter:
         return LimitExceeded(limit, given, allowed, fixed=self.fixed, hint=_HINT if self.fixed else "")
 
 
-_current: ContextVar[Meter | None] = ContextVar("meter", default=None)
+_current_meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
 def limit_work(seconds: float, *, work: int = _UNBOUNDED, stop: Event | None = None) -> Meter:
@@ -115,7 +117,7 @@ def spend(work: int = 1) -> None:
     Raises:
         LimitExceeded: this thread's meter, or an outer one, is exhausted.
     """
-    meter = _current.get()
+    meter = _current_meter.get()
     if meter is not None:
         meter.spent += work
         if meter.spent > meter.max_work or perf_counter() > meter.deadline or meter.can_stop:
@@ -124,7 +126,7 @@ def spend(work: int = 1) -> None:
 
 def seconds_left(max_seconds: float) -> float:
     """The seconds that the next piece of work may take: `max_seconds`, or less if a meter allows less."""
-    meter = _current.get()
+    meter = _current_meter.get()
     return max_seconds if meter is None else max(0.0, min(max_seconds, meter.deadline - perf_counter()))
 
 
@@ -143,18 +145,20 @@ def is_temporary(error: BaseException) -> bool:
 
 
 def fail_if_exhausted(place: str = "") -> None:
-    """Raise LimitExceeded if a meter of this thread is exhausted. `place` is the part that is being read."""
+    """Raise LimitExceeded if a meter of this thread is exhausted. `place` is the part of the specification that is
+    being read.
+    """
     try:
-        _check(_current.get())
+        _check(_current_meter.get())
     except LimitExceeded as error:
         error.place = place
         raise
 
 
 def _check(meter: Meter | None) -> None:
-    """Raise LimitExceeded if a meter, or one around it, is exhausted."""
-    now, inside = perf_counter(), 0
+    """Raise LimitExceeded if a meter, or an outer one, is exhausted."""
+    now, inner_work = perf_counter(), 0
     while meter is not None:
-        meter.check(now, inside)
-        inside += meter.spent - meter.spent_before
+        meter.check(now, inner_work)
+        inner_work += meter.spent - meter.spent_before
         meter = meter.outer

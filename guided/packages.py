@@ -22,7 +22,7 @@ _EXTRAS: Final[Mapping[str, str]] = {
     "ray": "ray",
 }
 """Package -> the extra of this project that installs it."""
-_OTHERS: Final = frozenset(("transformers", "hypothesis", "jsonschema"))
+_OTHER_PACKAGES: Final = frozenset(("transformers", "hypothesis", "jsonschema"))
 
 
 def how_to_install(error: ModuleNotFoundError) -> str:
@@ -30,7 +30,7 @@ def how_to_install(error: ModuleNotFoundError) -> str:
     package = (error.name or "").partition(".")[0]
     if package in _EXTRAS:
         return f"needs the package {package}: pip install 'guided-decoding[{_EXTRAS[package]}]'"
-    return f"needs the package {package}: pip install {package}" if package in _OTHERS else ""
+    return f"needs the package {package}: pip install {package}" if package in _OTHER_PACKAGES else ""
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def test_against_the_definition(seed: int) -> None:
 
 
 def languages(parts: FreeText, text: str) -> list[bool]:
-    return [matches(node, text) for node in (parts.without_markers, *map(parts.until, range(len(parts.complete))))]
+    return [matches(node, text) for node in (parts.without_markers, *map(parts.until, range(len(parts.end_states))))]
 
 
 def test_a_marker_that_continues_another_one() -> None:

@@ -205,7 +205,7 @@ SPECIFICATIONS = [
     (typed(Empty), SpecError, "Empty has no members, so no value satisfies it", "", "", None),
     (typed(Unresolved), SpecError,
      "Unresolved: an annotation cannot be resolved: name 'Missing' is not defined", "",
-     "annotations given as text are looked up in the module of the class", None),
+     "string annotations are looked up in the module of the class", None),
 
     (grammar("start: a"), SpecError, "a grammar must be a guided.ir.Grammar, not a str", "",
      f"{RULES[:-1]}); text and schemas have their own compile functions", None),

@@ -270,7 +270,7 @@ UNPLACED = [
     ('{"prompt": "a", "temperature": -1}', "temperature is -1"),
     ('{"prompt": "a", "top_k": 9' + "9" * 5000 + "}", "digits"),
     ('{"messages": [{"role": "clown", "content": "b"}]}', "the role 'clown'"),
-    ('{"prompt": "' + "a" * 500 + '"}', "the model reads 400"),
+    ('{"prompt": "' + "a" * 500 + '"}', "context holds 400"),
 ]
 
 

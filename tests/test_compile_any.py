@@ -115,7 +115,7 @@ def test_a_composed_specification_refuses_options_that_no_part_reads():
 
 
 def test_names_and_the_size_of_documents():
-    with pytest.raises(guided.SpecError, match="the name of a document is 1, not a text"):
+    with pytest.raises(guided.SpecError, match="the name of a document is 1, not a string"):
         COMPILER.compile({"type": "string", "x-guided-quote": "x"}, documents={1: "abc"})
     small = guided.GrammarCompiler(VOCABULARY, limits=guided.Limits(states=3000))
     names = {f"d{number}": f"{number}" + "ab" * 500 for number in range(4)}

@@ -11,13 +11,13 @@ from guided import levels
 
 
 def test_old_names_of_fields():
-    with pytest.warns(DeprecationWarning, match="Tool.room is Tool.reserved_tokens"):
+    with pytest.warns(DeprecationWarning, match="Tool.room is deprecated: use Tool.reserved_tokens"):
         assert guided.CALCULATOR.room == guided.CALCULATOR.reserved_tokens
-    with pytest.warns(DeprecationWarning, match="Tool.longest is Tool.max_characters"):
+    with pytest.warns(DeprecationWarning, match="Tool.longest is deprecated: use Tool.max_characters"):
         tool = replace(guided.CALCULATOR, longest=5)
     assert tool.max_characters == 5 and tool.name == guided.CALCULATOR.name
     timings = guided.Timings()
-    with pytest.warns(DeprecationWarning, match="Timings.drafted is Timings.drafted_tokens"):
+    with pytest.warns(DeprecationWarning, match="Timings.drafted is deprecated: use Timings.drafted_tokens"):
         timings.drafted = 3
     assert timings.drafted_tokens == 3
 
@@ -32,7 +32,7 @@ def test_old_names_of_methods():
 
 
 def test_the_old_name_of_an_error_method():
-    with pytest.warns(DeprecationWarning, match="GuidedError.located is GuidedError.with_location"):
+    with pytest.warns(DeprecationWarning, match="GuidedError.located is deprecated: use GuidedError.with_location"):
         error = guided.GuidedError("wrong").located("abc", (1, 2))
     assert error.text == "abc" and error.span == (1, 2)
 

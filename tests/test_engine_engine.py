@@ -258,7 +258,7 @@ def test_the_context_bounds_the_budget():
         ([], None, {}, GuidedError, "the list of messages is empty"),
         ([97, 272], None, {}, GuidedError, "contains the id 272"),
         ([-1], None, {}, GuidedError, "contains the id -1"),
-        ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, but the model reads 160 including output"),
+        ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, but the model's context holds 160 including"),
         ([{"role": "user"}], None, {}, GuidedError, "message 0 is not of the form"),
         ([97, {"role": "user", "content": "a"}], None, {}, GuidedError, "message 0 is not of the form"),
         (["a", "b"], None, {}, GuidedError, "message 0 is not of the form"),

@@ -241,7 +241,7 @@ def test_a_rank_that_is_lost_in_the_middle_is_reported(directory) -> None:
 
 
 def test_a_caller_s_mistake_harms_nothing(engine) -> None:
-    for wrong, message in (([1, 99999], "99999, which is not"), ([], "empty"), ([1] * 300, "the model reads 256")):
+    for wrong, message in (([1, 99999], "99999, which is not"), ([], "empty"), ([1] * 300, "context holds 256")):
         with pytest.raises(GuidedError, match=message):
             engine.logits(wrong)
     assert engine.logits([1] * 256).shape == (1, CONFIG.vocab_size)

@@ -385,8 +385,8 @@ def test_methods_and_calls():
 @pytest.mark.parametrize(
     ("tp", "message"),
     [
-        (lambda *args: None, "has no name for each argument"),
-        (lambda **more: None, "has no name for each argument"),
+        (lambda *args: None, "does not name its arguments"),
+        (lambda **more: None, "does not name its arguments"),
         (list[book], "book has no JSON Schema"),
         (set[list[int]], "list is not hashable"),
         (set[Tree], "Tree is not hashable"),

@@ -424,10 +424,10 @@ def test_the_report_has_the_error():
     [
         ((), "there is no document"),
         (("",), "document 0 is empty"),
-        ((b"text",), "document 0 is a bytes, not a text"),
+        ((b"text",), "document 0 is a bytes, not a string"),
         (("\ud800",), "document 0 contains a lone surrogate"),
-        (({"a": 3},), "document 'a' is a int, not a text"),
-        (("a", {"b": "c"}), "document 1 is a dict, not a text"),
+        (({"a": 3},), "document 'a' is a int, not a string"),
+        (("a", {"b": "c"}), "document 1 is a dict, not a string"),
     ],
 )
 def test_documents_must_be_texts(documents: Any, message: str):
@@ -437,7 +437,7 @@ def test_documents_must_be_texts(documents: Any, message: str):
 
 def test_documents_must_be_a_mapping():
     for documents in (["a"], "a"):
-        with pytest.raises(SpecError, match="documents is a mapping from names to texts"):
+        with pytest.raises(SpecError, match="documents must be a mapping from names to texts"):
             COMPILER.compile_json_schema({}, documents=documents)  # type: ignore[arg-type]
 
 
@@ -447,12 +447,12 @@ def test_documents_without_a_schema_have_no_effect():
 
 
 def test_options_are_checked():
-    with pytest.raises(SpecError, match="whitespace='any' of a quotation is unknown"):
+    with pytest.raises(SpecError, match="whitespace='any' is unknown for a quotation"):
         guided.Quote("a", whitespace="any")  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match="words=1 of a quotation is not True or False"):
+    with pytest.raises(SpecError, match="words=1 for a quotation must be True or False"):
         guided.Quote("a", words=1)  # type: ignore[arg-type]
     for least in (-1, True, 1.5, "2", None):
-        with pytest.raises(SpecError, match=f"min_words={least!r} of a quotation is not a number of words"):
+        with pytest.raises(SpecError, match=f"min_words={least!r} for a quotation must be a number of words"):
             guided.Quote("a", min_words=least)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a quotation is a string, not a int"):
         guided.Quote("a").find(3)  # type: ignore[arg-type]

@@ -26,15 +26,21 @@ LONG = "a" * 700
 @pytest.mark.parametrize(
     ("path", "body", "code", "param", "message"),
     [
-        (TEXT, {"prompt": LONG}, "context_length_exceeded", None, "the prompt has 700 tokens, but the model reads 600"),
+        (
+            TEXT,
+            {"prompt": LONG},
+            "context_length_exceeded",
+            None,
+            "the prompt has 700 tokens, but the model's context holds 600",
+        ),
         (
             CHAT,
             {"messages": [{"role": "user", "content": LONG}]},
             "context_length_exceeded",
             None,
-            "the model reads 600",
+            "context holds 600",
         ),
-        (RESPONSES, {"input": LONG}, "context_length_exceeded", None, "the model reads 600"),
+        (RESPONSES, {"input": LONG}, "context_length_exceeded", None, "context holds 600"),
         (TEXT, {"prompt": []}, "invalid_request", "prompt", "at least one token"),
         (TEXT, {"prompt": [[]]}, "invalid_request", "prompt", "at least one token"),
         (TEXT, {"prompt": [[97], []]}, "invalid_request", "prompt", "at least one token"),

@@ -236,7 +236,7 @@ def test_tokens_of_a_request_are_counted():
             assert answer.json() == {"input_tokens": (await ask(http, **body))["usage"]["input_tokens"]}
         long = [{"role": "user", "content": "a" * 5000}]
         answer = await http.post(f"{PATH}/count_tokens", json={"model": "guided", "messages": long})
-        assert "the model reads 4000" in checked(answer, *INVALID, "context_length_exceeded")
+        assert "context holds 4000" in checked(answer, *INVALID, "context_length_exceeded")
 
     run(count, small_engine(4000))
 
@@ -377,7 +377,7 @@ INVALID = (400, "invalid_request_error")
         ({"max_tokens": None}, "invalid_request", "max_tokens", "valid integer"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "invalid_request",
             "messages.0.content.0.type", "reads only text"),
-        ({"messages": [{"role": "user", "content": "a" * 700}]}, "context_length_exceeded", None, "model reads 600"),
+        ({"messages": [{"role": "user", "content": "a" * 700}]}, "context_length_exceeded", None, "context holds 600"),
         ({"regex": "(a"}, "invalid_specification", "regex", "hint: "),
         ({**FORMAT, "max_tokens": 3}, "max_tokens_too_small", "max_tokens", "or more"),
         ({"output_config": {"format": {"type": "json_schema", "schema": {"properties": {"a": {"minimum": "x"}}}}}},

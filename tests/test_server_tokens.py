@@ -91,7 +91,7 @@ def test_a_document_may_be_longer_than_the_context():
         long = "ab" * 5000
         assert await encoded(http, long, add_special_tokens=False) == [97, 98] * 5000
         refused = await http.post("/tokenize", json={"prompt": long})
-        assert refused.status_code == 400 and "the model reads 600" in refused.json()["error"]["message"]
+        assert refused.status_code == 400 and "context holds 600" in refused.json()["error"]["message"]
 
     run(body)
 

@@ -41,7 +41,7 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
     (of_format({"type": "tag", "begin": "a", "content": ANY, "end": []}), "/format/end", "is empty", "at least one"),
     (of_format({"type": "tag", "begin": "a", "content": ANY, "end": {"type": "or"}}), "/format/end/type", "token", ""),
     (of_format({"type": "tag", "begin": "a", "end": "b"}), "/format", '"content"', ""),
-    (of_format({"type": "repeat", "min": 3, "max": 2, "content": ANY}), "/format/max", "less than", "-1"),
+    (of_format({"type": "repeat", "min": 3, "max": 2, "content": ANY}), "/format/max", 'but "min" is 3', "-1"),
     (of_format({"type": "repeat", "min": -1, "max": 2, "content": ANY}), "/format/min", "not an integer", ""),
     (of_format({"type": "triggered_tags", "triggers": [], "tags": [TAG]}), "/format/triggers", "is empty", ""),
     (
@@ -76,12 +76,12 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
     ),
     (of_format({"type": "dispatch", "rules": [["a"]]}), "/format/rules/0", "a pair", ""),
     (of_format({"type": "dispatch", "rules": [["a", ANY], ["a", ANY]]}), "/format/rules/1/0", "twice", "or"),
-    (of_format({"type": "token", "token": "<|call|>"}), "/format/token", "not allowed", "allow_special_tokens=True"),
+    (of_format({"type": "token", "token": "<|call|>"}), "/format/token", "does not allow", "allow_special_tokens=True"),
     (of_format({"type": "token", "token": 1.5}), "/format/token", "not a token", ""),
     (
         of_format({"type": "tag", "begin": {"type": "token", "token": 3}, "content": ANY, "end": "b"}),
         "/format/begin/token",
-        "not allowed",
+        "does not allow",
         "allow",
     ),
     (
@@ -218,7 +218,7 @@ def test_a_text_that_is_too_long_is_refused() -> None:
 def test_control_tokens_need_permission() -> None:
     compiler = compiler_with("<|call|>")
     for form in ({"type": "const_string", "value": "a<|call|>"}, {"type": "token", "token": "<|call|>"}):
-        with pytest.raises(guided.SpecError, match="not allowed"):
+        with pytest.raises(guided.SpecError, match="does not allow"):
             compiler.compile_structural_tag(of_format(form))
         compiler.compile_structural_tag(of_format(form), allow_special_tokens=True)
     compiler.compile_structural_tag(of_format({"type": "any_tokens", "exclude_tokens": ["<|call|>"]}))

@@ -14,7 +14,7 @@ import pytest
 import guided
 from guided.automaton.reference.token_masks import ReferenceGrammar
 from guided.frontends.common.aho_corasick import free_text
-from guided.frontends.common.left_recursion import is_nullable, left_recursive
+from guided.frontends.common.left_recursion import find_left_recursive, is_nullable
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.frontends.structural_tag.tools import chosen_tools
 from guided.ir.nodes import Alt, Automaton, Dispatch, Grammar, Node, Ref, Region, Repeat, Seq, Special, Text
@@ -196,7 +196,7 @@ def test_masks_and_budgets_of_random_nodes_are_those_of_the_reference(seed: int,
     source = random.Random(seed)
     free = free_text(random_strings(source, 4) or ["ab"], random_strings(source, 1))
     found: list[Node] = [Text("c"), Text(""), Text("ab"), Special("<x>"), Seq((Text("c"), Ref("other")))]
-    node = free.dispatch([source.choice(found) for _ in free.complete])
+    node = free.dispatch([source.choice(found) for _ in free.end_states])
     rules: dict[str, Node] = {
         "start": Seq((Repeat(node, 0, source.choice([1, None])), source.choice([free.without_markers, Text("c")]))),
         "other": Alt((Text("a"), Special("<x>"))),
@@ -226,7 +226,7 @@ def test_the_beginning_of_the_node() -> None:
     for exits, recursive in (((0,), True), ((1,), False)):
         node = Dispatch(automaton, exits, (Ref("start"),))
         grammar = Grammar({"start": Alt((node, Text("b")))}, regions={"start": Region(capture="x")})
-        assert bool(left_recursive(grammar)) == recursive
+        assert bool(find_left_recursive(grammar)) == recursive
         assert not is_nullable(node)
         assert is_nullable(node, {"start"}) == recursive
 
@@ -267,7 +267,7 @@ def tools_of(*names: str) -> list[dict[str, Any]]:
 
 def by_first_call(style: ToolStyle, tools: list[dict[str, Any]], parallel: bool) -> dict[str, Any]:
     """The definition: as soon as free text contains the beginning of a group and of a call, this is a call."""
-    tags = [tag for function in chosen_tools(tools).functions for tag in style._calls(function)]
+    tags = [tag for function in chosen_tools(tools).functions for tag in style._build_call_tags(function)]
     section, out = style.data["section"], []
     for tag in tags:
         more = {"type": "star", "content": {"type": "sequence", "elements": [

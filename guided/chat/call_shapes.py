@@ -177,7 +177,7 @@ def _element_form(
 
 def _with_escapes(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     """Find out how the template escapes special characters in names."""
-    if not form.quotes:
+    if not form.has_quoted_names:
         return form
     text = renderer.render_calls_or_empty([("qzfirst", {'qza&"<>z': "qzone"})])
     name = text.partition(form.begin)[2].partition("qzone")[0]

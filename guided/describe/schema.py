@@ -1,4 +1,4 @@
-"""A JSON Schema as a short form that models know: the form of a value, with comments.
+"""Writes a JSON Schema as a short form that models know: the form of its values, with comments.
 
 In: a schema, as parsed JSON. Out: text, in the notation of TypeScript's types:
 
@@ -13,10 +13,10 @@ In: a schema, as parsed JSON. Out: text, in the notation of TypeScript's types:
     }
 
 Members are listed in the order of `properties`, which is the order in which guided writes them. A `?` marks optional
-members. References are replaced by their targets. A recursive one is named, and its definition follows the form.
+members. References are replaced by their targets. A recursive reference gets a name, whose definition follows the form.
 
 The form is advice to a model, not a specification. Keywords with no short form, such as `if` and `not`, are left out,
-and so is everything beyond `MAX_LENGTH` characters. The mask enforces them all the same.
+and so is everything beyond `MAX_LENGTH` characters. The mask still enforces them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, Final
 __all__ = ["MAX_LENGTH", "schema_form"]
 
 MAX_LENGTH: Final = 6_000  # characters of a form
-_MAX_VALUES: Final = 40  # of an enum
+_MAX_VALUES: Final = 40  # values of an enum
 _MAX_DEPTH: Final = 24  # levels of nested schemas
 _ANY: Final = "any value"
 _FORMATS: Final[Mapping[str, str]] = {
@@ -48,72 +48,78 @@ _FORMATS: Final[Mapping[str, str]] = {
 def schema_form(schema: object) -> str:
     """The form of a schema's values. Malformed parts are described as any value."""
     writer = _Writer(schema)
-    form, notes = writer.form(schema, 0, ())
-    text = form + _comment(notes)
-    while (pending := writer.next_undefined()) is not None:
+    form, notes = writer.write(schema, 0, ())
+    text = form + _format_comment(notes)
+    while (pending := writer.take_undefined()) is not None:
         name, target = pending
-        form, notes = writer.form(target, 0, (name,))
-        text += f"\n{name} = {form}{_comment(notes)}"
+        form, notes = writer.write(target, 0, (name,))
+        text += f"\n{name} = {form}{_format_comment(notes)}"
         if len(text) > MAX_LENGTH:
             break
     return text if len(text) <= MAX_LENGTH else text[: text.rfind("\n", 0, MAX_LENGTH)] + "\n..."
 
 
-def _comment(notes: Iterable[str]) -> str:
+def _format_comment(notes: Iterable[str]) -> str:
     joined_notes = "; ".join(dict.fromkeys(note for note in notes if note))
     return f"  // {joined_notes}" if joined_notes else ""
 
 
 class _Writer:
-    """Writes the forms of one document. `size` counts what was written, so that a large document ends early."""
+    """Writes the forms of one document. `_size` approximates the characters so far, so a large document ends early."""
 
     def __init__(self, document: object) -> None:
         self._document, self._names, self._defined = document, dict[str, str](), set[str]()
         self._size = self._depth = 0
 
-    def next_undefined(self) -> tuple[str, object] | None:
-        """A name that a form uses and that has no definition yet, and its schema."""
+    def take_undefined(self) -> tuple[str, object] | None:
+        """The next name that a form uses and that has no definition yet, and its schema. Marks it as defined."""
         for reference, name in self._names.items():
             if name not in self._defined:
                 self._defined.add(name)
-                return name, self._target(reference)
+                return name, self._find_target(reference)
         return None
 
-    def form(self, schema: object, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
-        """The form of a schema, and the comments on it. `references`: the references that lead to it."""
+    def write(self, schema: object, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+        """Write the form of a schema. Returns it and the comments on it. `references`: the references that lead
+        here.
+        """
         if not isinstance(schema, Mapping) or self._depth > _MAX_DEPTH or self._size > MAX_LENGTH:
             return _ANY, []
-        notes = [_one_line(schema.get("description") or schema.get("title") or "")]
+        notes = [_as_one_line(schema.get("description") or schema.get("title") or "")]
         self._depth += 1
-        form, form_notes = self._form(schema, indent, references)
+        form, form_notes = self._write_form(schema, indent, references)
         self._depth -= 1
         self._size += len(form) if "\n" not in form else 2
         return form, notes + form_notes
 
-    def _form(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _write_form(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         if isinstance(reference := schema.get("$ref"), str):
-            return self._reference(reference, indent, references)
+            return self._write_reference(reference, indent, references)
         if "const" in schema:
-            return _value(schema["const"]), []
+            return _to_json(schema["const"]), []
         if isinstance(values := schema.get("enum"), list):
-            texts = [_value(value) for value in values[:_MAX_VALUES]]
+            texts = [_to_json(value) for value in values[:_MAX_VALUES]]
             return " | ".join([*texts, "..."] if len(values) > _MAX_VALUES else texts), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
-                rest = _without_keyword(schema, keyword)
-                merged = [{**rest, **branch} if isinstance(branch, Mapping) else branch for branch in branches]
-                return self._union(merged, indent, references)
+                other_keywords = _without_keyword(schema, keyword)
+                merged = [
+                    {**other_keywords, **branch} if isinstance(branch, Mapping) else branch for branch in branches
+                ]
+                return self._write_union(merged, indent, references)
         if isinstance(parts := schema.get("allOf"), list) and parts:
-            return self.form(
-                _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolve, parts)]), indent, references
+            return self.write(
+                _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolve_reference, parts)]),
+                indent,
+                references,
             )
         kind = schema.get("type")
         if isinstance(kind, list):
-            return self._union([{**schema, "type": type_name} for type_name in kind], indent, references)
+            return self._write_union([{**schema, "type": type_name} for type_name in kind], indent, references)
         if kind == "object" or (kind is None and "properties" in schema):
-            return self._object(schema, indent, references)
+            return self._write_object(schema, indent, references)
         if kind == "array" or (kind is None and ("items" in schema or "prefixItems" in schema)):
-            return self._array(schema, indent, references)
+            return self._write_array(schema, indent, references)
         if kind in ("integer", "number"):
             return kind, [
                 _describe_range(schema, "minimum", "maximum", ""),
@@ -124,15 +130,17 @@ class _Writer:
             return "string", _string_notes(schema)
         return (kind if kind in ("boolean", "null") else _ANY), []
 
-    def _union(self, branches: list[Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _write_union(self, branches: list[Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         forms, notes = list[str](), list[str]()
         for branch in branches:
-            form, form_notes = self.form(branch, indent, references)
+            form, form_notes = self.write(branch, indent, references)
             forms.append(form)
             notes += form_notes
         return " | ".join(dict.fromkeys(forms)), notes
 
-    def _object(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _write_object(
+        self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]
+    ) -> tuple[str, list[str]]:
         required = schema.get("required")
         required = required if isinstance(required, list) else []
         members = schema.get("properties")
@@ -140,65 +148,69 @@ class _Writer:
         for name, member in members.items() if isinstance(members, Mapping) else ():
             if member is False:
                 continue
-            form, notes = self.form(member, indent + 1, references)
-            lines.append((f"{_value(name)}{'' if name in required else '?'}: {form}", notes))
+            form, notes = self.write(member, indent + 1, references)
+            lines.append((f"{_to_json(name)}{'' if name in required else '?'}: {form}", notes))
         patterns = schema.get("patternProperties")
         for pattern, member in patterns.items() if isinstance(patterns, Mapping) else ():
-            form, notes = self.form(member, indent + 1, references)
+            form, notes = self.write(member, indent + 1, references)
             lines.append((f"[name: string]: {form}", [f"names match {pattern}", *notes]))
-        others = schema.get("additionalProperties")
-        if isinstance(others, Mapping) and others:
-            form, notes = self.form(others, indent + 1, references)
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, Mapping) and additional:
+            form, notes = self.write(additional, indent + 1, references)
             lines.append((f"[name: string]: {form}", notes))
         counts = [_describe_range(schema, "minProperties", "maxProperties", "members")]
         if not lines:
-            return "{}" if others is False else "object", counts
+            return "{}" if additional is False else "object", counts
         padding = "  " * (indent + 1)
         commas = ["," for _ in lines[1:]] + [""]
-        body = (padding + text + comma + _comment(notes) for (text, notes), comma in zip(lines, commas, strict=True))
+        body = (
+            padding + text + comma + _format_comment(notes) for (text, notes), comma in zip(lines, commas, strict=True)
+        )
         return "\n".join(("{", *body, "  " * indent + "}")), counts
 
-    def _array(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _write_array(
+        self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]
+    ) -> tuple[str, list[str]]:
         notes = [
             _describe_range(schema, "minItems", "maxItems", "items"),
             "all different" * (schema.get("uniqueItems") is True),
         ]
-        first, rest = schema.get("prefixItems"), schema.get("items")
-        if isinstance(rest, list):
-            first, rest = rest, schema.get("additionalItems")
+        prefix_items, items = schema.get("prefixItems"), schema.get("items")
+        if isinstance(items, list):
+            prefix_items, items = items, schema.get("additionalItems")
         forms = list[str]()
-        for item in first if isinstance(first, list) else ():
-            form, form_notes = self.form(item, indent, references)
+        for item in prefix_items if isinstance(prefix_items, list) else ():
+            form, form_notes = self.write(item, indent, references)
             forms.append(form)
             notes += form_notes
-        if isinstance(rest, Mapping):
-            form, form_notes = self.form(rest, indent, references)
+        if isinstance(items, Mapping):
+            form, form_notes = self.write(items, indent, references)
             forms += [f"({form})" if " | " in form and "\n" not in form else form, "..."]
             notes += form_notes
-        elif rest is not False:
+        elif items is not False:
             forms.append("...")
         return f"[{', '.join(forms)}]", notes
 
-    def _reference(self, reference: str, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
+    def _write_reference(self, reference: str, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         if reference in references or reference in self._names:
             name = self._names.setdefault(reference, reference.rsplit("/", 1)[-1].strip("#") or "Value")
             return name, []
-        target = self._target(reference)
+        target = self._find_target(reference)
         if target is None:
             return _ANY, []
-        form, notes = self.form(target, indent, (*references, reference))
+        form, notes = self.write(target, indent, (*references, reference))
         if reference in self._names:  # it is recursive
             return self._names[reference], []
         return form, notes
 
-    def _resolve(self, schema: object) -> object:
+    def _resolve_reference(self, schema: object) -> object:
         for _ in range(_MAX_DEPTH):
             if not (isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str)):
                 break
-            schema = self._target(reference)
+            schema = self._find_target(reference)
         return schema
 
-    def _target(self, reference: str) -> object:
+    def _find_target(self, reference: str) -> object:
         """The schema that a reference within the document points to; None if there is none."""
         if not reference.startswith("#"):
             return None
@@ -219,33 +231,33 @@ def _without_keyword(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
 
 
 def _merge_parts(parts: Iterable[object]) -> dict[str, Any]:
-    """One schema for the parts of an `allOf`: the union of members and requirements, and the last of other keywords."""
+    """Merge the parts of an `allOf`: objects and `required` are united. For other keywords, the last part counts."""
     out: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items() if isinstance(part, Mapping) else ():
-            before = out.get(name)
-            if isinstance(value, Mapping) and isinstance(before, Mapping):
-                value = {**before, **value}
-            elif isinstance(value, list) and isinstance(before, list) and name == "required":
-                value = [*before, *value]
+            earlier_value = out.get(name)
+            if isinstance(value, Mapping) and isinstance(earlier_value, Mapping):
+                value = {**earlier_value, **value}
+            elif isinstance(value, list) and isinstance(earlier_value, list) and name == "required":
+                value = [*earlier_value, *value]
             out[name] = value
     return out
 
 
-def _value(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _one_line(text: object) -> str:
+def _as_one_line(text: object) -> str:
     return " ".join(text.split()) if isinstance(text, str) else ""
 
 
-def _number(value: object) -> str:
+def _format_number(value: object) -> str:
     return "" if isinstance(value, bool) or not isinstance(value, int | float) else f"{value}"
 
 
 def _describe_range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:
-    low, high = _number(schema.get(lower)), _number(schema.get(upper))
+    low, high = _format_number(schema.get(lower)), _format_number(schema.get(upper))
     if unit and low == "0":
         low = ""
     if not low and not high:
@@ -258,14 +270,14 @@ def _describe_range(schema: Mapping[str, Any], lower: str, upper: str, unit: str
 
 def _describe_exclusive_bounds(schema: Mapping[str, Any]) -> str:
     parts = (
-        (_number(schema.get("exclusiveMinimum")), "more than"),
-        (_number(schema.get("exclusiveMaximum")), "less than"),
+        (_format_number(schema.get("exclusiveMinimum")), "more than"),
+        (_format_number(schema.get("exclusiveMaximum")), "less than"),
     )
     return " and ".join(f"{words} {number}" for number, words in parts if number)
 
 
 def _describe_multiple(schema: Mapping[str, Any]) -> str:
-    number = _number(schema.get("multipleOf"))
+    number = _format_number(schema.get("multipleOf"))
     return f"a multiple of {number}" if number else ""
 
 

@@ -2,9 +2,9 @@
 
 In: a compiled grammar. Out: a `Description`, such as "Answer with JSON of this form: ...". Schemas and types are shown
 as their form (schema.py), choices as a list, quotations in words, regular expressions and grammars with two samples.
-The chat template describes tools, so only the possibility of several calls is described. Small models often answer a
-request for several calls with one: Qwen2.5-Coder-0.5B is right in 4 of 28 tasks of BFCL's category "parallel", and in
-7 with the description.
+The chat template describes tools, so the description only says that several calls are possible. Small models often
+answer a request for several calls with one: Qwen2.5-Coder-0.5B is right in 4 of 28 tasks of BFCL's category "parallel",
+and in 7 with the description.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from guided.testing.sampling import sample
 __all__ = ["Description", "describe"]
 
 _MAX_CHOICES: Final = 100
-_SAMPLES: Final = 2
+_SAMPLE_COUNT: Final = 2
 _MAX_SAMPLE_LENGTH: Final = 60  # bytes
 _SEVERAL_CALLS: Final = "If the user asks for several things, call the function once for each of them"
 
@@ -37,8 +37,8 @@ class Description:
 
     Attributes:
         text: the instruction for the model.
-        equivalents: other texts that tell a model the same, such as the schema itself.
-        words: words that tell it together, such as all choices.
+        equivalents: other texts that say the same, such as the schema itself.
+        words: words that together say the same, such as all choices.
     """
 
     text: str
@@ -57,7 +57,7 @@ def describe(grammar: CompiledGrammar, *, has_tools: bool = False) -> Descriptio
 
     Args:
         grammar: the specification.
-        has_tools: whether the chat template describes tools, which the specification lets the model call.
+        has_tools: whether the chat template describes tools that the specification lets the model call.
     """
     kind, source = grammar.kind, grammar.source
     if isinstance(source, Quote):
@@ -92,7 +92,7 @@ def _hint_at_several_calls(tag: Any) -> str:
             case {"type": "triggered_tags" | "tags_with_separator", "tags": [Mapping() as call, *_], **options} if (
                 not options.get("stop_after_first")
             ):
-                marker = re.match(r"<\|?\w*call\w*\|?>", _begin_of_call(call))
+                marker = re.match(r"<\|?\w*call\w*\|?>", _find_call_begin(call))
                 return f"{_SEVERAL_CALLS}." if marker is None else f"{_SEVERAL_CALLS}, in several {marker[0]} blocks."
             case {"type": "json_schema" | "grammar" | "regex"}:
                 continue
@@ -103,11 +103,11 @@ def _hint_at_several_calls(tag: Any) -> str:
     return ""
 
 
-def _begin_of_call(tag: Mapping[str, Any]) -> str:
+def _find_call_begin(tag: Mapping[str, Any]) -> str:
     """The text with which a call begins, inside the group of calls if there is one."""
     match tag:
         case {"content": {"type": "tags_with_separator", "tags": [Mapping() as inner, *_]}}:
-            return _begin_of_call(inner)
+            return _find_call_begin(inner)
         case {"begin": str(begin) | [str(begin), *_]}:
             return begin
     return ""
@@ -133,7 +133,7 @@ def _describe_choices(choices: Any) -> Description:
 
 def _with_samples(instruction: str, grammar: CompiledGrammar) -> str:
     try:
-        texts = sample(grammar, _SAMPLES, seed=0, max_length=_MAX_SAMPLE_LENGTH)
-    except GuidedError:  # all texts are longer
+        texts = sample(grammar, _SAMPLE_COUNT, seed=0, max_length=_MAX_SAMPLE_LENGTH)
+    except GuidedError:  # no text is short enough
         return f"{instruction}."
     return f"{instruction}, such as {' or '.join(dict.fromkeys(texts))}"

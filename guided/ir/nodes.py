@@ -328,11 +328,11 @@ class Lexer:
         terminals: in the order in which they are tried.
         ignored: the names of ignored terminals.
         indentation: its `indent` and `dedent` are not among the terminals, unless they also have a text.
-        contexts: terminals that are tried in addition to those that the parser can accept, by the set of marks that it
+        contexts: the set of marks that the parser can accept -> terminals that are tried in addition to those that it
             can accept. In rules, an optional `Special(mark)` follows the terminal that has just been read. No text
             contains a mark. If Lark's table resolves a conflict, an exact parser may be in several states of the table
-            at once, and accept a set of marks that is no key. Then the terminals of the largest keys in this set are
-            tried.
+            at once, and accept a set of marks that is not a key. Then the terminals of the largest keys that are
+            subsets of it are tried.
         contextual: whether to try only terminals that some rule can accept at the current position.
     """
 
@@ -364,7 +364,7 @@ class Region:
             end of `ending`.
         ending: how the text is divided into its content and its end, if this matters.
         temperature: the sampling temperature within the text; None: the temperature of the request.
-        ignored: a parser skips the text, so captures do not include it at their start or end.
+        ignored: whether a parser skips the text. Captures then exclude it at their start and end.
     """
 
     capture: str = ""
@@ -383,7 +383,7 @@ class DeferredRule:
     """A rule that is compiled when it is first entered, as a separate grammar.
 
     Attributes:
-        read: returns its grammar, which generates some text, but not the empty one. It may be called on any thread.
+        read: returns its grammar, which generates texts, but not the empty one. It may be called on any thread.
         content: identifies the rule: equal only for equal languages.
         shortest_bound: an upper bound on the bytes of its shortest text.
     """

@@ -29,20 +29,20 @@ def has_surrogate(text: str) -> bool:
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The union of any ranges in normal form: sorted, disjoint and non-adjacent, without surrogates."""
-    parts: list[tuple[int, int]] = []
+    """The union of any ranges, in normal form: sorted, disjoint and non-adjacent, without surrogates."""
+    valid_ranges: list[tuple[int, int]] = []
     for low, high in ranges:
         if low <= high < 0xD800 or 0xDFFF < low <= high <= 0x10FFFF:
-            parts.append((low, high))
+            valid_ranges.append((low, high))
         else:
             halves = (low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))
-            parts += [(a, b) for a, b in halves if a <= b]
-    if not parts:
+            valid_ranges += [(a, b) for a, b in halves if a <= b]
+    if not valid_ranges:
         return ()
-    parts.sort()
+    valid_ranges.sort()
     merged: list[tuple[int, int]] = []
-    start, end = parts[0]
-    for low, high in parts:
+    start, end = valid_ranges[0]
+    for low, high in valid_ranges:
         if low > end + 1:
             merged.append((start, end))
             start, end = low, high
@@ -58,13 +58,13 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 def complement(ranges: Ranges) -> Ranges:
     """Every code point that is not in `ranges`."""
-    out, at = [], 0
+    out, next_code = [], 0
     for low, high in sorted((*ranges, _SURROGATES)):
-        if at < low:
-            out.append((at, low - 1))
-        at = high + 1
-    if at <= 0x10FFFF:
-        out.append((at, 0x10FFFF))
+        if next_code < low:
+            out.append((next_code, low - 1))
+        next_code = high + 1
+    if next_code <= 0x10FFFF:
+        out.append((next_code, 0x10FFFF))
     return tuple(out)
 
 
@@ -91,11 +91,11 @@ def union(sets: Sequence[Ranges]) -> Ranges:
 
 
 def subtract(ranges: Ranges, *others: Ranges) -> Ranges:
-    """The code points that are in none of the others."""
+    """The code points of `ranges` that are in none of `others`."""
     return intersect(ranges, complement(union(others)))
 
 
 def contains(ranges: Ranges, code: int) -> bool:
     """Whether a code point is in a set."""
-    at = bisect_right(ranges, (code, 0x110000)) - 1
-    return at >= 0 and code <= ranges[at][1]
+    index = bisect_right(ranges, (code, 0x110000)) - 1
+    return index >= 0 and code <= ranges[index][1]

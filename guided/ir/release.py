@@ -14,22 +14,22 @@ from collections.abc import Mapping
 
 __all__ = ["dismantle", "free_entries"]
 
-_FEW = 64  # entries that are freed at once
+_MAX_FREED_AT_ONCE = 64  # entries
 
 
 def free_entries(entries: Mapping[str, object]) -> None:
-    """Empty a dictionary. Any other mapping does not change."""
+    """Empty a dictionary. Any other mapping is left unchanged."""
     if not isinstance(entries, dict):
         return
-    while len(entries) > _FEW:
+    while len(entries) > _MAX_FREED_AT_ONCE:
         entries.popitem()
     entries.clear()
 
 
-def dismantle(part: object) -> None:
+def dismantle(item: object) -> None:
     """Remove the attributes of an object in a reference cycle, and the entries of its large dictionaries."""
-    attributes = vars(part)
-    for each in attributes.values():
-        if type(each) is dict and len(each) > _FEW:
-            free_entries(each)
+    attributes = vars(item)
+    for value in attributes.values():
+        if type(value) is dict and len(value) > _MAX_FREED_AT_ONCE:
+            free_entries(value)
     attributes.clear()

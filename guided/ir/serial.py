@@ -27,7 +27,7 @@ __all__ = ["ByIdentity", "Numbered", "serial"]
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
-_next = count().__next__
+_next_number = count().__next__
 
 
 class Numbered:
@@ -45,7 +45,7 @@ def serial(item: Numbered) -> int:
     try:
         return item._serial
     except AttributeError:
-        number = _next()
+        number = _next_number()
         _set_serial(item, number)
         return number
 

@@ -18,18 +18,18 @@ __all__ = ["beginnings", "is_substring", "occurrences"]
 def beginnings(node: Substrings, part: str) -> Iterator[tuple[int, int]]:
     """(number of the text, offset) of each occurrence of `part` at which a string may begin. They may overlap."""
     for number, text in enumerate(node.texts):
-        for at in _offsets(text, part):
-            if not (node.whole_words and (text[at : at + 1].isspace() or _is_inside_word(text, at))):
-                yield number, at
+        for offset in _offsets(text, part):
+            if not (node.whole_words and (text[offset : offset + 1].isspace() or _is_inside_word(text, offset))):
+                yield number, offset
 
 
 def occurrences(node: Substrings, part: str) -> Iterator[tuple[int, int]]:
     """(number of the text, offset) wherever `part` occurs as a string of the node. They may overlap."""
     if not part or (node.whole_words and part[-1].isspace()):
         return
-    for number, at in beginnings(node, part):
-        if not (node.whole_words and _is_inside_word(node.texts[number], at + len(part))):
-            yield number, at
+    for number, offset in beginnings(node, part):
+        if not (node.whole_words and _is_inside_word(node.texts[number], offset + len(part))):
+            yield number, offset
 
 
 def is_substring(node: Substrings, part: str) -> bool:
@@ -38,24 +38,24 @@ def is_substring(node: Substrings, part: str) -> bool:
 
 
 def _offsets(text: str, part: str) -> Iterator[int]:
-    """Wherever `part` occurs in a text."""
-    size = len(part)
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        following = text.find(part, at + 1)
-        period = following - at
-        if 0 < period <= size // 2:
-            while text.startswith(part[size - period :], at + size):  # it occurs a period later
-                at += period
-                yield at
+    """The offset of each occurrence of `part` in a text. They may overlap."""
+    length = len(part)
+    offset = text.find(part)
+    while offset >= 0:
+        yield offset
+        next_offset = text.find(part, offset + 1)
+        period = next_offset - offset
+        if 0 < period <= length // 2:
+            while text.startswith(part[length - period :], offset + length):  # it occurs a period later
+                offset += period
+                yield offset
             # Occurrences that overlap this one by at least a period were found above, at multiples of the period.
-            following = text.find(part, at + size - period + 1)
-        at = following
+            next_offset = text.find(part, offset + length - period + 1)
+        offset = next_offset
 
 
-def _is_inside_word(text: str, at: int) -> bool:
-    return 0 < at < len(text) and _is_word_char(text[at - 1]) and _is_word_char(text[at])
+def _is_inside_word(text: str, offset: int) -> bool:
+    return 0 < offset < len(text) and _is_word_char(text[offset - 1]) and _is_word_char(text[offset])
 
 
 def _is_word_char(char: str) -> bool:

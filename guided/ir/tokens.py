@@ -20,7 +20,9 @@ def is_any_text(node: OtherTokens, excluded: Collection[int], text_ids: Collecti
 
 
 def other_tokens(node: OtherTokens, excluded: Collection[int], text_ids: Collection[int]) -> Node:
-    """A node that lists the allowed tokens. Cost: linear in the vocabulary."""
+    """An equivalent node without `OtherTokens`: any text, or a list of the allowed tokens. Cost: linear in the
+    vocabulary.
+    """
     if is_any_text(node, excluded, text_ids):
         return Repeat(ANY_CHAR, node.min, None)
     return Repeat(

@@ -84,7 +84,7 @@ def _search(
             second_state is not None and second.accepts(second_state),
         )
         if accepts == (True, False) or (accepts == (False, True) and not only_first):
-            return Difference(_text(predecessors, pair), "first" if accepts[0] else "second")
+            return Difference(_text_of_path(predecessors, pair), "first" if accepts[0] else "second")
         moves_by_side = (
             {} if first_state is None else first.moves(first_state),
             {} if second_state is None else second.moves(second_state),
@@ -101,7 +101,7 @@ def _search(
     return None
 
 
-def _text(predecessors: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> bytes:
+def _text_of_path(predecessors: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> bytes:
     out = bytearray()
     while (step := predecessors[pair]) is not None:
         pair, byte = step

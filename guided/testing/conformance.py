@@ -10,8 +10,9 @@
 In: a function that creates followers, a constraint, the vocabulary. Out: nothing, or `MaskMismatch`. How: random walks.
 Each step compares the allowed ids with those of guided or, with `reference=True`, of the readable reference of its
 core, which tries each token by definition. Then both accept an allowed token. Sometimes, the engine must also refuse a
-token, or some tokens are rolled back. A walk prefers rare cases: tokens of several bytes, ends, the last token of the
-list. The reported difference is the one with the fewest tokens among all walks.
+token, or some tokens are rolled back. Walks often choose tokens that a uniform choice rarely takes: tokens of several
+bytes, the last token of the list, an end token. The reported difference is the one with the fewest tokens among all
+walks.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def check_masks(
     grammar = compile_constraint(GrammarCompiler(vocabulary), constraint, options)
     if grammar is None:
         raise GuidedError("there is no constraint, so there are no masks to check")
-    expected = _Reference(grammar) if reference else _Core(grammar)
-    rng, shortest = random.Random(seed), None
+    oracle = _Reference(grammar) if reference else _Core(grammar)
+    rng, shortest_mismatch = random.Random(seed), None
     for _ in range(walks):
         follower = start()
         if missing_methods := [name for name in ("allowed", "accept") if not callable(getattr(follower, name, None))]:
@@ -111,24 +112,30 @@ def check_masks(
                 f"start() returned {brief(follower)}, which has no method {missing_methods[0]}(): see Follower"
             )
         try:
-            _walk(follower, expected, vocabulary, length if shortest is None else len(shortest.tokens), rng)
+            _walk(
+                follower,
+                oracle,
+                vocabulary,
+                length if shortest_mismatch is None else len(shortest_mismatch.tokens),
+                rng,
+            )
         except MaskMismatch as mismatch:
-            if shortest is None or len(mismatch.tokens) < len(shortest.tokens):
-                shortest = mismatch
-    if shortest is not None:
-        raise shortest
+            if shortest_mismatch is None or len(mismatch.tokens) < len(shortest_mismatch.tokens):
+                shortest_mismatch = mismatch
+    if shortest_mismatch is not None:
+        raise shortest_mismatch
 
 
 def _walk(
-    follower: Follower, expected: _Core | _Reference, vocabulary: Vocabulary, length: int, rng: random.Random
+    follower: Follower, oracle: _Core | _Reference, vocabulary: Vocabulary, length: int, rng: random.Random
 ) -> None:
-    expected.reset()
+    oracle.reset()
     tokens = list[int]()
     for _ in range(length + 1):
-        expected_ids, engine_ids = expected.allowed(), _ids(follower.allowed(), vocabulary)
+        expected_ids, engine_ids = oracle.allowed(), _as_ids(follower.allowed(), vocabulary)
         if expected_ids != engine_ids:
             raise MaskMismatch(tokens, vocabulary.decode(tokens), engine_ids - expected_ids, expected_ids - engine_ids)
-        if expected.has_ended:
+        if oracle.has_ended:
             return
         forbidden_id = rng.randrange(vocabulary.size)
         if forbidden_id not in expected_ids and _require_bool(follower.accept(forbidden_id)):
@@ -140,19 +147,19 @@ def _walk(
             count = rng.randrange(1, len(tokens) + 1)
             rollback(count)
             del tokens[-count:]
-            expected.reset()
+            oracle.reset()
             for token in tokens:
-                expected.accept(token)
+                oracle.accept(token)
             continue
-        token = _choose(sorted(expected_ids), vocabulary, rng)
+        token = _choose_token(sorted(expected_ids), vocabulary, rng)
         if not _require_bool(follower.accept(token)):
             what = f"it refuses token {token}, which its mask allows"
             raise MaskMismatch(tokens, vocabulary.decode(tokens), [], [token], what)
-        expected.accept(token)
+        oracle.accept(token)
         tokens.append(token)
 
 
-def _ids(mask: object, vocabulary: Vocabulary) -> set[int]:
+def _as_ids(mask: object, vocabulary: Vocabulary) -> set[int]:
     """The result of `allowed` as a set. An array is read as ids, unless it has the type and shape of a bitmask."""
     shape = tuple(getattr(mask, "shape", ()))
     is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(mask, "dtype", "")).endswith("int32")
@@ -177,16 +184,16 @@ def _require_bool(accepted: object) -> bool:
     return bool(accepted)
 
 
-def _choose(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
-    """A random allowed id. The end tokens are chosen rarely, since they end the walk."""
-    ends = [id for id in allowed if id in vocabulary.eos_token_ids]
-    others = [id for id in allowed if id not in vocabulary.eos_token_ids]
-    if ends and (not others or rng.random() < 0.1):
-        return rng.choice(ends)
+def _choose_token(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
+    """A random allowed id. If other tokens are allowed, an end token is chosen with probability 0.1."""
+    end_ids = [id for id in allowed if id in vocabulary.eos_token_ids]
+    other_ids = [id for id in allowed if id not in vocabulary.eos_token_ids]
+    if end_ids and (not other_ids or rng.random() < 0.1):
+        return rng.choice(end_ids)
     if rng.random() < 0.3:
-        long_ids = [id for id in others if len(vocabulary.token_bytes(id) or b"") > 1]
-        others = long_ids or others
-    return others[-1] if rng.random() < 0.1 else rng.choice(others)
+        long_ids = [id for id in other_ids if len(vocabulary.token_bytes(id) or b"") > 1]
+        other_ids = long_ids or other_ids
+    return other_ids[-1] if rng.random() < 0.1 else rng.choice(other_ids)
 
 
 class _Core:
@@ -234,9 +241,9 @@ class _Reference:
         return self._grammar.mask(self._state)
 
     def accept(self, token: int) -> None:
-        after = self._grammar.accept_token(self._state, token)
-        assert after is not None
-        self._state = after
+        next_state = self._grammar.accept_token(self._state, token)
+        assert next_state is not None
+        self._state = next_state
 
 
 def _format_ids(ids: Sequence[int]) -> str:

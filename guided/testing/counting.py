@@ -33,17 +33,17 @@ def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **
     check_integer("length", length, minimum=0)
     check_integer("max_states", max_states, minimum=0)
     language = Language(over_bytes(constraint, **options))
-    current: Counter[State] = Counter({language.start: 1})
+    text_counts: Counter[State] = Counter({language.start: 1})
     counts_by_length = list[int]()
     for bytes_left in range(length, -1, -1):
-        counts_by_length.append(sum(number for state, number in current.items() if language.accepts(state)))
-        following: Counter[State] = Counter()
-        for state, number in current.items():
+        counts_by_length.append(sum(number for state, number in text_counts.items() if language.accepts(state)))
+        next_counts: Counter[State] = Counter()
+        for state, number in text_counts.items():
             if language.shortest_completion(state) > bytes_left:
                 continue  # no completion from here is short enough
             for next_state in language.moves(state).values() if bytes_left else ():
-                following[next_state] += number
+                next_counts[next_state] += number
             if len(language) > max_states:
                 raise LimitExceeded("max_states", len(language), max_states, hint="set a larger max_states=...")
-        current = following
+        text_counts = next_counts
     return counts_by_length

@@ -1,8 +1,8 @@
 """The language of a specification as a deterministic automaton over bytes, which is built state by state.
 
 In: a constraint, as for `Engine.generate`. Out: states, which of them accept, and the state after each byte. States are
-numbers. Equal numbers mean that the same texts may follow; different numbers may mean the same, too. Some text can be
-completed from each state. There may be infinitely many states, so callers must bound their searches.
+numbers. States with equal numbers allow the same continuations; states with different numbers may do so, too. Every
+state can be completed to a text. There may be infinitely many states, so callers must bound their searches.
 
 Cost: a mask for each state, and an accepted byte for each edge; both are cached.
 """
@@ -57,9 +57,9 @@ class Language:
     """
 
     def __init__(self, grammar: CompiledGrammar) -> None:
-        first = GrammarMatcher(grammar)
-        self.start: State = first.state
-        self._matchers = {self.start: first}
+        matcher = GrammarMatcher(grammar)
+        self.start: State = matcher.state
+        self._matchers = {self.start: matcher}
         self._moves: dict[State, Mapping[int, State]] = {}
         self._sorted_moves: dict[State, Sequence[tuple[int, int]]] = {}
         self._bitmask = allocate_token_bitmask(1, BYTES.size)
@@ -94,7 +94,9 @@ class Language:
         """
         moves = self._sorted_moves.get(state)
         if moves is None:
-            ranked_moves = [(byte, self.shortest_completion(after)) for byte, after in self.moves(state).items()]
+            ranked_moves = [
+                (byte, self.shortest_completion(next_state)) for byte, next_state in self.moves(state).items()
+            ]
             ranked_moves.sort(key=lambda move: (move[1], _RANK.get(move[0], len(_RANK)), move[0]))
             moves = self._sorted_moves[state] = ranked_moves
         return moves

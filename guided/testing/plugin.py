@@ -28,12 +28,12 @@ def assert_allowed() -> Callable[..., None]:
 
     def check(constraint: Any, text: str, **options: Any) -> None:
         explanation = GrammarMatcher(over_bytes(constraint, **options)).explain(text.encode())
-        complete = GrammarMatcher(over_bytes(constraint, **options))
+        matcher = GrammarMatcher(over_bytes(constraint, **options))
         if not explanation.accepted:
             lines = text[: explanation.characters_read].split("\n")
             pytest.fail(f"line {len(lines)}, column {len(lines[-1]) + 1}: {explanation.reason}")
-        if not (complete.accept_string(text) and complete.is_accepting()):
-            rest = complete.explain().completion.decode("utf-8", "replace")
+        if not (matcher.accept_string(text) and matcher.is_accepting()):
+            rest = matcher.explain().completion.decode("utf-8", "replace")
             pytest.fail(f"the text is not complete: the shortest way to finish it is {rest!r}")
 
     return check

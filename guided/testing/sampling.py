@@ -47,7 +47,7 @@ def sample(
     check_integer("n", n, minimum=1)
     check_integer("max_length", max_length, minimum=0)
     grammar = over_bytes(constraint, **options)
-    if (shortest := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_length:
-        raise BudgetError(shortest, max_length)
+    if (shortest_length := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_length:
+        raise BudgetError(shortest_length, max_length)
     generator = random.Random(seed)
     return [sentence(grammar, generator, max_length, any_character) for _ in range(n)]

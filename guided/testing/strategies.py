@@ -49,9 +49,9 @@ def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) 
     """
     check_integer("max_length", max_length, minimum=0)
     language = Language(over_bytes(constraint, **options))
-    if (shortest := language.shortest_completion(language.start)) > max_length:
-        raise BudgetError(shortest, max_length)
-    return _sentences(language, max_length)
+    if (shortest_length := language.shortest_completion(language.start)) > max_length:
+        raise BudgetError(shortest_length, max_length)
+    return _draw_sentence(language, max_length)
 
 
 def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any) -> SearchStrategy[str]:
@@ -61,13 +61,15 @@ def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any
     Arguments and errors: see `sentences`. In addition:
 
     Raises:
-        GuidedError: there is no near miss, because all texts are allowed, or all texts that are short enough. For a
+        GuidedError: there is no near miss, because all texts, or all that are short enough, are allowed. For a
             language that is not regular, this may remain unknown; hypothesis then reports that it found no example.
     """
     grammar = over_bytes(constraint, **options)
     check_integer("max_length", max_length, minimum=0)
     _check_refuses(grammar, max_length)
-    return _change(sentences(grammar, max_length=max_length)).filter(lambda text: not _is_allowed(grammar, text))
+    return _draw_changed_text(sentences(grammar, max_length=max_length)).filter(
+        lambda text: not _is_allowed(grammar, text)
+    )
 
 
 def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
@@ -86,13 +88,17 @@ def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
 
 
 @st.composite
-def _sentences(draw: DrawFn, language: Language, max_length: int) -> str:
+def _draw_sentence(draw: DrawFn, language: Language, max_length: int) -> str:
     state, out = language.start, bytearray()
     while True:
         bytes_left = max_length - len(out)
         choices = [byte for byte, min_bytes in language.sorted_moves(state) if min_bytes < bytes_left]
-        ends = [None] if language.accepts(state) else []
-        byte = draw(st.sampled_from(ends + choices)) if len(ends) + len(choices) > 1 else (ends + choices)[0]
+        end_choices = [None] if language.accepts(state) else []
+        byte = (
+            draw(st.sampled_from(end_choices + choices))
+            if len(end_choices) + len(choices) > 1
+            else (end_choices + choices)[0]
+        )
         if byte is None:
             return out.decode()
         state = language.moves(state)[byte]
@@ -100,29 +106,29 @@ def _sentences(draw: DrawFn, language: Language, max_length: int) -> str:
 
 
 @st.composite
-def _change(draw: DrawFn, texts: SearchStrategy[str]) -> str:
+def _draw_changed_text(draw: DrawFn, texts: SearchStrategy[str]) -> str:
     text = draw(texts)
     change = draw(
         st.sampled_from(("truncate", "remove", "double", "replace", "change case", "append", "insert", "swap"))
     )
-    at = draw(st.integers(0, max(0, len(text) - 1)))
+    position = draw(st.integers(0, max(0, len(text) - 1)))
     character = draw(_CHARACTERS) if change in ("replace", "append", "insert") else ""
     match change:
         case "truncate":
-            return text[:at]
+            return text[:position]
         case "remove":
-            return text[:at] + text[at + 1 :]
+            return text[:position] + text[position + 1 :]
         case "double":
-            return text[: at + 1] + text[at:]
+            return text[: position + 1] + text[position:]
         case "replace":
-            return text[:at] + character + text[at + 1 :]
+            return text[:position] + character + text[position + 1 :]
         case "change case":
-            return text[:at] + text[at : at + 1].swapcase() + text[at + 1 :]
+            return text[:position] + text[position : position + 1].swapcase() + text[position + 1 :]
         case "append":
             return text + character
         case "insert":
-            return text[:at] + character + text[at:]
-    return text[:at] + text[at : at + 2][::-1] + text[at + 2 :]
+            return text[:position] + character + text[position:]
+    return text[:position] + text[position : position + 2][::-1] + text[position + 2 :]
 
 
 def _is_allowed(grammar: CompiledGrammar, text: str) -> bool:

@@ -1,4 +1,5 @@
-"""The calculator: arithmetic, and counting in a text. In: the text of a call. Out: the value as Python prints it.
+"""The calculator: arithmetic, and counting a string in another one. In: the text of a call. Out: the value as Python
+prints it.
 
     2 + 3*(4 - 1.5)      1,234 // 7      "strawberry".count("r")
 
@@ -7,7 +8,7 @@ calculator. Commas are removed first. Then the text may contain the characters 0
 `**`; or it has the form `"...".count("...")` with letters, digits and '"()._ in it. Differences from nanochat:
 
 - If a text has no value, the reason becomes the result; nanochat forces no result in this case.
-- A comma between quotes is text, and counted correctly. Names such as "import" between quotes are only text.
+- A comma between quotes is part of the string. So are names such as "import".
 - Infinity and integers of more than 4,000 digits are refused as overflow. `()` and `...` are refused as well.
 
 The grammar `grammars/calculator.lark` defines the texts that a model may write. Each of them has a value.
@@ -32,12 +33,12 @@ _MAX_DIGITS: Final = 4000  # Python itself prints integers of up to 4,300 digits
 _TOO_LARGE: Final = 10**_MAX_DIGITS
 _ARITHMETIC: Final = re.compile(r"[0-9*+\-/.() ]*")
 _LEXEME: Final = re.compile(r" *([0-9]+\.?[0-9]*|\.[0-9]+|//|[-+*/()]|$)")
-_IN_QUOTES: Final = r""""[A-Za-z0-9'()._, ]*"|'[A-Za-z0-9"()._, ]*\'"""
-_COUNT: Final = re.compile(rf" *({_IN_QUOTES})\.count\(({_IN_QUOTES})\) *")
+_QUOTED: Final = r""""[A-Za-z0-9'()._, ]*"|'[A-Za-z0-9"()._, ]*\'"""
+_COUNT: Final = re.compile(rf" *({_QUOTED})\.count\(({_QUOTED})\) *")
 
 
 def calculate(text: str) -> int | float:
-    """The value of a text.
+    """Compute the value of a text.
 
     Raises:
         ToolError: the text has no value; the message gives the reason.
@@ -50,70 +51,74 @@ def calculate(text: str) -> int | float:
     if "**" in text:
         raise ToolError("** is not allowed")
     try:
-        return _Sum(text).value()
+        return _Parser(text).parse_all()
     except ZeroDivisionError:
         raise ToolError("division by zero") from None
     except OverflowError:
         raise ToolError("overflow") from None
 
 
-class _Sum:
+class _Parser:
     """Recursive descent: a sum of products of signed numbers and sums in brackets."""
 
     def __init__(self, text: str) -> None:
         self.text, self.position, self.depth, self.lexeme = text, 0, 0, ""
-        self.next()
+        self.advance()
 
-    def next(self) -> str:
+    def advance(self) -> str:
         """Move to the next lexeme ("" at the end) and return the one before it."""
-        before, match = self.lexeme, _LEXEME.match(self.text, self.position)
+        lexeme, match = self.lexeme, _LEXEME.match(self.text, self.position)
         if match is None:
             raise ToolError(f"not understood: {self.text[self.position :].strip()[:20]}")
         self.lexeme, self.position = match[1], match.end()
-        return before
+        return lexeme
 
-    def value(self) -> int | float:
+    def parse_all(self) -> int | float:
         """The value of the whole text."""
-        value = self.sum()
+        value = self.parse_sum()
         if self.lexeme:
             raise ToolError(f"an operator is missing before {self.lexeme[:20]}")
         return value
 
-    def sum(self) -> int | float:
-        value = self.product()
+    def parse_sum(self) -> int | float:
+        value = self.parse_product()
         while self.lexeme in ("+", "-"):
-            value = _finite(value + self.product() if self.next() == "+" else value - self.product())
+            value = _check_range(
+                value + self.parse_product() if self.advance() == "+" else value - self.parse_product()
+            )
         return value
 
-    def product(self) -> int | float:
-        value = self.signed()
+    def parse_product(self) -> int | float:
+        value = self.parse_signed()
         while self.lexeme in ("*", "/", "//"):
-            sign, other = self.next(), self.signed()
-            value = _finite(value * other if sign == "*" else value / other if sign == "/" else value // other)
+            operator, operand = self.advance(), self.parse_signed()
+            value = _check_range(
+                value * operand if operator == "*" else value / operand if operator == "/" else value // operand
+            )
         return value
 
-    def signed(self) -> int | float:
-        negative = False
+    def parse_signed(self) -> int | float:
+        is_negative = False
         while self.lexeme in ("+", "-"):
-            negative ^= self.next() == "-"
-        value = self.operand()
-        return -value if negative else value
+            is_negative ^= self.advance() == "-"
+        value = self.parse_operand()
+        return -value if is_negative else value
 
-    def operand(self) -> int | float:
-        lexeme = self.next()
+    def parse_operand(self) -> int | float:
+        lexeme = self.advance()
         if lexeme == "(":
             self.depth += 1
             if self.depth > _MAX_DEPTH:
                 raise ToolError(f"brackets nest deeper than {_MAX_DEPTH}")
-            value = self.sum()
+            value = self.parse_sum()
             self.depth -= 1
-            if self.next() != ")":
+            if self.advance() != ")":
                 raise ToolError("a closing bracket is missing")
             return value
         if lexeme in ("", ")", "*", "/", "//"):
             raise ToolError(f"a number is missing before {lexeme}" if lexeme else "a number is missing at the end")
         if "." in lexeme:
-            return _finite(float(lexeme))
+            return _check_range(float(lexeme))
         if lexeme[0] == "0" and lexeme.strip("0"):
             raise ToolError(f"a number must not begin with 0: {lexeme[:20]}")
         if len(lexeme) > _MAX_DIGITS:
@@ -121,7 +126,7 @@ class _Sum:
         return int(lexeme)
 
 
-def _finite(value: int | float) -> int | float:
+def _check_range(value: int | float) -> int | float:
     if not math.isfinite(value) if isinstance(value, float) else abs(value) >= _TOO_LARGE:
         raise OverflowError
     return value

@@ -4,7 +4,7 @@ In: a function with type hints. Out: a tool as in OpenAI's API, arguments parsed
 result as text. The first part of the docstring describes the function, and its section about parameters describes
 these (Google's, NumPy's, Sphinx's and other forms, read by the package docstring_parser).
 
-Results: a string as it is, any other value as JSON, and a value without a JSON form as `str(value)`.
+The text of a result is the string itself, JSON for other values, and `str(value)` for values without a JSON form.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FunctionTool:
     Attributes:
         function: computes the result. Its parameters need type hints that have a JSON form.
         name: unique among the tools: up to 64 ASCII letters, digits, `_`, `-` and `.`.
-        description: what the model is told about it.
+        description: describes the function to the model.
         parameters: the JSON Schema of its arguments.
     """
 
@@ -54,11 +54,11 @@ class FunctionTool:
         return {"type": "function", "function": function}
 
     def arguments(self, text: str) -> inspect.BoundArguments:
-        """The arguments of a call from their JSON text, as the types of the parameters.
+        """Read the arguments of a call from their JSON text, as values of the parameters' types.
 
         Raises:
-            SpecError: the text has no such value; a class among the types may refuse it (`__post_init__`).
-            ValueError: the same from a validator of pydantic.
+            SpecError: a value does not have the type of its parameter, or a class refuses it (`__post_init__`).
+            ValueError: the text is not JSON, or pydantic refuses a value.
         """
         arguments: inspect.BoundArguments = self._read_text(text)
         return arguments
@@ -72,7 +72,8 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
     """A function as a tool. `name`: the function's own name by default.
 
     Raises:
-        SpecError: it is not a function, or needs a name. UnsupportedError: a parameter has a type without a JSON form;
+        SpecError: it is not a function, or has no valid name. UnsupportedError: a parameter has a type without a JSON
+        form;
             it is a method without an object, or a generator function.
     """
     if not is_function(function):
@@ -86,10 +87,10 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
     name = name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         hint = "wrap it in a function with a name (def), or pass guided.function_tool(function, name=...)"
-        raise SpecError(f"the function {name_of(function)} has no name that a tool can have", hint=hint)
+        raise SpecError(f"the function {name_of(function)} has no valid tool name", hint=hint)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         hint = "return a list, or the last value"
-        raise UnsupportedError(f"{name} is a generator function, whose result is no text", hint=hint)
+        raise UnsupportedError(f"{name} is a generator function, so its result is not text", hint=hint)
     description, parameter_descriptions = _read_docstring(function)
     schema = {key: value for key, value in type_to_schema(function).items() if key != "title"}
     properties = {
@@ -109,13 +110,13 @@ def result_text(value: Any) -> str:
     """
     if not isinstance(value, str):
         try:
-            value = json.dumps(value, ensure_ascii=False, default=_plain_value)
+            value = json.dumps(value, ensure_ascii=False, default=_to_plain_value)
         except (TypeError, ValueError, RecursionError):
             value = str(value)
     return str(value).encode("utf-8", "replace").decode()
 
 
-def _plain_value(value: Any) -> Any:
+def _to_plain_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if callable(dump := getattr(value, "model_dump", None)):  # a pydantic model
@@ -128,7 +129,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """The description of the function, and those of its parameters."""
+    """The description of the function, and the descriptions of its parameters by name."""
     if isinstance(function, functools.partial):
         function = function.func
     if not inspect.isroutine(function):

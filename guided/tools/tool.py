@@ -24,7 +24,7 @@ from guided.keywords import accept_old_names
 __all__ = ["NANOCHAT", "Tool", "ToolTokens", "answer_with"]
 
 _MAX_RUNNING: Final = 32  # concurrent calls in the process, including abandoned ones
-_running = threading.BoundedSemaphore(_MAX_RUNNING)
+_running_calls = threading.BoundedSemaphore(_MAX_RUNNING)
 
 
 class ToolTokens(NamedTuple):
@@ -85,7 +85,9 @@ class Tool:
 
     def answer(self, text: str) -> str:
         """The result of a call, or the reason why there is none. Returns by the deadline and never raises."""
-        succeeded, result = self._call_with_deadline(text) if self.seconds is not None else _run(self.call, text)
+        succeeded, result = (
+            self._call_with_deadline(text) if self.seconds is not None else _call_safely(self.call, text)
+        )
         if succeeded and len(result) > self.max_characters:
             succeeded, result = False, f"the result has {len(result)} characters, more than {self.max_characters}"
         # Lone surrogates cannot be encoded. Error messages are shortened.
@@ -96,17 +98,17 @@ class Tool:
 
         def run() -> None:
             try:
-                outcome.append(_run(self.call, text))
+                outcome.append(_call_safely(self.call, text))
             finally:
-                _running.release()
+                _running_calls.release()
 
-        if not _running.acquire(blocking=False):
+        if not _running_calls.acquire(blocking=False):
             return False, f"{_MAX_RUNNING} calls are still running"
         thread = threading.Thread(target=run, name=f"tool {self.name}", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the system cannot start another thread
-            _running.release()
+            _running_calls.release()
             return False, "it could not be started"
         thread.join(self.seconds)
         return outcome[0] if outcome else (False, f"no result within {self.seconds:g} s")
@@ -116,7 +118,7 @@ _ANY_TEXT: Final = regex("(?s:.*)")
 _ANY_CHARACTER: Final = regex("(?s:.)")
 
 
-def _run(call: Callable[[str], str], text: str) -> tuple[bool, str]:
+def _call_safely(call: Callable[[str], str], text: str) -> tuple[bool, str]:
     """(True, result) or (False, reason)."""
     try:
         result = call(text)

@@ -45,24 +45,25 @@ class Toolbox:
             if tool.name in names:
                 raise GuidedError(f"two tools have the name {tool.name!r}")
             names.add(tool.name)
-            begins, ends, result_begins, result_ends = (self._ids(tool, token) for token in tool.tokens)
+            begins, ends, result_begins, result_ends = (self._find_ids(tool, token) for token in tool.tokens)
             self.result_begins |= result_begins
-            bound = BoundTool(tool, begins, ends, min(result_begins), min(result_ends))
+            bound_tool = BoundTool(tool, begins, ends, min(result_begins), min(result_ends))
             for id in begins:
                 if id in self.by_token:
                     raise GuidedError(
                         f"the calls of the tools {self.by_token[id].tool.name!r} and {tool.name!r} begin with the same "
                         "token: give them different tokens, or combine them into one tool that chooses by its arguments"
                     )
-                self.by_token[id] = bound
+                self.by_token[id] = bound_tool
 
-    def _ids(self, tool: Tool, token: str | int) -> frozenset[int]:
+    def _find_ids(self, tool: Tool, token: str | int) -> frozenset[int]:
         names = self.vocabulary.special_tokens
         ids = frozenset(id for id, name in names.items() if token in (id, name))
         if not ids:
-            known = ", ".join(sorted(set(names.values()))[:8]) or "none"
+            known_names = ", ".join(sorted(set(names.values()))[:8]) or "none"
             raise VocabularyError(
-                f"the vocabulary has no control token {token!r}, which the tool {tool.name!r} needs (it has: {known})",
+                f"the vocabulary has no control token {token!r}, which the tool {tool.name!r} needs "
+                f"(it has: {known_names})",
                 hint="use four of these: tokens=guided.ToolTokens(...) of the tool, or --tool-tokens",
             )
         if ends := ids & self.vocabulary.eos_token_ids:

@@ -1,8 +1,8 @@
 """Free text up to a marker: texts that contain none of the given strings, and texts that end with the first of them.
 
     parts = free_text(["<tool>", "<code>"], never=["</answer>"])
-    parts.without               # texts that contain none of the three strings
-    parts.until(0)              # such a text, then "<tool>", which is complete before any other of the three
+    parts.without_markers       # texts that contain none of the three strings
+    parts.until(0)              # such a text, then "<tool>"; none of the other strings is complete before it
     parts.dispatch([a, b])      # such a text, "<tool>" and then a, or "<code>" and then b
 
 In: the strings. Out: regular nodes (`Automaton`) over code points.
@@ -52,27 +52,28 @@ class FreeText:
     """The languages that the ends and the forbidden strings define. All nodes are regular.
 
     Attributes:
-        without: the texts in which no end and no forbidden string occurs.
-        unreachable: the indices of the ends that no text ends with, because another string is always complete before
-            them.
+        without_markers: the texts in which no end and no forbidden string occurs.
+        unreachable: the indices of the ends that are never reached, because another string is always complete first.
         states: the states of the shared automaton, none of which accepts.
-        complete: for each end, the state in which it is complete; None if the end is unreachable.
+        end_states: for each end, the state in which it is complete; None if the end is unreachable.
     """
 
     without_markers: Node
     unreachable: tuple[int, ...]
     states: tuple[tuple[bool, _Edges], ...]
-    complete: tuple[int | None, ...]
+    end_states: tuple[int | None, ...]
 
     def until(self, *ends: int) -> Node:
-        """The texts that end with one of these ends, and in which no string is complete before it."""
-        end_states = [state for end in ends if (state := self.complete[end]) is not None]
-        return _with_accepting(self.states, end_states) if end_states else EMPTY
+        """The texts that end with one of these ends, and in which none of the strings is complete earlier."""
+        states = [state for end in ends if (state := self.end_states[end]) is not None]
+        return _with_accepting_states(self.states, states) if states else EMPTY
 
     def dispatch(self, items: Sequence[Node]) -> Node:
         """For each end, the texts of `until` followed by its item."""
-        pairs = [(state, item) for state, item in zip(self.complete, items, strict=True) if state is not None]
-        return Dispatch(Automaton(self.states), tuple([at for at, _ in pairs]), tuple([item for _, item in pairs]))
+        pairs = [(state, item) for state, item in zip(self.end_states, items, strict=True) if state is not None]
+        return Dispatch(
+            Automaton(self.states), tuple([state for state, _ in pairs]), tuple([item for _, item in pairs])
+        )
 
 
 def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits | None = None) -> FreeText:
@@ -87,17 +88,17 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
     """
     limits = Limits() if limits is None else limits
     trie = _Trie(limits)
-    numbers = {text: number for number, text in reversed(list(enumerate(ends)))}  # the first of equal ends
-    for text, number in numbers.items():
-        trie.add(text, number)
-    for text in never:
-        trie.add(text, _FORBIDDEN)
+    end_indices = {marker: index for index, marker in reversed(list(enumerate(ends)))}  # the first of equal ends
+    for marker, index in end_indices.items():
+        trie.add(marker, index)
+    for marker in never:
+        trie.add(marker, _FORBIDDEN)
     trie.link()
     layout = _Layout(trie)
     states = tuple([(False, edges) for edges in layout.edges]) or ((False, ()),)
-    complete = tuple([layout.ends.get(numbers[text]) for text in ends])
-    unreachable = tuple([number for number, state in enumerate(complete) if state is None])
-    return FreeText(_with_accepting(states, layout.free_states), unreachable, states, complete)
+    end_states = tuple([layout.end_states.get(end_indices[marker]) for marker in ends])
+    unreachable = tuple([index for index, state in enumerate(end_states) if state is None])
+    return FreeText(_with_accepting_states(states, layout.free_states), unreachable, states, end_states)
 
 
 class _Trie:
@@ -105,8 +106,8 @@ class _Trie:
 
     Attributes:
         strings_at: for each node, the string that ends there: the index of an end, _FORBIDDEN or _NO_STRING.
-        complete: for each node, the node of the longest string that its text ends with, or -1. A forbidden string takes
-            precedence.
+        matched_nodes: for each node, the node of the longest string that its text ends with, or -1. A forbidden string
+            takes precedence.
         steps: for each node, the characters that do not lead back to node 0, and their targets.
     """
 
@@ -114,43 +115,43 @@ class _Trie:
         self._limits = limits
         self.children: list[dict[str, int]] = [{}]
         self.strings_at = [_NO_STRING]
-        self.complete: list[int] = []
+        self.matched_nodes: list[int] = []
         self.steps: list[dict[str, int]] = []
 
     def add(self, text: str, number: int) -> None:
-        """Add a string. Its number may also be _FORBIDDEN."""
-        at = 0
+        """Add a string. `number`: the index of an end, or _FORBIDDEN."""
+        node = 0
         for char in text:
-            if char not in self.children[at]:
+            if char not in self.children[node]:
                 if len(self.children) >= self._limits.states:
                     raise LimitExceeded("states", len(self.children) + 1, self._limits.states)
-                self.children[at][char] = len(self.children)
+                self.children[node][char] = len(self.children)
                 self.children.append({})
                 self.strings_at.append(_NO_STRING)
-            at = self.children[at][char]
-        self.strings_at[at] = number
+            node = self.children[node][char]
+        self.strings_at[node] = number
 
     def link(self) -> None:
-        """Compute `steps` and `complete`, from nodes of shorter texts to nodes of longer ones."""
+        """Compute `steps` and `matched_nodes`, from nodes of shorter texts to nodes of longer ones."""
         self.steps = [{} for _ in self.children]
-        self.complete = [-1 if own == _NO_STRING else at for at, own in enumerate(self.strings_at)]
+        self.matched_nodes = [-1 if string == _NO_STRING else node for node, string in enumerate(self.strings_at)]
         failures = [0] * len(self.children)
         edges, order = 0, [0]
-        for at in order:  # grows during the loop: breadth first
-            shorter = failures[at]
-            self.steps[at] = {**self.steps[shorter], **self.children[at]}
-            if self.complete[at] < 0 or self.forbids(shorter):
-                self.complete[at] = self.complete[shorter]
-            edges += len(self.steps[at])
+        for node in order:  # grows during the loop: breadth first
+            shorter = failures[node]
+            self.steps[node] = {**self.steps[shorter], **self.children[node]}
+            if self.matched_nodes[node] < 0 or self.is_forbidden(shorter):
+                self.matched_nodes[node] = self.matched_nodes[shorter]
+            edges += len(self.steps[node])
             if edges > self._limits.nodes:
                 raise LimitExceeded("nodes", edges, self._limits.nodes)
-            for char, child in self.children[at].items():
-                failures[child] = self.steps[shorter].get(char, 0) if at else 0
+            for char, child in self.children[node].items():
+                failures[child] = self.steps[shorter].get(char, 0) if node else 0
                 order.append(child)
 
-    def forbids(self, at: int) -> bool:
+    def is_forbidden(self, node: int) -> bool:
         """Whether the text of a node ends with a forbidden string."""
-        return self.complete[at] >= 0 and self.strings_at[self.complete[at]] == _FORBIDDEN
+        return self.matched_nodes[node] >= 0 and self.strings_at[self.matched_nodes[node]] == _FORBIDDEN
 
 
 class _Layout:
@@ -162,7 +163,7 @@ class _Layout:
     Attributes:
         edges: the edges of each state.
         free_states: the states in which nothing is complete yet.
-        ends: for each end, by its index, the state in which it is complete.
+        end_states: for each end, by its index, the state in which it is complete.
     """
 
     def __init__(self, trie: _Trie) -> None:
@@ -171,53 +172,57 @@ class _Layout:
         self._order: list[tuple[int, bool]] = []
         self.edges: list[_Edges] = []
         self.free_states: list[int] = []
-        self.ends: dict[int, int] = {}
-        if not trie.forbids(0):
-            self._number(0, trie.strings_at[0] >= 0)
-        for number, (at, is_continuation) in enumerate(self._order):  # grows during the loop
+        self.end_states: dict[int, int] = {}
+        if not trie.is_forbidden(0):
+            self._intern_state(0, trie.strings_at[0] >= 0)
+        for number, (node, is_continuation) in enumerate(self._order):  # grows during the loop
             if not is_continuation:
                 self.free_states.append(number)
-            elif trie.strings_at[at] >= 0:
-                self.ends[trie.strings_at[at]] = number
-            self.edges.append(self._continuation_edges(at) if is_continuation else self._free_edges(at))
+            elif trie.strings_at[node] >= 0:
+                self.end_states[trie.strings_at[node]] = number
+            self.edges.append(self._continuation_edges(node) if is_continuation else self._free_edges(node))
 
-    def _number(self, at: int, is_continuation: bool) -> int:
-        number = self._numbers.setdefault((at, is_continuation), len(self._order))
+    def _intern_state(self, node: int, is_continuation: bool) -> int:
+        number = self._numbers.setdefault((node, is_continuation), len(self._order))
         if number == len(self._order):
-            self._order.append((at, is_continuation))
+            self._order.append((node, is_continuation))
         return number
 
-    def _free_edges(self, at: int) -> _Edges:
+    def _free_edges(self, node: int) -> _Edges:
         """The edges of a first state: every character leads to a state, unless it completes a forbidden string."""
         trie, edges = self._trie, list[tuple[int, int, int]]()
-        steps = sorted((ord(char), to) for char, to in trie.steps[at].items())
+        steps = sorted((ord(char), to) for char, to in trie.steps[node].items())
         for low, high in ALL_CHARS:
             for code, to in steps:
                 if low <= code <= high:
                     if low < code:
                         edges.append((low, code - 1, 0))
-                    if not trie.forbids(to):
-                        completes = trie.complete[to] >= 0
-                        edges.append((code, code, self._number(trie.complete[to] if completes else to, completes)))
+                    if not trie.is_forbidden(to):
+                        completes = trie.matched_nodes[to] >= 0
+                        edges.append(
+                            (code, code, self._intern_state(trie.matched_nodes[to] if completes else to, completes))
+                        )
                     low = code + 1
             if low <= high:
                 edges.append((low, high, 0))
         return tuple(edges)
 
-    def _continuation_edges(self, at: int) -> _Edges:
-        """The edges of a second state: to a longer end, unless another string inside it is complete before."""
-        children = sorted(self._trie.children[at].items())
-        continuations = [(ord(char), child) for char, child in children if self._trie.complete[child] in (-1, child)]
+    def _continuation_edges(self, node: int) -> _Edges:
+        """The edges of a second state: to a longer end, unless another string inside it is complete earlier."""
+        children = sorted(self._trie.children[node].items())
+        continuations = [
+            (ord(char), child) for char, child in children if self._trie.matched_nodes[child] in (-1, child)
+        ]
         return tuple(
             [
-                (code, code, self._number(child, True))
+                (code, code, self._intern_state(child, True))
                 for code, child in continuations
                 if self._trie.strings_at[child] != _FORBIDDEN
             ]
         )
 
 
-def _with_accepting(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
+def _with_accepting_states(states: Sequence[tuple[bool, _Edges]], accepting: Iterable[int]) -> Automaton:
     """The automaton in which only these states accept. All other states remain the same objects."""
     new_states = list(states)
     for number in accepting:

@@ -3,7 +3,7 @@
     sum[capture]: sum "+" NUMBER | NUMBER          only the end shows how many sums begin at the first number
 
 A rule begins with another rule if one of its alternatives does, possibly after nullable parts. Cost: linear in the
-nodes, and in the rules for each region.
+nodes; for each region, also linear in the rules.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from guided.frontends.common.rule_table import children
 from guided.ir.nodes import And, Dispatch, Encoded, Grammar, Length, MaxTokens, Node, Not, Permutation, Ref, Seq
 from guided.ir.serial import serial
 
-__all__ = ["check_regions", "left_recursive", "recursion_error"]
+__all__ = ["check_regions", "find_left_recursive", "recursion_error"]
 
 
 def check_regions(grammar: Grammar) -> None:
     """Raise UnsupportedError if a rule with a region is left-recursive."""
-    for name in left_recursive(grammar):
+    for name in find_left_recursive(grammar):
         raise recursion_error(grammar.origins.get(name) or name)
 
 
@@ -31,16 +31,16 @@ def recursion_error(name: str) -> UnsupportedError:
     return UnsupportedError(
         "a left-recursive rule cannot be captured or have a temperature",
         pointer=name,
-        hint='use right recursion (a: b "+" a | b), or as a repetition (a: b ("+" b)*)',
+        hint='use right recursion (a: b "+" a | b), or a repetition (a: b ("+" b)*)',
     )
 
 
-def left_recursive(grammar: Grammar) -> list[str]:
+def find_left_recursive(grammar: Grammar) -> list[str]:
     """The left-recursive rules with a region."""
     if not isinstance(grammar, Grammar) or not grammar.regions:  # the compiler refuses anything but a grammar
         return []
-    nullable, done = nullable_rules(grammar.rules), dict[int, bool]()
-    left_corners = cache(lambda name: _left_corners(grammar.rules[name], nullable, done))
+    nullable, nullable_cache = nullable_rules(grammar.rules), dict[int, bool]()
+    left_corners = cache(lambda name: _left_corners(grammar.rules[name], nullable, nullable_cache))
     return [name for name in grammar.regions if name in grammar.rules and _begins_with(name, grammar, left_corners)]
 
 
@@ -55,7 +55,7 @@ def _begins_with(name: str, grammar: Grammar, left_corners: Callable[[str], froz
     return False
 
 
-def _left_corners(root: Node, nullable: Collection[str], done: dict[int, bool]) -> frozenset[str]:
+def _left_corners(root: Node, nullable: Collection[str], nullable_cache: dict[int, bool]) -> frozenset[str]:
     """The rules with which a node can begin."""
     out, seen, todo = set[str](), set[int](), [root]
     while todo:
@@ -69,12 +69,12 @@ def _left_corners(root: Node, nullable: Collection[str], done: dict[int, bool]) 
             case Seq(items):
                 for item in items:
                     todo.append(item)
-                    if not is_nullable(item, nullable, done):
+                    if not is_nullable(item, nullable, nullable_cache):
                         break
             case And() | Not() | Length() | Encoded() | MaxTokens():  # regular parts, in which rules are expanded
                 pass
             case Dispatch(automaton, exits, items):
-                todo += [item for at, item in zip(exits, items, strict=True) if at == automaton.start]
+                todo += [item for state, item in zip(exits, items, strict=True) if state == automaton.start]
             case Permutation(members, separator):
                 todo += [member.item for member in members] + [separator]
             case _:

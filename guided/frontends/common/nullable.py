@@ -1,7 +1,7 @@
 """Checks whether nodes of the IR generate the empty text. In: a node, or rules. Out: a bool, or the names of the rules.
 
-Cost: linear in the nodes; a rule is examined again whenever one of the rules to which it refers turns out to generate
-the empty text.
+Cost: linear in the nodes. A rule is examined again whenever a rule that it refers to turns out to generate the empty
+text.
 """
 
 from __future__ import annotations
@@ -34,34 +34,36 @@ __all__ = ["is_nullable", "nullable_rules"]
 
 
 def nullable_rules(rules: Mapping[str, Node]) -> set[str]:
-    """The rules that generate the empty text. Later rules are examined first, since others consist of them."""
-    users: dict[str, set[str]] = {}
+    """The rules that generate the empty text. Later rules are examined first, since earlier ones usually refer to
+    them.
+    """
+    referring_rules: dict[str, set[str]] = {}
     for name, node in rules.items():
         for part in parts_of(node):
             if isinstance(part, Ref):
-                users.setdefault(part.name, set()).add(name)
+                referring_rules.setdefault(part.name, set()).add(name)
     out, work = set[str](), list(rules)
     while work:
         name = work.pop()
         if name not in out and is_nullable(rules[name], out):
             out.add(name)
-            work += users.get(name, ())
+            work += referring_rules.get(name, ())
     return out
 
 
-def is_nullable(root: Node, nullable: Collection[str] = (), done: dict[int, bool] | None = None) -> bool:
-    """Whether a node generates the empty text, if the rules in `nullable` do. `done` caches results."""
-    done = {} if done is None else done
+def is_nullable(root: Node, nullable: Collection[str] = (), results: dict[int, bool] | None = None) -> bool:
+    """Whether a node generates the empty text, if the rules in `nullable` do. `results` caches results."""
+    results = {} if results is None else results
     todo = [root]
     while todo:
         node = todo[-1]
         parts = [] if isinstance(node, Permutation) else children(node)
-        if waiting := [part for part in parts if serial(part) not in done]:
-            todo += waiting
+        if pending_parts := [part for part in parts if serial(part) not in results]:
+            todo += pending_parts
         else:
-            done[serial(node)] = _is_nullable(node, [done[serial(part)] for part in parts], nullable)
+            results[serial(node)] = _is_nullable(node, [results[serial(part)] for part in parts], nullable)
             todo.pop()
-    return done[serial(root)]
+    return results[serial(root)]
 
 
 def _is_nullable(node: Node, parts: Sequence[bool], nullable: Collection[str]) -> bool:
@@ -73,7 +75,9 @@ def _is_nullable(node: Node, parts: Sequence[bool], nullable: Collection[str]) -
         case Automaton(states, start):
             return states[start][0]
         case Dispatch(automaton, exits):
-            return parts[0] or any(at == automaton.start and part for at, part in zip(exits, parts[1:], strict=True))
+            return parts[0] or any(
+                state == automaton.start and part for state, part in zip(exits, parts[1:], strict=True)
+            )
         case Seq() | And() | Encoded() | MaxTokens() | Distinct() | Entry():
             return all(parts)
         case Alt():

@@ -34,13 +34,13 @@ __all__ = [
 
 Whitespace: TypeAlias = Literal["exact", "normalised"]
 WHITESPACE: Final = ("exact", "normalised")
-_RUN: Final = re.compile(r"\s+")
-_LONG_RUN: Final = re.compile(r"\s{2,}")
+_WHITESPACE_RUN: Final = re.compile(r"\s+")
+_LONG_WHITESPACE_RUN: Final = re.compile(r"\s{2,}")
 
 
 def normalise(text: str) -> str:
     """The text with one space for each run of white space."""
-    return _RUN.sub(" ", text)
+    return _WHITESPACE_RUN.sub(" ", text)
 
 
 def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", words: bool = False) -> Substrings:
@@ -55,11 +55,11 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
         SpecError: there is no document, a document is empty or contains a surrogate, or an option is unknown.
     """
     if whitespace not in WHITESPACE:
-        close = close_name(whitespace, WHITESPACE)
-        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(WHITESPACE)}"
-        raise SpecError(f"whitespace={brief(whitespace)} of a quotation is unknown", hint=hint)
+        similar_name = close_name(whitespace, WHITESPACE)
+        hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(WHITESPACE)}"
+        raise SpecError(f"whitespace={brief(whitespace)} is unknown for a quotation", hint=hint)
     if not isinstance(words, bool):
-        raise SpecError(f"words={brief(words)} of a quotation is not True or False")
+        raise SpecError(f"words={brief(words)} for a quotation must be True or False")
     if not documents:
         raise SpecError("there is no document to quote from", hint="give at least one text")
     texts = tuple(map(normalise, documents.values()) if whitespace == "normalised" else documents.values())
@@ -78,12 +78,12 @@ def with_min_words(quotations: Substrings, min_words: int) -> Substrings | And:
         SpecError: `min_words` is not a number of words, or no document has that many.
     """
     if isinstance(min_words, bool) or not isinstance(min_words, int) or min_words < 0:
-        raise SpecError(f"min_words={brief(min_words)} of a quotation is not a number of words", hint="such as 3")
+        raise SpecError(f"min_words={brief(min_words)} for a quotation must be a number of words", hint="such as 3")
     if not min_words:
         return quotations
-    longest = max(len(text.split()) for text in quotations.texts)
-    if min_words > longest:
-        raise SpecError(f"no document has {brief(min_words)} words", hint=f"the longest has {longest}")
+    max_words = max(len(text.split()) for text in quotations.texts)
+    if min_words > max_words:
+        raise SpecError(f"no document has {brief(min_words)} words", hint=f"the longest has {max_words}")
     return And((quotations, parse_regex(rf"\s*(\S+\s+){{{min_words - 1}}}\S[\s\S]*")))
 
 
@@ -98,12 +98,12 @@ def check_documents(documents: Mapping[Any, Any] | None, *, numbered: bool = Fal
         return {}
     hint = 'write {"report": "the text ..."}'
     if not isinstance(documents, Mapping):
-        raise SpecError(f"documents is a mapping from names to texts, not a {type(documents).__name__}", hint=hint)
+        raise SpecError(f"documents must be a mapping from names to texts, not a {type(documents).__name__}", hint=hint)
     for name, text in documents.items():
         if not numbered and not isinstance(name, str):
-            raise SpecError(f"the name of a document is {brief(name)}, not a text", hint=hint)
+            raise SpecError(f"the name of a document is {brief(name)}, not a string", hint=hint)
         if not isinstance(text, str):
-            raise SpecError(f"document {brief(name)} is a {type(text).__name__}, not a text", hint="decode it")
+            raise SpecError(f"document {brief(name)} is a {type(text).__name__}, not a string", hint="decode it")
         if not text:
             raise SpecError(f"document {brief(name)} is empty, so nothing can be quoted from it", hint="leave it out")
         if has_surrogate(text):
@@ -116,13 +116,13 @@ class OriginalOffsets:
 
     def __init__(self, text: str) -> None:
         self._run_offsets: list[int] = []  # the offsets of long runs in the normalised text
-        self._removed = [0]  # the number of characters removed before and in each of these runs; 0 before the first
-        for run in _LONG_RUN.finditer(text):
-            self._run_offsets.append(run.start() - self._removed[-1])
-            self._removed.append(self._removed[-1] + len(run[0]) - 1)
+        self._removed_counts = [0]  # characters removed up to the end of each of these runs; 0 before the first
+        for run in _LONG_WHITESPACE_RUN.finditer(text):
+            self._run_offsets.append(run.start() - self._removed_counts[-1])
+            self._removed_counts.append(self._removed_counts[-1] + len(run[0]) - 1)
 
     def __getitem__(self, offset: int) -> int:
-        return offset + self._removed[bisect_left(self._run_offsets, offset)]
+        return offset + self._removed_counts[bisect_left(self._run_offsets, offset)]
 
 
 def without_document_texts(schema: Any) -> Any:

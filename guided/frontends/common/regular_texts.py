@@ -1,12 +1,12 @@
-"""Walks a regular node as an automaton that is built only as far as needed. In: a node. Out: states and their edges.
+"""Walks a regular node as an automaton that is built on demand. In: a node. Out: states and their edges.
 
 An `Automaton` is walked directly. Any other node is walked by its derivatives (`regex/derivatives.py`), so counts are
 not unrolled: for `(ab){2,50000}`, a text visits as many states as it has characters.
 
 Cost: a few steps for each visited state. It raises `TooLarge` beyond `max_terms` terms.
 
-`keeps_counts` says whether counts are too large to unroll. `has_no_dead_ends` says whether each state of a node
-certainly leads to a text.
+`keeps_counts` says whether counts are too large to unroll. `has_no_dead_ends` says whether every state of a node is
+known to lead to a text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MAX_UNROLLED_ROUNDS", "Edges", "Texts", "has_no_dead_ends", "keeps_c
 
 _MAX_TERMS: Final = 200_000
 MAX_UNROLLED_ROUNDS: Final = 1_000
-"""The most rounds of repetitions that may be unrolled."""
+"""The maximum number of repetition rounds that may be unrolled."""
 
 Edges: TypeAlias = tuple[tuple[int, int, int], ...]
 
@@ -34,7 +34,7 @@ def keeps_counts(tree: Tree) -> bool:
 
 
 def has_no_dead_ends(node: Node) -> bool:
-    """Whether each walk through a node certainly leads to a text. False, for example, if it has an intersection."""
+    """Whether every walk through a node is known to lead to a text. False, for example, if it has an intersection."""
     match node:
         case Chars(ranges):
             return ranges != ()
@@ -63,7 +63,7 @@ class Texts:
         return self._terms.nullable[state] if self._automaton is None else self._automaton.states[state][0]
 
     def edges(self, state: int) -> Edges:
-        """(lowest character, highest character, the state after it), sorted."""
+        """(lowest code point, highest code point, target state), sorted."""
         if self._automaton is not None:
             return self._automaton.states[state][1]
         if state not in self._edges:
@@ -73,30 +73,30 @@ class Texts:
 
     def is_live(self, state: int) -> bool:
         """Whether a text can be completed from the state. May be an overestimate for nodes with intersections."""
-        return state != EMPTY_LANGUAGE if self._automaton is None else state in self._live
+        return state != EMPTY_LANGUAGE if self._automaton is None else state in self._live_states
 
     def longest_match(self, text: str) -> int:
         """The length of the longest prefix of a text that the node generates; 0 if there is none."""
-        at, longest = self.start, 0
-        for read, char in enumerate(text, 1):
-            following = [to for low, high, to in self.edges(at) if low <= ord(char) <= high]
-            if not following:
+        state, longest_length = self.start, 0
+        for length, char in enumerate(text, 1):
+            targets = [to for low, high, to in self.edges(state) if low <= ord(char) <= high]
+            if not targets:
                 break
-            at = following[0]
-            longest = read if self.accepts(at) else longest
-        return longest
+            state = targets[0]
+            longest_length = length if self.accepts(state) else longest_length
+        return longest_length
 
     @cached_property
-    def _live(self) -> set[int]:
+    def _live_states(self) -> set[int]:
         assert self._automaton is not None
-        before: dict[int, list[int]] = {}
+        predecessors: dict[int, list[int]] = {}
         for number, (_, edges) in enumerate(self._automaton.states):
             for _, _, to in edges:
-                before.setdefault(to, []).append(number)
+                predecessors.setdefault(to, []).append(number)
         todo = [number for number, (accepts, _) in enumerate(self._automaton.states) if accepts]
         live = set(todo)
         while todo:
-            for number in before.get(todo.pop(), ()):
+            for number in predecessors.get(todo.pop(), ()):
                 if number not in live:
                     live.add(number)
                     todo.append(number)

@@ -25,27 +25,29 @@ __all__ = ["find_cyclic", "lint_rules", "reachable_rules", "recursive_rules", "u
 T = TypeVar("T")
 
 
-def lint_rules(rules: Mapping[str, Node], start: str, place: Callable[[str], str]) -> Iterator[LintFinding]:
-    """Reached rules that generate nothing, and rules that derive themselves. `place` returns the location of a rule."""
+def lint_rules(rules: Mapping[str, Node], start: str, location_of: Callable[[str], str]) -> Iterator[LintFinding]:
+    """Reached rules that generate nothing, and rules that derive themselves. `location_of` returns the location of a
+    rule.
+    """
     names = reachable_rules(rules, start)
     productive = productive_rules(names, rules)
     for name in names:
         if name not in productive:
             message = "it generates nothing: each of its alternatives needs a rule that never ends"
             yield LintFinding(
-                "empty-rule", place(name), message, "add an alternative that does not need the rule itself"
+                "empty-rule", location_of(name), message, "add an alternative that does not need the rule itself"
             )
     nullable = nullable_rules({name: rules[name] for name in names})
     cyclic = find_cyclic({name: dict.fromkeys(_single_rules(rules[name], nullable)) for name in names})
     for name in names:
         if name in cyclic:
             message = "it can derive itself, so one text has infinitely many parse trees"
-            yield LintFinding("cycle", place(name), message, "remove the alternative that leads back to the rule")
+            yield LintFinding("cycle", location_of(name), message, "remove the alternative that leads back to the rule")
 
 
-def unused_finding(what: str, place: str) -> LintFinding:
+def unused_finding(what: str, location: str) -> LintFinding:
     """The finding for a rule, a terminal or a definition that no output uses."""
-    return LintFinding("unused", place, f"no output uses the {what}", "delete it, or use it", matters=False)
+    return LintFinding("unused", location, f"no output uses the {what}", "delete it, or use it", matters=False)
 
 
 def reachable_rules(rules: Mapping[str, Node], start: str) -> list[str]:
@@ -70,45 +72,45 @@ def _referenced_rules(node: Node) -> dict[str, None]:
     return dict.fromkeys(part.name for part in parts_of(node) if isinstance(part, Ref))
 
 
-def find_cyclic(following: Mapping[T, Collection[T]]) -> set[T]:
+def find_cyclic(successors: Mapping[T, Collection[T]]) -> set[T]:
     """The names that lead back to themselves: strongly connected components (Tarjan 1972)."""
-    number: dict[T, int] = {}
-    lowest: dict[T, int] = {}  # for names whose component is incomplete
+    indices: dict[T, int] = {}
+    lowlinks: dict[T, int] = {}  # for names on the stack
     stack: list[T] = []
     out = set[T]()
     path: list[tuple[T, Iterator[T]]] = []
 
     def enter(name: T) -> None:
-        number[name] = lowest[name] = len(number)
+        indices[name] = lowlinks[name] = len(indices)
         stack.append(name)
-        path.append((name, iter(following.get(name, ()))))
+        path.append((name, iter(successors.get(name, ()))))
 
-    for root in following:
-        if root not in number:
+    for root in successors:
+        if root not in indices:
             enter(root)
         while path:
-            name, others = path[-1]
-            if (other := next(others, None)) is not None:
-                if other not in number:
-                    enter(other)
-                elif other in lowest:
-                    lowest[name] = min(lowest[name], number[other])
+            name, targets = path[-1]
+            if (target := next(targets, None)) is not None:
+                if target not in indices:
+                    enter(target)
+                elif target in lowlinks:
+                    lowlinks[name] = min(lowlinks[name], indices[target])
                 continue
             path.pop()
             if path:
-                lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[name])
-            if lowest[name] == number[name]:
-                is_cyclic = stack[-1] != name or name in following.get(name, ())
-                while name in lowest:  # the component is the stack down to this name
+                lowlinks[path[-1][0]] = min(lowlinks[path[-1][0]], lowlinks[name])
+            if lowlinks[name] == indices[name]:
+                is_cyclic = stack[-1] != name or name in successors.get(name, ())
+                while name in lowlinks:  # the component is the stack down to this name
                     each = stack.pop()
-                    del lowest[each]
+                    del lowlinks[each]
                     if is_cyclic:
                         out.add(each)
     return out
 
 
 def _single_rules(node: Node, nullable: set[str]) -> Iterator[str]:
-    """The rules by which a node can be replaced, if all its other parts are empty."""
+    """The rules that can replace a node if all its other parts are empty."""
     match node:
         case Ref(name):
             yield name
@@ -116,9 +118,9 @@ def _single_rules(node: Node, nullable: set[str]) -> Iterator[str]:
             for item in items:
                 yield from _single_rules(item, nullable)
         case Seq(items):
-            non_nullable = [at for at, item in enumerate(items) if not is_nullable(item, nullable)]
-            for at, item in enumerate(items):
-                if non_nullable in ([], [at]):
+            non_nullable = [index for index, item in enumerate(items) if not is_nullable(item, nullable)]
+            for index, item in enumerate(items):
+                if non_nullable in ([], [index]):
                     yield from _single_rules(item, nullable)
         case Repeat(item, low, high):
             if high != 0 and (low <= 1 or is_nullable(item, nullable)):

@@ -1,7 +1,7 @@
 """Merges the rules of many grammars into one table. In: grammars, one by one. Out: rules whose names do not collide.
 
-Rules of a grammar are only visible inside it, so a rule whose name is taken is renamed, together with the references to
-it. Cost: linear in the grammars; nodes without references remain the same objects.
+Rules are only visible inside their own grammar, so a rule whose name is taken is renamed, together with all references
+to it. Cost: linear in the grammars; nodes without references remain the same objects.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class RuleTable:
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
-        self.composed = False  # whether a part has a lexer
+        self.composed = False  # whether some part has a lexer
         self.regions: dict[str, Region] = {}
         self.schemas: dict[str, EmbeddedSchema] = {}
-        self._name_counts: Counter[str] = Counter()  # for each name that was taken: how many more rules have it
+        self._name_counts: Counter[str] = Counter()  # name -> the number of later rules of the same name
         self._without_references: ByIdentity[Any, Any] = ByIdentity()
 
     def define(self, name: str, origin: str, node: Node) -> str:
@@ -78,13 +78,13 @@ class RuleTable:
         self.composed |= grammar.composed
         assert not grammar.later, "parts contain no deferred rules"
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
-        done: ByIdentity[Any, Any] = ByIdentity()
+        renamed_nodes: ByIdentity[Any, Any] = ByIdentity()
         for name, node in grammar.rules.items():
             spend()
-            self.rules[names[name]] = run(_rename(node, names, done, self._without_references))
+            self.rules[names[name]] = run(_rename(node, names, renamed_nodes, self._without_references))
         self.regions |= {names[name]: region for name, region in grammar.regions.items() if name in names}
         self.schemas |= {names[name]: schema for name, schema in grammar.schemas.items()}
-        start: Node = run(_rename(Ref(grammar.start), names, done, self._without_references))
+        start: Node = run(_rename(Ref(grammar.start), names, renamed_nodes, self._without_references))
         return start
 
 
@@ -122,9 +122,10 @@ def parts_of(node: Any) -> Iterator[Any]:
 
 
 def _with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]]) -> Generator[Any, Any, Any]:
-    """A node, or a tuple of nodes, whose parts `change` has replaced. Returns the same object if nothing changed.
+    """Replace the parts of a node, or of a tuple of nodes, with the results of `change`. Returns the same object if
+    nothing changed.
 
-    Yields generators whose results it needs, for `run`.
+    Yields generators to `run`, which returns their results.
     """
     if isinstance(node, tuple):
         parts = []
@@ -139,30 +140,30 @@ def _with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]])
 
 
 def replace_nodes(grammar: Grammar, change: Callable[[Any], Node | None]) -> Grammar:
-    """The grammar in which `change` has replaced nodes. `change` returns None for a node to visit its parts."""
-    done: ByIdentity[Any, Any] = ByIdentity()
+    """Replace nodes of a grammar. `change` returns the replacement of a node, or None to replace in its parts."""
+    replacements: ByIdentity[Any, Any] = ByIdentity()
 
-    def visit(node: Any) -> Generator[Any, Any, Any]:
-        if node not in done:
-            changed = change(node)
-            done[node] = (yield _with_children(node, visit)) if changed is None else changed
-        return done[node]
+    def replace_in(node: Any) -> Generator[Any, Any, Any]:
+        if node not in replacements:
+            replacement = change(node)
+            replacements[node] = (yield _with_children(node, replace_in)) if replacement is None else replacement
+        return replacements[node]
 
-    return replace(grammar, rules={name: run(visit(node)) for name, node in grammar.rules.items()})
+    return replace(grammar, rules={name: run(replace_in(node)) for name, node in grammar.rules.items()})
 
 
 def _rename(
-    node: Any, names: Scope, done: ByIdentity[Any, Any], without_references: ByIdentity[Any, Any]
+    node: Any, names: Scope, renamed_nodes: ByIdentity[Any, Any], without_references: ByIdentity[Any, Any]
 ) -> Generator[Any, Any, Any]:
     """A node, or a tuple of nodes, with its references renamed. Nodes without references remain the same objects.
 
     `without_references` collects the nodes without references, since many grammars share the same objects. Yields
-    generators whose results it needs, for `run`, since nodes may nest deeper than Python's stack.
+    generators to `run`, which returns their results: nodes may nest deeper than Python's stack.
     """
     if node in without_references:
         return node
-    if node in done:
-        return done[node]
+    if node in renamed_nodes:
+        return renamed_nodes[node]
     out = node
     if isinstance(node, Ref):
         if node.name not in names:
@@ -171,11 +172,11 @@ def _rename(
             )
         out = Ref(names[node.name])
     else:
-        out = yield _with_children(node, lambda part: _rename(part, names, done, without_references))
+        out = yield _with_children(node, lambda part: _rename(part, names, renamed_nodes, without_references))
     if out is node and not isinstance(node, Ref):
         without_references[node] = node
     else:
-        done[node] = out
+        renamed_nodes[node] = out
     return out
 
 
@@ -183,5 +184,5 @@ def undefined_rule_hint(name: str, scope: Scope) -> str:
     """A hint for an undefined rule."""
     if not scope:
         return "wrap it in guided.rules(start, name=...)"
-    close = close_name(name, scope)
-    return f"did you mean {close!r}?" if close else f"the rules defined here are {', '.join(scope):.200}"
+    similar_name = close_name(name, scope)
+    return f"did you mean {similar_name!r}?" if similar_name else f"the rules defined here are {', '.join(scope):.200}"

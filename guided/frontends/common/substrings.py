@@ -1,4 +1,4 @@
-"""An automaton of the texts that consist of consecutive pieces of a list. In: the pieces. Out: a node of the IR.
+"""An automaton for the texts that consist of consecutive pieces of a list. In: the pieces. Out: a node of the IR.
 
 How: the suffix automaton whose letters are the pieces accepts exactly the sequences of consecutive pieces, and has at
 most two states for each piece (Blumer et al., "The smallest automaton recognizing the subwords of a text", 1985). Then
@@ -19,7 +19,7 @@ __all__ = ["substring_automaton"]
 
 
 def substring_automaton(texts: Iterable[str], limits: Limits) -> Automaton:
-    """The automaton of these pieces. Empty pieces are ignored. Raises LimitExceeded if they are too long."""
+    """The automaton of these pieces. Empty pieces are ignored. Raises LimitExceeded if they are too long in total."""
     pieces = [piece for piece in texts if piece]
     size = sum(map(len, pieces))
     if 2 * size > limits.nodes:
@@ -32,57 +32,57 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
     """The edges of each state. State 0 is the start, and all states accept."""
     edges: list[dict[int, int]] = [{}]
     link, length = [-1], [0]
-    last = 0
+    last_state = 0
     for letter in letters:
         new = len(edges)
         edges.append({})
         link.append(0)
-        length.append(length[last] + 1)
-        at = last
-        while at >= 0 and letter not in edges[at]:
-            edges[at][letter] = new
-            at = link[at]
-        if at >= 0:
-            to = edges[at][letter]
-            if length[to] == length[at] + 1:
-                link[new] = to
+        length.append(length[last_state] + 1)
+        state = last_state
+        while state >= 0 and letter not in edges[state]:
+            edges[state][letter] = new
+            state = link[state]
+        if state >= 0:
+            target = edges[state][letter]
+            if length[target] == length[state] + 1:
+                link[new] = target
             else:
                 copy = len(edges)
-                edges.append(dict(edges[to]))
-                link.append(link[to])
-                length.append(length[at] + 1)
-                while at >= 0 and edges[at].get(letter) == to:
-                    edges[at][letter] = copy
-                    at = link[at]
-                link[to] = link[new] = copy
-        last = new
+                edges.append(dict(edges[target]))
+                link.append(link[target])
+                length.append(length[state] + 1)
+                while state >= 0 and edges[state].get(letter) == target:
+                    edges[state][letter] = copy
+                    state = link[state]
+                link[target] = link[new] = copy
+        last_state = new
     return edges
 
 
 def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
-    """The automaton over characters. A state is a set of (state, piece, number of its characters that have been read);
-    the piece is -1 between two pieces.
+    """The automaton over characters. A state is a set of (state, piece, number of characters read from it); the piece
+    is -1 between two pieces.
     """
-    border = frozenset({(0, -1, 0)})
-    numbers: dict[frozenset[tuple[int, int, int]], int] = {border: 0}
-    sets = [border]
+    start_set = frozenset({(0, -1, 0)})
+    numbers: dict[frozenset[tuple[int, int, int]], int] = {start_set: 0}
+    state_sets = [start_set]
     out: list[tuple[bool, tuple[tuple[int, int, int], ...]]] = []
-    for members in sets:  # grows during the loop
-        following: dict[int, set[tuple[int, int, int]]] = {}
-        for state, piece, read in members:
-            started = ((piece, read),) if piece >= 0 else tuple((each, 0) for each in edges[state])
-            for each, at in started:
-                is_complete = at + 1 == len(pieces[each])
-                to = (edges[state][each], -1, 0) if is_complete else (state, each, at + 1)
-                following.setdefault(ord(pieces[each][at]), set()).add(to)
+    for members in state_sets:  # grows during the loop
+        successors: dict[int, set[tuple[int, int, int]]] = {}
+        for state, piece, offset in members:
+            open_pieces = ((piece, offset),) if piece >= 0 else tuple((each, 0) for each in edges[state])
+            for each, next_offset in open_pieces:
+                is_complete = next_offset + 1 == len(pieces[each])
+                to = (edges[state][each], -1, 0) if is_complete else (state, each, next_offset + 1)
+                successors.setdefault(ord(pieces[each][next_offset]), set()).add(to)
         row = []
-        for code in sorted(following):
-            target = frozenset(following[code])
+        for code in sorted(successors):
+            target = frozenset(successors[code])
             if target not in numbers:
-                if len(sets) > limits.nodes:
-                    raise LimitExceeded("nodes", len(sets), limits.nodes)
-                numbers[target] = len(sets)
-                sets.append(target)
+                if len(state_sets) > limits.nodes:
+                    raise LimitExceeded("nodes", len(state_sets), limits.nodes)
+                numbers[target] = len(state_sets)
+                state_sets.append(target)
             row.append((code, code, numbers[target]))
         out.append((any(piece < 0 for _, piece, _ in members), tuple(row)))
     return Automaton(tuple(out))

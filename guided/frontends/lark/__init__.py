@@ -28,7 +28,7 @@ from os import PathLike
 from typing import Any, Final, Literal
 
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief, warn_about
-from guided.frontends.common.left_recursion import left_recursive, recursion_error
+from guided.frontends.common.left_recursion import find_left_recursive, recursion_error
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Grammar, Lexer
@@ -199,7 +199,7 @@ def _read(
         indentation = None if options.postlex is None else read_indenter(options.postlex)
         rules, lexer = add_lexer(loaded, indentation, options.lexer == "contextual", limits)
         grammar = replace(rules, lexer=lexer)
-    for rule in left_recursive(grammar):
+    for rule in find_left_recursive(grammar):
         error = recursion_error(grammar.origins[rule])
         raise loaded.located(error, rule.removeprefix("rule "))
     return grammar

@@ -13,11 +13,13 @@ def expanded(
         definitions: name, parameters, tree and options of each rule.
         terminal_of: the name of the terminal of a literal or range, and whether it is a string.
 
-    None: Lark itself has to do it, see `native/ebnf.hpp`.
+    None: Lark itself has to expand them, see `native/ebnf.hpp`.
     """
 
 class Alphabet:
-    """The characters of classes, and those that differ only by case."""
+    """
+    The character sets that depend on Unicode: classes, and characters that differ only in case.
+    """
 
     def __init__(self, chars_of: Callable[[str], tuple[tuple[int, int], ...]]) -> None:
         """
@@ -33,8 +35,8 @@ def terminal_states(
     None: the Python code has to find them, see `native/regex.hpp` and `native/leftmost.hpp`.
 
     Args:
-        bounds: for the depth and nodes of the pattern, as in `Limits`, and for the rounds of repetitions that may be
-            unrolled.
+        bounds: the maximum depth and number of nodes of the pattern, as in `Limits`, and the maximum number of rounds
+            of repetitions that may be unrolled.
     """
 
 class Texts:
@@ -54,13 +56,13 @@ class Texts:
 
     def share_a_text(self, other: Texts, most: int) -> bool:
         """
-        Whether some text begins with a text of both; True if this is undecided after `most` pairs of states.
+        Whether a text of one is a prefix of a text of the other; True if it is undecided after `most` pairs of states.
         """
 
 def string_states(
     text: str, any_case: bool, alphabet: Alphabet
 ) -> tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]:
-    """The states of the automaton of one string."""
+    """The states of an automaton that accepts one string."""
 
 def read_grammar(
     text: str,
@@ -102,13 +104,14 @@ def lalr_states(
     """
     Kernel, terminals and doubtful terminals of states of the LALR(1) table.
 
-    The states are those that a terminal leads to, and the first one. None: there is no table, or it takes more steps.
+    The states are the first one, and those that a terminal leads to. None: there is no table, or it takes more than
+    `most` steps.
 
-    With `living` alternatives, by rule: the states that these lead to, with their places there alone. What only the
-    other alternatives could take is doubtful, too.
+    `living`: rule -> its living alternatives. The states are then those that these lead to, with only their items.
+    Terminals that only other alternatives can take are doubtful, too.
     """
 
 def lr0_kernels(rules: dict[str, Any], start: str, most: int) -> list[list[tuple[str, int, int]]] | None:
     """
-    The kernels of the LR(0) automaton; None: it takes more than so many steps.
+    The kernels of the LR(0) automaton; None: computing them takes more than `most` steps.
     """

@@ -1,6 +1,6 @@
 """Checks the size limits of OpenAI's strict mode. In: a schema. Out: a remark for each exceeded limit.
 
-The limits are those of https://platform.openai.com/docs/guides/structured-outputs ("Supported schemas"). That page does
+Source of the limits: https://platform.openai.com/docs/guides/structured-outputs ("Supported schemas"). That page does
 not define how levels are counted. Here each object is one level, even if a reference leads to it, and a recursive
 reference counts once.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from guided.frontends.json_schema.check import Entry
-from guided.frontends.openai.parts import schemas_in, target
+from guided.frontends.openai.parts import resolve_reference, schemas_in
 
 __all__ = ["limit_remarks"]
 
@@ -28,43 +28,47 @@ _MAX_LARGE_CHARACTERS: Final = 15_000  # characters of the values of such an enu
 def limit_remarks(schema: _Json) -> Iterator[Entry]:
     """A remark for each exceeded limit."""
     members = values = characters = 0
-    for at, each in _schemas(schema):
+    for pointer, subschema in _all_schemas(schema):
         for keyword in ("properties", "$defs", "definitions"):
-            names = each.get(keyword, ())
+            names = subschema.get(keyword, ())
             characters += sum(map(len, names))
             members += len(names) if keyword == "properties" else 0
-        enum_values = each.get("enum", ()) if isinstance(each.get("enum"), list) else ()
-        constants = [each["const"]] if "const" in each else []
-        texts = [text for text in (*enum_values, *constants) if isinstance(text, str)]
-        length = sum(map(len, texts))
+        enum_values = subschema.get("enum", ()) if isinstance(subschema.get("enum"), list) else ()
+        constants = [subschema["const"]] if "const" in subschema else []
+        strings = [string for string in (*enum_values, *constants) if isinstance(string, str)]
+        length = sum(map(len, strings))
         characters, values = characters + length, values + len(enum_values)
-        if len(enum_values) > _LARGE_ENUMERATION and len(texts) == len(enum_values) and length > _MAX_LARGE_CHARACTERS:
-            yield _exceeded_limit(
-                f"{at}/enum", f"characters in more than {_LARGE_ENUMERATION} values", length, _MAX_LARGE_CHARACTERS
+        if (
+            len(enum_values) > _LARGE_ENUMERATION
+            and len(strings) == len(enum_values)
+            and length > _MAX_LARGE_CHARACTERS
+        ):
+            yield _limit_remark(
+                f"{pointer}/enum", f"characters in more than {_LARGE_ENUMERATION} values", length, _MAX_LARGE_CHARACTERS
             )
     if members > _MAX_MEMBERS:
-        yield _exceeded_limit("", "properties", members, _MAX_MEMBERS)
+        yield _limit_remark("", "properties", members, _MAX_MEMBERS)
     if values > _MAX_VALUES:
-        yield _exceeded_limit("", "values of enumerations", values, _MAX_VALUES)
+        yield _limit_remark("", "values of enumerations", values, _MAX_VALUES)
     if characters > _MAX_CHARACTERS:
-        yield _exceeded_limit("", "characters of names and values", characters, _MAX_CHARACTERS)
+        yield _limit_remark("", "characters of names and values", characters, _MAX_CHARACTERS)
     if (levels := _Levels(schema).depth(schema)) > _MAX_LEVELS:
-        yield _exceeded_limit("", "levels of objects", levels, _MAX_LEVELS)
+        yield _limit_remark("", "levels of objects", levels, _MAX_LEVELS)
 
 
-def _exceeded_limit(pointer: str, what: str, count: int, limit: int) -> Entry:
+def _limit_remark(pointer: str, what: str, count: int, limit: int) -> Entry:
     reason = f"it has {count} {what}, but at most {limit} are allowed"
     hint = "make the schema smaller, or split the request"
     return Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint)
 
 
-def _schemas(schema: _Json) -> Iterator[tuple[str, _Json]]:
+def _all_schemas(schema: _Json) -> Iterator[tuple[str, _Json]]:
     work: list[tuple[str, Any]] = [("", schema)]
     while work:
-        at, value = work.pop()
+        pointer, value = work.pop()
         if isinstance(value, dict):
-            yield at, value
-            work += [(at + below, each) for below, each in schemas_in(value)]
+            yield pointer, value
+            work += [(pointer + relative_pointer, subschema) for relative_pointer, subschema in schemas_in(value)]
 
 
 class _Levels:
@@ -80,7 +84,11 @@ class _Levels:
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference not in self._depths:
             self._depths[reference] = 0
-            self._depths[reference] = self.depth(target(self._root, reference))
-        inner = [each for at, each in schemas_in(schema) if not at.startswith(("/$defs/", "/definitions/"))]
-        below = [self._depths[reference]] if isinstance(reference, str) else []
-        return max([*below, *map(self.depth, inner)], default=0) + (schema.get("type") == "object")
+            self._depths[reference] = self.depth(resolve_reference(self._root, reference))
+        inner = [
+            subschema
+            for pointer, subschema in schemas_in(schema)
+            if not pointer.startswith(("/$defs/", "/definitions/"))
+        ]
+        target_depth = [self._depths[reference]] if isinstance(reference, str) else []
+        return max([*target_depth, *map(self.depth, inner)], default=0) + (schema.get("type") == "object")

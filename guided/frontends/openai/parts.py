@@ -13,41 +13,48 @@ from guided.frontends.json_schema.documents.source_spans import escape
 
 __all__ = [
     "FinitenessTest",
+    "as_type_list",
     "have_distinct_values",
     "is_annotation",
     "merge",
+    "resolve_reference",
     "schemas_in",
-    "target",
-    "type_list",
     "types_of",
 ]
 
 _Json: TypeAlias = dict[str, Any]
 
-_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array"}
-_MAPS: Final = ("properties", "$defs", "definitions")
-_SCOPES: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # references may lead to them
-_LISTS: Final = ("anyOf", "oneOf", "prefixItems")
+_TYPE_NAMES: Final = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    list: "array",
+}
+_SCHEMA_MAP_KEYWORDS: Final = ("properties", "$defs", "definitions")
+_IDENTIFIER_KEYWORDS: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # references may lead to them
+_SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "oneOf", "prefixItems")
 
 
 class FinitenessTest:
     """Determines which schemas have a finite value if all members are required.
 
     Attributes:
-        references: the references whose targets have a finite value, computed as a least fixpoint.
+        finite_references: the references whose targets have a finite value, computed as a least fixpoint.
     """
 
     def __init__(self, root: _Json) -> None:
-        self.references = set[str]()
-        targets = {each["$ref"]: target(root, each["$ref"]) for each in _references(root)}
-        while finite := {each for each in targets.keys() - self.references if self.is_finite(targets[each])}:
-            self.references |= finite
+        self.finite_references = set[str]()
+        targets = {each["$ref"]: resolve_reference(root, each["$ref"]) for each in _references(root)}
+        while finite := {each for each in targets.keys() - self.finite_references if self.is_finite(targets[each])}:
+            self.finite_references |= finite
 
     def is_finite(self, value: Any) -> bool:
         """Whether a schema has a finite value."""
         if not isinstance(value, dict):
             return True
-        if isinstance(reference := value.get("$ref"), str) and reference not in self.references:
+        if isinstance(reference := value.get("$ref"), str) and reference not in self.finite_references:
             return False
         for keyword in ("anyOf", "oneOf"):
             if isinstance(cases := value.get(keyword), list) and not any(map(self.is_finite, cases)):
@@ -60,10 +67,10 @@ class FinitenessTest:
 
 def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
     """The schemas in the keywords that strict mode supports, each with a JSON Pointer relative to this schema."""
-    for keyword in _MAPS:
+    for keyword in _SCHEMA_MAP_KEYWORDS:
         if isinstance(inner := value.get(keyword), dict):
             yield from ((f"/{keyword}/{escape(name)}", each) for name, each in inner.items())
-    for keyword in _LISTS:
+    for keyword in _SCHEMA_LIST_KEYWORDS:
         if isinstance(inner := value.get(keyword), list):
             yield from ((f"/{keyword}/{number}", each) for number, each in enumerate(inner))
     if "items" in value:
@@ -72,7 +79,7 @@ def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
 
 def is_annotation(keyword: str) -> bool:
     """Whether a keyword is an annotation. Definitions are not, since references use them as constraints."""
-    return keyword not in CONSTRAINING_KEYWORDS and keyword not in ("$defs", "definitions", *_SCOPES)
+    return keyword not in CONSTRAINING_KEYWORDS and keyword not in ("$defs", "definitions", *_IDENTIFIER_KEYWORDS)
 
 
 def _references(root: _Json) -> Iterator[_Json]:
@@ -85,29 +92,29 @@ def _references(root: _Json) -> Iterator[_Json]:
 
 
 def merge(part: _Json, rest: _Json) -> _Json | None:
-    """One schema for two that both apply; None if both constrain the same thing. The annotations of `rest` take
+    """Merge two schemas that both apply; None if both constrain the same thing. The annotations of `rest` take
     precedence.
     """
     conflicts = {each for each in part.keys() & rest.keys() if not is_annotation(each) and part[each] != rest[each]}
-    others = {"additionalProperties", "unevaluatedProperties", "patternProperties", "properties"}
-    if conflicts or (part.keys() & others and rest.keys() & others):
+    member_keywords = {"additionalProperties", "unevaluatedProperties", "patternProperties", "properties"}
+    if conflicts or (part.keys() & member_keywords and rest.keys() & member_keywords):
         return None
     return {**part, **rest}
 
 
 def have_distinct_values(members: list[Any]) -> bool:
-    """Whether no two of these schemas allow the same value. True only if all list strings, and all these differ."""
-    texts = list[str]()
+    """Whether no two of these schemas allow the same value. True only if all of them list strings, which all differ."""
+    strings = list[str]()
     for member in members:
         values = [member["const"]] if isinstance(member, dict) and "const" in member else None
         values = member.get("enum") if values is None and isinstance(member, dict) else values
         if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
             return False
-        texts += values
-    return len(texts) == len(set(texts))
+        strings += values
+    return len(strings) == len(set(strings))
 
 
-def target(root: _Json, reference: Any) -> Any:
+def resolve_reference(root: _Json, reference: Any) -> Any:
     """The target of a reference inside the schema, or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
@@ -118,7 +125,7 @@ def target(root: _Json, reference: Any) -> Any:
     return subschema
 
 
-def type_list(types: Any) -> list[Any]:
+def as_type_list(types: Any) -> list[Any]:
     """The value of `type`, as a list."""
     return types if isinstance(types, list) else [] if types is None else [types]
 
@@ -126,6 +133,10 @@ def type_list(types: Any) -> list[Any]:
 def types_of(schema: _Json) -> list[str]:
     """The types that a schema declares, or the types of its listed values. Empty if unknown."""
     if "type" in schema:
-        return type_list(schema["type"])
+        return as_type_list(schema["type"])
     values = [schema["const"]] if "const" in schema else schema.get("enum")
-    return list(dict.fromkeys(_TYPES.get(type(each), "object") for each in values)) if isinstance(values, list) else []
+    return (
+        list(dict.fromkeys(_TYPE_NAMES.get(type(each), "object") for each in values))
+        if isinstance(values, list)
+        else []
+    )

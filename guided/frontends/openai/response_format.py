@@ -1,6 +1,6 @@
 """Converts a specification to OpenAI's `response_format`, and back.
 
-In: a JSON Schema, a type, a list of strings to choose from, or an expression that is one of these. Out: the
+In: a JSON Schema, a type, a list of strings to choose from, or an expression that consists of one of these. Out: the
 `response_format` of a request. Its remarks list what strict mode refuses and what was rewritten (strict.py, limits.py).
 
 Cost: linear in the schema, and in the targets of references that are written out. OpenAI's API is not called.
@@ -28,8 +28,8 @@ __all__ = ["ResponseFormat", "close_objects", "from_response_format", "to_openai
 _Json: TypeAlias = dict[str, Any]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_OTHER_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
-_COMPOSING: Final = frozenset(("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas"))
+_OTHER_MEMBER_KEYWORDS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
+_COMPOSITION_KEYWORDS: Final = frozenset(("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas"))
 """With these keywords, other schemas may also declare members of the object."""
 
 
@@ -60,16 +60,16 @@ def to_openai_schema(
 
     Args:
         constraint: a JSON Schema, a type (such as a pydantic class or a dataclass), a list of strings to choose from,
-            or an expression that is one of these.
-        name: the name of the schema (default: its title, or "answer").
+            or an expression that consists of one of these.
+        name: the name of the schema. None: its title, or "answer" if it has no title.
         description: a description of the schema for the model.
-        strict: rewrite the schema for strict mode where all answers still satisfy the original; `remarks` lists the
-            changes and what remains. False: keep the schema, with "strict": false; `remarks` lists what strict mode
-            would change or refuse.
+        strict: True: rewrite the schema for strict mode as far as every answer still satisfies the original. `remarks`
+            lists the changes, and what strict mode still refuses. False: keep the schema, with "strict": false;
+            `remarks` lists what strict mode would change or refuse.
 
     Raises:
-        SpecError: the constraint is not a JSON Schema, the name has characters that OpenAI does not accept, or the
-            description is not a string.
+        SpecError: the constraint is not a JSON Schema, OpenAI does not accept the name, or the description is not a
+            string.
         LimitExceeded: the schema nests more than 100 levels deep, or becomes too large.
 
     Examples:
@@ -79,7 +79,7 @@ def to_openai_schema(
         >>> [remark.pointer for remark in format.remarks]
         ['', '/additionalProperties', '/properties/age']
     """
-    schema = _schema_of(constraint)
+    schema = _to_schema(constraint)
     if errors := schema_errors(schema):
         raise errors[0]
     strict_schema, remarks = to_strict(schema)
@@ -124,34 +124,45 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
     inner = format.get("json_schema", format)
     schema = inner.get("schema") if isinstance(inner, Mapping) else None
     if not isinstance(schema, dict | bool):
-        place = "/json_schema/schema" if "json_schema" in format else "/schema"
-        raise SpecError(f"the schema is {brief(schema)}", pointer=place, hint="write a JSON Schema")
+        pointer = "/json_schema/schema" if "json_schema" in format else "/schema"
+        raise SpecError(
+            f"the schema is {brief(schema)}, but must be an object or a boolean",
+            pointer=pointer,
+            hint="write a JSON Schema",
+        )
     return schema
 
 
 def close_objects(schema: _Json) -> _Json:
-    """The schema in which all objects that do not mention other members are closed, as strict mode requires."""
+    """A copy of the schema in which objects are closed, as strict mode requires, unless they mention other members."""
     copy: _Json = json.loads(json.dumps(schema))
     work: list[Any] = [copy]
     while work:
         value = work.pop()
         if not isinstance(value, dict):
             continue
-        is_object, composed = "properties" in value or value.get("type") == "object", value.keys() & _COMPOSING
-        if is_object and not value.keys() & _OTHER_MEMBERS:
-            value["unevaluatedProperties" if composed else "additionalProperties"] = False
-        work += [each for at, each in schemas_in(value) if not (is_object and at.split("/")[1] in composed)]
+        is_object, composition_keywords = (
+            "properties" in value or value.get("type") == "object",
+            value.keys() & _COMPOSITION_KEYWORDS,
+        )
+        if is_object and not value.keys() & _OTHER_MEMBER_KEYWORDS:
+            value["unevaluatedProperties" if composition_keywords else "additionalProperties"] = False
+        work += [
+            each
+            for pointer, each in schemas_in(value)
+            if not (is_object and pointer.split("/")[1] in composition_keywords)
+        ]
     return copy
 
 
-def _schema_of(constraint: Any) -> _Json:
+def _to_schema(constraint: Any) -> _Json:
     if isinstance(constraint, Expr):
         kind, constraint = only_part(constraint)
         if kind not in ("json_schema", "type"):
             message = "this expression is not a single JSON Schema or type"
             raise SpecError(message, hint="OpenAI's response_format takes only a JSON Schema")
     if isinstance(constraint, str) or constraint is None:
-        hint = "for a regular expression write an object with a member that has this pattern"
+        hint = "for a regular expression, write an object with a member that has this pattern"
         if isinstance(constraint, str) and constraint.lstrip().startswith("{"):
             hint = "pass json.loads(text) for a JSON Schema"
         raise SpecError(f"{brief(constraint)} is not a JSON Schema", hint=hint)

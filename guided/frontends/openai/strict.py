@@ -2,11 +2,11 @@
 strict mode refuses and what was rewritten.
 
 Strict mode requires an object at the root. All members must be required, and all objects closed. It does not support
-`allOf` and lengths of strings (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A
+`allOf` or string lengths (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"). A
 schema is rewritten if every answer still satisfies the original: optional members become required, objects that declare
 their members are closed, `oneOf` of exclusive cases becomes `anyOf`, and a reference with other keywords is replaced
-by its target. What cannot be rewritten is kept, and gets a remark. No keyword that constrains values is dropped. So
-servers that enforce all of JSON Schema, such as guided's, also accept the result.
+by its target. Anything else is kept, and gets a remark. No keyword that constrains values is dropped. So servers
+that enforce all of JSON Schema, such as guided's, also accept the result.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from guided.frontends.json_schema.check import Entry
 from guided.frontends.json_schema.documents.source_spans import escape
 from guided.frontends.openai.parts import (
     FinitenessTest,
+    as_type_list,
     have_distinct_values,
     is_annotation,
     merge,
-    target,
-    type_list,
+    resolve_reference,
     types_of,
 )
 
@@ -31,8 +31,8 @@ __all__ = ["to_strict"]
 
 _Json: TypeAlias = dict[str, Any]
 
-_MEMBERS: Final = "write a list of objects with a key and a value"
-_ITEMS: Final = "write an object with a member for each item, or bounds of the length"
+_MEMBERS_HINT: Final = "write a list of objects with a key and a value"
+_ITEMS_HINT: Final = "write an object with a member for each item, or bounds of the length"
 _HINTS: Final[Mapping[str, str]] = {
     keyword: hint
     for hint, keywords in (
@@ -42,19 +42,19 @@ _HINTS: Final[Mapping[str, str]] = {
             "write out the cases under anyOf",
             "allOf oneOf not if then else dependentRequired dependentSchemas dependencies",
         ),
-        (_MEMBERS, "patternProperties propertyNames minProperties maxProperties additionalProperties"),
-        (_MEMBERS, "unevaluatedProperties"),
-        (_ITEMS, "prefixItems additionalItems unevaluatedItems contains minContains maxContains uniqueItems"),
+        (_MEMBERS_HINT, "patternProperties propertyNames minProperties maxProperties additionalProperties"),
+        (_MEMBERS_HINT, "unevaluatedProperties"),
+        (_ITEMS_HINT, "prefixItems additionalItems unevaluatedItems contains minContains maxContains uniqueItems"),
         ("write #/$defs/NAME", "$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor"),
     )
     for keyword in keywords.split()
 }
-_SUPPORTED: Final = frozenset(
+_SUPPORTED_KEYWORDS: Final = frozenset(
     ("type", "enum", "const", "anyOf", "$ref", "$defs", "definitions", "title", "description", "properties", "required",
      "additionalProperties", "items", "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
      "exclusiveMaximum", "minItems", "maxItems")
 )  # fmt: skip
-_FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+_SUPPORTED_FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 _KEPT_ANNOTATIONS: Final = ("title", "description")  # annotations that the model reads
 _MAX_DEPTH: Final = 100
 _MAX_NODES: Final = 100_000  # subschemas of the result
@@ -77,139 +77,154 @@ class _Writer:
     def __init__(self, root: _Json) -> None:
         self._root = root
         self.remarks: list[Entry] = []
-        self._finite = FinitenessTest(root)
-        self._inlining = set[str]()  # references that are being replaced by their targets
+        self._finiteness = FinitenessTest(root)
+        self._open_references = set[str]()  # references that are being replaced by their targets
         self._count = 0
 
     def convert(self) -> _Json:
         """The rewritten schema."""
-        schema = self._schema(self._root, "", 0)
+        schema = self._convert_schema(self._root, "", 0)
         if not isinstance(schema, dict) or schema.get("type") != "object":
             has_cases = isinstance(schema, dict) and "anyOf" in schema
             reason = "the root must be an object" + (", not anyOf" if has_cases else "")
-            self._refuse("", reason, "make it a member of an object")
+            self._add_refusal("", reason, "make it a member of an object")
         return schema if isinstance(schema, dict) else {}
 
-    def _refuse(self, pointer: str, reason: str, hint: str = "") -> None:
+    def _add_refusal(self, pointer: str, reason: str, hint: str = "") -> None:
         self.remarks.append(Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint))
 
-    def _note(self, pointer: str, reason: str, hint: str = "") -> None:
+    def _add_note(self, pointer: str, reason: str, hint: str = "") -> None:
         self.remarks.append(Entry(pointer, pointer.rpartition("/")[2], "note", reason, hint))
 
-    def _schema(self, value: Any, at: str, depth: int) -> Any:
+    def _convert_schema(self, value: Any, pointer: str, depth: int) -> Any:
         self._count += 1
-        for what, converted, limit in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
-            if converted > limit:
-                raise LimitExceeded(what, converted, limit, fixed=True)
+        for what, count, limit in (("depth", depth, _MAX_DEPTH), ("nodes", self._count, _MAX_NODES)):
+            if count > limit:
+                raise LimitExceeded(what, count, limit, fixed=True)
         if not isinstance(value, dict):
-            self._refuse(at, f"{brief(value)} declares no type", "write the type of the value")
+            self._add_refusal(pointer, f"{brief(value)} declares no type", "write the type of the value")
             return value
-        value = self._merge_all_of(value, at)
+        value = self._merge_all_of(value, pointer)
         reference = value.get("$ref")
         if not isinstance(reference, str) or len(value) == 1:
-            return self._convert_object(value, at, depth)
-        merged = None if reference in self._inlining else self._inline_target(value, at)
+            return self._convert_object(value, pointer, depth)
+        merged = None if reference in self._open_references else self._inline_target(value, pointer)
         if merged is None:  # a recursive reference cannot be replaced
             without_annotations = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
             if len(without_annotations) < len(value):
-                self._note(f"{at}/$ref", "a reference must stand alone, so the annotations next to it are omitted")
-            return self._convert_object(without_annotations, at, depth)
-        self._inlining.add(reference)
-        converted = self._schema(merged, at if at == "" else reference[1:], depth + 1)
-        self._inlining.discard(reference)
+                self._add_note(
+                    f"{pointer}/$ref", "a reference must stand alone, so the annotations next to it are omitted"
+                )
+            return self._convert_object(without_annotations, pointer, depth)
+        self._open_references.add(reference)
+        converted = self._convert_schema(merged, pointer if pointer == "" else reference[1:], depth + 1)
+        self._open_references.discard(reference)
         return converted
 
-    def _convert_object(self, value: _Json, at: str, depth: int) -> _Json:
+    def _convert_object(self, value: _Json, pointer: str, depth: int) -> _Json:
         out: _Json = {}
         for keyword, inner in value.items():
-            self._keyword(keyword, inner, f"{at}/{escape(keyword)}", depth, out)
-        self._add_type(out, at)
+            self._convert_keyword(keyword, inner, f"{pointer}/{escape(keyword)}", depth, out)
+        self._add_type(out, pointer)
         if out.get("type") == "object":
-            self._close_object(out, at)
-        if "array" in type_list(out.get("type")) and "items" not in out:
-            self._refuse(f"{at}/items", "an array must declare its items", "write items")
+            self._close_object(out, pointer)
+        if "array" in as_type_list(out.get("type")) and "items" not in out:
+            self._add_refusal(f"{pointer}/items", "an array must declare its items", "write items")
         return out
 
-    def _keyword(self, keyword: str, inner: Any, at: str, depth: int, out: _Json) -> None:
+    def _convert_keyword(self, keyword: str, inner: Any, pointer: str, depth: int, out: _Json) -> None:
         if keyword in ("properties", "$defs", "definitions") and isinstance(inner, dict):
-            each = {name: self._schema(schema, f"{at}/{escape(name)}", depth + 1) for name, schema in inner.items()}
-            out[keyword] = each
+            schemas = {
+                name: self._convert_schema(schema, f"{pointer}/{escape(name)}", depth + 1)
+                for name, schema in inner.items()
+            }
+            out[keyword] = schemas
         elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
-            cases = [self._schema(schema, f"{at}/{number}", depth + 1) for number, schema in enumerate(inner)]
+            cases = [
+                self._convert_schema(schema, f"{pointer}/{number}", depth + 1) for number, schema in enumerate(inner)
+            ]
             if keyword == "oneOf" and "anyOf" not in out and self._are_exclusive(inner):
-                self._note(at, "its cases exclude each other, so it is written as anyOf")
+                self._add_note(pointer, "its cases exclude each other, so it is written as anyOf")
                 keyword = "anyOf"
             elif keyword == "oneOf":
-                self._refuse(at, "its cases may overlap", "write anyOf if a value may satisfy several cases")
+                self._add_refusal(pointer, "its cases may overlap", "write anyOf if a value may satisfy several cases")
             out[keyword] = cases
         elif keyword == "items":
-            out[keyword] = self._schema(inner, at, depth + 1)
+            out[keyword] = self._convert_schema(inner, pointer, depth + 1)
         elif is_annotation(keyword) and keyword not in _KEPT_ANNOTATIONS:
-            self._note(at, "this keyword does not constrain the value, so it is omitted")
+            self._add_note(pointer, "this keyword does not constrain the value, so it is omitted")
         else:
             out[keyword] = inner
-            self._check(keyword, inner, at)
+            self._check_keyword(keyword, inner, pointer)
 
-    def _check(self, keyword: str, inner: Any, at: str) -> None:
-        if keyword == "format" and inner not in _FORMATS:
-            self._refuse(at, f"the format {brief(inner)} is not supported", _HINTS[keyword])
-        elif keyword == "$ref" and not isinstance(target(self._root, inner), dict):
-            self._refuse(at, "this reference does not point to a schema in this document", "write #/$defs/NAME")
+    def _check_keyword(self, keyword: str, inner: Any, pointer: str) -> None:
+        if keyword == "format" and inner not in _SUPPORTED_FORMATS:
+            self._add_refusal(pointer, f"the format {brief(inner)} is not supported", _HINTS[keyword])
+        elif keyword == "$ref" and not isinstance(resolve_reference(self._root, inner), dict):
+            self._add_refusal(
+                pointer, "this reference does not point to a schema in this document", "write #/$defs/NAME"
+            )
         elif keyword == "additionalProperties" and inner is not False:
-            self._refuse(at, "objects may only have the members that they declare", _HINTS[keyword])
-        elif keyword not in _SUPPORTED:
-            self._refuse(at, f"{keyword} is not supported", _HINTS.get(keyword, ""))
+            self._add_refusal(pointer, "objects may only have the members that they declare", _HINTS[keyword])
+        elif keyword not in _SUPPORTED_KEYWORDS:
+            self._add_refusal(pointer, f"{keyword} is not supported", _HINTS.get(keyword, ""))
 
-    def _add_type(self, out: _Json, at: str) -> None:
+    def _add_type(self, out: _Json, pointer: str) -> None:
         """Declare the type of a schema, unless it is a reference or a union."""
         if out.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
             return
         types = types_of(out)
         if not types and "properties" in out:
             types = ["object"]
-            self._note(at, "it declares members but no type, so the type object is added")
+            self._add_note(pointer, "it declares members but no type, so the type object is added")
         if types:
             out["type"] = types[0] if len(types) == 1 else types
         else:
-            self._refuse(at, "any value is allowed", "write the type of the value")
+            self._add_refusal(pointer, "any value is allowed", "write the type of the value")
 
-    def _close_object(self, out: _Json, at: str) -> None:
+    def _close_object(self, out: _Json, pointer: str) -> None:
         """Make all members required, and close the object."""
         members, required = out.get("properties"), out.get("required", [])
         if not isinstance(members, dict):
             if "additionalProperties" not in out:
-                self._refuse(f"{at}/properties", "an object must declare its members", _MEMBERS)
+                self._add_refusal(f"{pointer}/properties", "an object must declare its members", _MEMBERS_HINT)
             members = {}
         elif not out.keys() & {"additionalProperties", "patternProperties", "unevaluatedProperties"}:
             out["additionalProperties"] = False
-            self._note(
-                f"{at}/additionalProperties", "the object is closed: it may only have the members that it declares"
+            self._add_note(
+                f"{pointer}/additionalProperties", "the object is closed: it may only have the members that it declares"
             )
         names = []
         for name, member in members.items():
-            place = f"{at}/properties/{escape(name)}"
-            if name in required or self._finite.is_finite(member):
+            member_pointer = f"{pointer}/properties/{escape(name)}"
+            if name in required or self._finiteness.is_finite(member):
                 names.append(name)
             else:
-                self._refuse(place, "if this member were required, no value could be finite", "allow null")
+                self._add_refusal(
+                    member_pointer, "if this member were required, no value could be finite", "allow null"
+                )
             if name not in required and name in names:
-                self._note(place, "this optional member becomes required", "allow null to keep it optional")
+                self._add_note(
+                    member_pointer, "this optional member becomes required", "allow null to keep it optional"
+                )
         for name in required:
             if name not in members:
-                self._refuse(f"{at}/required", f"{brief(name)} is required, but not among the properties", "declare it")
+                self._add_refusal(
+                    f"{pointer}/required", f"{brief(name)} is required, but not among the properties", "declare it"
+                )
                 names.append(name)
         out["required"] = names
 
-    def _inline_target(self, value: _Json, at: str) -> _Json | None:
+    def _inline_target(self, value: _Json, pointer: str) -> _Json | None:
         """A schema in which the reference is replaced by its target. None if this is impossible."""
-        rest = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
-        target_schema = target(self._root, value["$ref"])
-        merged = merge(target_schema, rest) if isinstance(target_schema, dict) else None
-        if merged is None and not all(map(is_annotation, rest)):
-            self._refuse(f"{at}/$ref", "a reference must stand alone", "write out its target")
+        other_keywords = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
+        target_schema = resolve_reference(self._root, value["$ref"])
+        merged = merge(target_schema, other_keywords) if isinstance(target_schema, dict) else None
+        if merged is None and not all(map(is_annotation, other_keywords)):
+            self._add_refusal(f"{pointer}/$ref", "a reference must stand alone", "write out its target")
         return merged
 
-    def _merge_all_of(self, value: _Json, at: str) -> _Json:
+    def _merge_all_of(self, value: _Json, pointer: str) -> _Json:
         """A schema without `allOf`, if its parts do not constrain the same thing."""
         parts = value.get("allOf")
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
@@ -219,13 +234,14 @@ class _Writer:
             merged = None if merged is None else merge(part, merged)
         if merged is None:
             return value  # the keyword is refused
-        self._note(f"{at}/allOf", "its parts constrain different things, so they are merged into one schema")
+        self._add_note(f"{pointer}/allOf", "its parts constrain different things, so they are merged into one schema")
         return merged
 
     def _are_exclusive(self, cases: list[Any]) -> bool:
         """Whether no value satisfies two of the cases."""
         resolved = [
-            target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each for each in cases
+            resolve_reference(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each
+            for each in cases
         ]
         if not all(isinstance(case, dict) for case in resolved):
             return False
@@ -236,7 +252,7 @@ class _Writer:
             return True
         if any(each != {"object"} for each in types):
             return False
-        common = set.intersection(
+        common_names = set.intersection(
             *(set(case.get("properties", {})) & set(case.get("required", ())) for case in resolved)
         )
-        return any(have_distinct_values([case["properties"][name] for case in resolved]) for name in common)
+        return any(have_distinct_values([case["properties"][name] for case in resolved]) for name in common_names)

@@ -1,4 +1,4 @@
-"""Values of types from JSON that is still being written.
+"""Reads typed values from JSON that is still being written.
 
 In: a type, and the JSON value of the text so far, without an unfinished string or number. Out: the value so far:
 
@@ -46,8 +46,8 @@ def _typed_or_missing(tp: Any, value: Any) -> Any:
         for name, key, field in fields:
             if key in value and (typed := _typed_or_missing(field, value[key])) is not _MISSING:
                 typed_fields[name] = typed
-        names = {key for _, key, _ in fields}
-        return _instance(tp, typed_fields, {key: item for key, item in value.items() if key not in names})
+        keys = {key for _, key, _ in fields}
+        return _build_instance(tp, typed_fields, {key: item for key, item in value.items() if key not in keys})
     origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)
     if origin in LISTS and isinstance(value, list) and args:
         return [typed_item for item in value if (typed_item := _typed_or_missing(args[0], item)) is not _MISSING]
@@ -65,23 +65,23 @@ def _typed_or_missing(tp: Any, value: Any) -> Any:
             if k in hints and (typed_item := _typed_or_missing(hints[k], item)) is not _MISSING
         }
     try:
-        return _reader(tp)(value)
+        return _get_reader(tp)(value)
     except (GuidedError, ValueError):  # pydantic's ValidationError is a ValueError
         is_container = typing.get_origin(tp) is typing.Annotated and isinstance(value, list | dict)
         return _typed_or_missing(tp.__origin__, value) if is_container else _MISSING
 
 
-def _instance(tp: Any, fields: dict[str, Any], others: dict[str, Any]) -> Any:
+def _build_instance(tp: Any, fields: dict[str, Any], other_members: dict[str, Any]) -> Any:
     """An instance of a pydantic model with some of its fields, without its own validators and `model_post_init`.
 
-    `others`: members that are not fields, which the model keeps if its configuration allows extra ones.
+    `other_members`: members that are not fields, which the model keeps if its configuration allows extra ones.
     """
     values = dict(fields)
     for name, info in tp.model_fields.items():
         if name not in values and not info.is_required():
             with suppress(Exception):  # a factory that needs another field
                 values[name] = info.get_default(call_default_factory=True, validated_data=dict(values))
-    extra = others if tp.model_config.get("extra") == "allow" else None
+    extra = other_members if tp.model_config.get("extra") == "allow" else None
     private = _private_values(tp) if tp.__private_attributes__ else None
     instance = tp.__new__(tp)
     for name, value in (
@@ -108,7 +108,7 @@ def _private_values(tp: Any) -> dict[str, Any]:
     return values
 
 
-def _reader(tp: Any) -> Callable[[Any], Any]:
+def _get_reader(tp: Any) -> Callable[[Any], Any]:
     try:
         return _cached_reader(tp)
     except TypeError:  # the type is not hashable
@@ -130,15 +130,15 @@ def _model_fields(tp: Any) -> list[tuple[str, str, Any]] | None:
     fields = getattr(tp, "model_fields", None) if isinstance(tp, type) and hasattr(tp, "model_construct") else None
     if fields is None or "root" in fields:
         return None
-    return [(name, _key(name, info.validation_alias), _annotated(info)) for name, info in fields.items()]
+    return [(name, _json_key(name, info.validation_alias), _annotated_type(info)) for name, info in fields.items()]
 
 
-def _key(name: str, alias: Any) -> str:
-    """The name of a field in JSON; of several aliases the first, as in the schema."""
+def _json_key(name: str, alias: Any) -> str:
+    """The key of a field in JSON: its first alias, as in the schema, or its name."""
     choices = getattr(alias, "choices", [alias])
     return choices[0] if isinstance(choices[0], str) else name
 
 
-def _annotated(info: Any) -> Any:
+def _annotated_type(info: Any) -> Any:
     """The type of a field, with its constraints."""
     return typing.Annotated[info.annotation, info] if info.metadata else info.annotation

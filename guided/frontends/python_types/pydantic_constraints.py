@@ -1,7 +1,7 @@
 """Constraints that pydantic checks after it has read a value: constraints on unions, literals and enums.
 
-In: the core schema of a validator that pydantic adds for `Field(ge=3)` or `Field(pattern=...)` if the type itself does
-not support this constraint. Out: JSON Schema for the values that the validator accepts. Pydantic's own description
+In: the core schema of the validator that pydantic adds for `Field(ge=3)` or `Field(pattern=...)` if the type itself
+does not support this constraint. Out: JSON Schema for the values that the validator accepts. Pydantic's own description
 lacks it: it uses a keyword that JSON Schema does not have, or omits the constraint.
 
     Annotated[int | str, Field(ge=3)]              numbers from 3 on; strings cannot be compared, so they are refused
@@ -20,14 +20,14 @@ from typing import Any, Final
 
 __all__ = ["LENGTH_TYPES", "NONSTANDARD_KEYWORDS", "chained_constraint", "constraint_of"]
 
-_NUMBERS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
-_LENGTHS: Final = {
+_NUMBER_KEYWORDS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+_LENGTH_KEYWORDS: Final = {
     "min_length": ("minLength", "minItems", "minProperties"),
     "max_length": ("maxLength", "maxItems", "maxProperties"),
 }
 LENGTH_TYPES: Final = ["string", "array", "object"]
 """The types of values that have a length."""
-NONSTANDARD_KEYWORDS: Final = (*_NUMBERS, "multiple_of", "max_digits", "decimal_places")
+NONSTANDARD_KEYWORDS: Final = (*_NUMBER_KEYWORDS, "multiple_of", "max_digits", "decimal_places")
 """Constraints that pydantic writes into its description as if they were keywords of JSON Schema."""
 
 
@@ -35,16 +35,18 @@ def constraint_of(function: object) -> dict[str, Any] | None:
     """A schema for the values that a pydantic validator accepts; None if the validator does not check a constraint."""
     if not isinstance(function, partial) or function.func.__module__ != "pydantic._internal._validators":
         return None
-    out: list[dict[str, Any]] = [_accepted_values(name, value, function) for name, value in function.keywords.items()]
+    out: list[dict[str, Any]] = [
+        _accepted_values_schema(name, value, function) for name, value in function.keywords.items()
+    ]
     return out[0] if len(out) == 1 else {"allOf": out}
 
 
-def _accepted_values(name: str, value: Any, validate: Callable[[Any], object]) -> dict[str, Any]:
-    if name in _LENGTHS and isinstance(value, int):
-        return {"type": LENGTH_TYPES, **dict.fromkeys(_LENGTHS[name], value)}
+def _accepted_values_schema(name: str, value: Any, validate: Callable[[Any], object]) -> dict[str, Any]:
+    if name in _LENGTH_KEYWORDS and isinstance(value, int):
+        return {"type": LENGTH_TYPES, **dict.fromkeys(_LENGTH_KEYWORDS[name], value)}
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if name in _NUMBERS and is_number:
-        keyword = _NUMBERS[name]
+    if name in _NUMBER_KEYWORDS and is_number:
+        keyword = _NUMBER_KEYWORDS[name]
     elif name == "multiple_of" and isinstance(value, int):
         keyword = "multipleOf"
     else:

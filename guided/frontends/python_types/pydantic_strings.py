@@ -43,32 +43,32 @@ _V4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _GROUP = "[0-9A-Fa-f]{1,4}"
 
 
-def _v6() -> str:
+def _ipv6_pattern() -> str:
     tail = f"(?:{_GROUP}:{_GROUP}|{_V4})"
     cases = [f"(?:{_GROUP}:){{6}}{tail}"]
-    for before in range(8):
-        left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
-        max_groups = 7 - before
+    for left_groups in range(8):
+        left_part = f"{_GROUP}(?::{_GROUP}){{{left_groups - 1}}}" if left_groups else ""
+        max_groups = 7 - left_groups
         right_parts = [""]
         if max_groups:
             right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
         if max_groups > 1:
             right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
-        cases.append(f"{left}::(?:{'|'.join(right_parts)})")
+        cases.append(f"{left_part}::(?:{'|'.join(right_parts)})")
     return f"(?:{'|'.join(cases)})"
 
 
-_V6: Final = _v6()
-_LENGTH_4: Final = "(?:/(?:[0-9]|[12][0-9]|3[0-2]))?"
-_LENGTH_6: Final = "(?:/(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))?"
+_V6: Final = _ipv6_pattern()
+_PREFIX_LENGTH_4: Final = "(?:/(?:[0-9]|[12][0-9]|3[0-2]))?"
+_PREFIX_LENGTH_6: Final = "(?:/(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))?"
 
 
-def _networks_4() -> str:
+def _ipv4_networks_pattern() -> str:
     """Addresses whose bits after the prefix are 0."""
     cases = [_V4]
     for length in range(33):
-        whole, bits = divmod(length, 8)
-        octets = [_OCTET] * whole
+        whole_octets, bits = divmod(length, 8)
+        octets = [_OCTET] * whole_octets
         if bits:
             octets.append(f"(?:{'|'.join(str(value) for value in range(0, 256, 1 << (8 - bits)))})")
         octets += ["0"] * (4 - len(octets))
@@ -76,7 +76,7 @@ def _networks_4() -> str:
     return f"(?:{'|'.join(cases)})"
 
 
-def _networks_6() -> str:
+def _ipv6_networks_pattern() -> str:
     cases = [f"{_V6}(?:/128)?", "::/0"]
     cases += [f"{_GROUP}(?::{_GROUP}){{{groups - 1}}}::/{16 * groups}" for groups in range(1, 8)]
     return f"(?:{'|'.join(cases)})"
@@ -84,7 +84,7 @@ def _networks_6() -> str:
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+"
 _LABEL: Final = "(?:[A-Za-z0-9]{1,63}|[A-Za-z0-9](?:-?[A-Za-z0-9]){0,31})"  # at most 63 characters
-_SPECIAL_USE: Final = ("arpa", "invalid", "local", "localhost", "onion", "test")
+_SPECIAL_USE_DOMAINS: Final = ("arpa", "invalid", "local", "localhost", "onion", "test")
 
 
 def _any_case(word: str) -> str:
@@ -92,12 +92,12 @@ def _any_case(word: str) -> str:
 
 
 _EMAIL: Final = (
-    rf"(?![^@]*@[^>]*\.(?:{'|'.join(map(_any_case, _SPECIAL_USE))})(?:>|$))"
+    rf"(?![^@]*@[^>]*\.(?:{'|'.join(map(_any_case, _SPECIAL_USE_DOMAINS))})(?:>|$))"
     rf"{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+[A-Za-z]{{1,63}}"
 )
 
 # Each base64 character encodes six bits; an ASCII byte begins with a 0 bit.
-_SEXTETS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_BASE64_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def base64_pattern(low: int, high: int | None, *, url: bool, ascii: bool, canonical: bool = False) -> str:
@@ -108,18 +108,18 @@ def base64_pattern(low: int, high: int | None, *, url: bool, ascii: bool, canoni
         ascii: all bytes are ASCII.
         canonical: unused bits are 0, and the padding is optional; otherwise, it is required.
     """
-    alphabet = _SEXTETS + ("-_" if url else "+/")
+    alphabet = _BASE64_LETTERS + ("-_" if url else "+/")
 
     def letters(zero: int, unused: int = 0) -> str:
         zero = (zero if ascii else 0) | (unused if canonical else 0)
         return "[" + "".join(c.replace("-", r"\-") for n, c in enumerate(alphabet) if not n & zero) + "]"
 
     one, two, three, four = letters(0b100000), letters(0b001000), letters(0b000010), letters(0)
-    ends = ("", f"{one}{letters(0b001000, 0b001111)}==", f"{one}{two}{letters(0b000010, 0b000011)}=")
+    endings = ("", f"{one}{letters(0b001000, 0b001111)}==", f"{one}{two}{letters(0b000010, 0b000011)}=")
     cases = []
-    for rest, end in enumerate(ends):
-        if high is None or high >= rest:
-            lower, upper = max(0, -(-(low - rest) // 3)), "" if high is None else (high - rest) // 3
+    for extra_bytes, end in enumerate(endings):
+        if high is None or high >= extra_bytes:
+            lower, upper = max(0, -(-(low - extra_bytes) // 3)), "" if high is None else (high - extra_bytes) // 3
             end = f"{end.rstrip('=')}(?:{'=' * end.count('=')})?" if canonical and end else end
             cases.append(f"(?:{one}{two}{three}{four}){{{lower},{upper}}}{end}")
     return f"^(?:{'|'.join(cases)})$"
@@ -139,8 +139,8 @@ _PREFIX_NAME: Final = "(?:[A-Za-z]+(?: [A-Za-z]+)* )?"
 @cache
 def schemas_by_format() -> dict[str, dict[str, Any]]:
     """Name of a format -> keywords for the strings that pydantic reads, which are added to the schema."""
-    v4, v6 = f"^{_V4}{_LENGTH_4}$", f"^{_V6}{_LENGTH_6}$"
-    networks_4, networks_6 = f"^{_networks_4()}$", f"^{_networks_6()}$"
+    v4, v6 = f"^{_V4}{_PREFIX_LENGTH_4}$", f"^{_V6}{_PREFIX_LENGTH_6}$"
+    networks_4, networks_6 = f"^{_ipv4_networks_pattern()}$", f"^{_ipv6_networks_pattern()}$"
     return {
         **{f"uuid{n}": {"format": "uuid", "pattern": f"^.{{14}}{n}.{{4}}[89ABab]"} for n in range(1, 9)},
         "email": {"pattern": f"^{_EMAIL}$", "maxLength": 254},
@@ -164,38 +164,45 @@ BYTE_SIZE: Final = rf"^(?:[0-9]{{1,15}}|[0-9]{{0,15}}\.[0-9]{{1,15}}) ?(?:{'|'.j
 COMPLEX: Final = (
     r"^(?:-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?)(?:[+\-](?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?j|j)?$"
 )
-_LEAP: Final = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+_LEAP_YEAR: Final = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 LOCAL_DATE_TIME: Final = (
     r"^(?!0000)(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    rf"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,6}})?$"
+    rf"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP_YEAR}-02-29)"
+    r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?$"
 )
 
 
 def date_pattern(low: str | None, high: str | None) -> str:
     """A pattern for the dates from `low` to `high`, which have the form 2020-01-31; None: no bound."""
-    parts = [rf"(?={_from(bound, up)})" for bound, up in ((low, True), (high, False)) if bound is not None]
+    parts = [
+        rf"(?={_dates_bounded_by(bound, is_lower_bound)})"
+        for bound, is_lower_bound in ((low, True), (high, False))
+        if bound is not None
+    ]
     return "^" + "".join(parts)
 
 
-def _from(bound: str, is_lower_bound: bool) -> str:
-    """Strings that equal `bound`, or equal it up to some digit and are greater (or less) there."""
+def _dates_bounded_by(bound: str, is_lower_bound: bool) -> str:
+    """A pattern for `bound`, and for dates that first differ from it in a greater digit (upper bound: in a smaller
+    one).
+    """
     cases = [bound]
-    for at, digit in enumerate(bound):
+    for index, digit in enumerate(bound):
         if digit != "-" and digit != ("9" if is_lower_bound else "0"):
             next_digits = f"[{int(digit) + 1}-9]" if is_lower_bound else f"[0-{int(digit) - 1}]"
-            cases.append(f"{bound[:at]}{next_digits}")
+            cases.append(f"{bound[:index]}{next_digits}")
     return f"(?:{'|'.join(cases)})"
 
 
 def decimal_pattern(digits: int | None, places: int | None) -> str:
-    """A pattern for numbers with at most `digits` digits, at most `places` of them after the point."""
+    """A pattern for numbers with at most `digits` digits, and at most `places` digits after the point."""
     if digits is None:
         fraction = "(?:\\.[0-9]+)?" if places is None else _fraction(places)
         return rf"^-?(?:0|[1-9][0-9]*){fraction}$"
     max_places = digits if places is None else min(places, digits)
     cases = [f"0{_fraction(max_places)}"]
-    for whole in range(1, digits - (places or 0) + 1):
-        cases.append(f"[1-9][0-9]{{{whole - 1}}}{_fraction(min(max_places, digits - whole))}")
+    for integer_digits in range(1, digits - (places or 0) + 1):
+        cases.append(f"[1-9][0-9]{{{integer_digits - 1}}}{_fraction(min(max_places, digits - integer_digits))}")
     return f"^-?(?:{'|'.join(cases)})$"
 
 
@@ -208,26 +215,26 @@ _PORT: Final = (
 )
 _HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{_V4}|\[{_V6}\])"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
-_NAME: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates the several_hosts of a URL
-_USER: Final = f"(?:{_NAME}+(?::{_NAME}*)?@)?"
+_USER_CHARACTER: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates hosts
+_USER_INFO: Final = f"(?:{_USER_CHARACTER}+(?::{_USER_CHARACTER}*)?@)?"
 _PATH: Final = rf"(?:[A-Za-z0-9._~!$&()*+,;=:@/\-]|{_PERCENT})*"
-_REST: Final = (
+_QUERY_AND_FRAGMENT: Final = (
     rf"(?:\?(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?(?:#(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?"
 )
-_SPECIAL: Final = ("http", "https", "ws", "wss", "ftp", "file")
+_SPECIAL_SCHEMES: Final = ("http", "https", "ws", "wss", "ftp", "file")
 
 
 def url_pattern(schemes: list[str] | None, *, several_hosts: bool = False) -> str:
     """A pattern for URLs with these schemes (None: any), with one host or, if `several_hosts`, one or more."""
-    authority = f"{_USER}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
-    end = f"(?:/{_PATH})?{_REST}"
-    special = "|".join(map(_any_case, _SPECIAL))
+    authority = f"{_USER_INFO}{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
+    end = f"(?:/{_PATH})?{_QUERY_AND_FRAGMENT}"
+    special_schemes = "|".join(map(_any_case, _SPECIAL_SCHEMES))
     if schemes is None:
         name = r"[A-Za-z][A-Za-z0-9+.\-]*"
-        cases = [f"(?![Ff][Ii][Ll][Ee]:){name}://{authority}{end}", f"[Ff][Ii][Ll][Ee]:///{_PATH}{_REST}"]
-        cases.append(f"(?!(?:{special}):){name}:(?!/){_PATH}{_REST}")
+        cases = [f"(?![Ff][Ii][Ll][Ee]:){name}://{authority}{end}", f"[Ff][Ii][Ll][Ee]:///{_PATH}{_QUERY_AND_FRAGMENT}"]
+        cases.append(f"(?!(?:{special_schemes}):){name}:(?!/){_PATH}{_QUERY_AND_FRAGMENT}")
         return f"^(?:{'|'.join(cases)})$"
-    cases = [f"{_any_case(scheme)}:///{_PATH}{_REST}" for scheme in schemes if scheme == "file"]
+    cases = [f"{_any_case(scheme)}:///{_PATH}{_QUERY_AND_FRAGMENT}" for scheme in schemes if scheme == "file"]
     names = [_any_case(scheme).replace("+", r"\+").replace(".", r"\.") for scheme in schemes if scheme != "file"]
     if names:
         cases.append(f"(?:{'|'.join(names)})://{authority}{end}")

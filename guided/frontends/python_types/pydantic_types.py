@@ -2,7 +2,7 @@
 
 A type belongs to pydantic if it is a pydantic model or dataclass, defines how pydantic reads it (EmailStr, HttpUrl, or
 any class with `__get_pydantic_core_schema__`), is Annotated with pydantic metadata (Field, StringConstraints,
-UuidVersion), or is a date, a Decimal or bytes with bounds of annotated-types. Pydantic's own JSON Schema for such a
+UuidVersion), or is a date, a Decimal or bytes with annotated-types bounds. Pydantic's own JSON Schema for such a
 type is incomplete. This module adds what is missing, from the core schema that pydantic validates with:
 
     str            strip_whitespace: no white space at the ends; patterns: Rust's classes in ECMA's notation
@@ -55,20 +55,22 @@ from guided.frontends.python_types.string_types import CLOCK_TYPES, STRING_FORMS
 
 __all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
-_BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish` has run
+_BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish_schema` has run
 _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
-_CLOCK: Final = {text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)}
-_SCHEMAS_BY_NAME: Final = ("properties", "patternProperties", "$defs")
-_DATA: Final = ("const", "enum", "default", "examples", "x-guided-quote")
+_CLOCK_PATTERNS: Final = {
+    text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)
+}
+_SCHEMA_MAP_KEYWORDS: Final = ("properties", "patternProperties", "$defs")
+_DATA_KEYWORDS: Final = ("const", "enum", "default", "examples", "x-guided-quote")
 _BYTE_SIZE_PREFIX: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # the beginning of ByteSize's own pattern, up to the units
-_ORDER: Final = ("Gt", "Ge", "Lt", "Le", "Interval")
+_ORDER_BOUNDS: Final = ("Gt", "Ge", "Lt", "Le", "Interval")
 _BOUNDS_OF: Final[dict[type, tuple[str, ...]]] = {
-    **dict.fromkeys((*CLOCK_TYPES, datetime.timedelta), _ORDER),
-    decimal.Decimal: (*_ORDER, "MultipleOf"),
+    **dict.fromkeys((*CLOCK_TYPES, datetime.timedelta), _ORDER_BOUNDS),
+    decimal.Decimal: (*_ORDER_BOUNDS, "MultipleOf"),
     bytes: ("MinLen", "MaxLen", "Len"),
 }
-"""Bounds of annotated-types that pydantic enforces on strings."""
-_BOUNDS: Final = ("gt", "ge", "lt", "le")
+"""The annotated-types bounds that pydantic enforces on types that are strings in JSON."""
+_BOUND_KEYS: Final = ("gt", "ge", "lt", "le")
 
 
 def is_read_by_pydantic(tp: Any) -> bool:
@@ -101,11 +103,13 @@ def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
     from pydantic.errors import PydanticUserError
 
     try:
-        schema: dict[str, Any] = TypeAdapter(tp).json_schema(ref_template=ref_template, schema_generator=_generator())
+        schema: dict[str, Any] = TypeAdapter(tp).json_schema(
+            ref_template=ref_template, schema_generator=_generator_class()
+        )
     except (PydanticUserError, TypeError) as error:  # TypeError: a bound that the type does not have
         reason = str(error).splitlines()[0]
         raise UnsupportedError(f"{brief(tp)} is not supported, since pydantic cannot describe it: {reason}") from None
-    result: dict[str, Any] = _finish(schema)
+    result: dict[str, Any] = _finish_schema(schema)
     return result
 
 
@@ -121,11 +125,11 @@ def pydantic_reader(tp: Any) -> Callable[[str], Any]:
 
 
 @cache
-def _generator() -> Any:
+def _generator_class() -> Any:
     """A schema generator that extends pydantic's."""
     from pydantic.json_schema import GenerateJsonSchema
 
-    def strings(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
+    def string_schema(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
         out: dict[str, Any] = GenerateJsonSchema.str_schema(self, typing.cast(Any, schema))
         if out.get("pattern", "").startswith(_BYTE_SIZE_PREFIX):
             return {**out, "pattern": BYTE_SIZE}
@@ -135,55 +139,55 @@ def _generator() -> Any:
             out = {"allOf": [out, {"pattern": r"^(?!\p{White_Space})[^]*(?<!\p{White_Space})$"}], "type": "string"}
         return out
 
-    def urls_of(self: Any, schema: dict[str, Any], several_hosts: bool = False) -> dict[str, Any]:
+    def url_schema(self: Any, schema: dict[str, Any], several_hosts: bool = False) -> dict[str, Any]:
         max_length = schema.get("max_length")
-        longest = {} if max_length is None else {"maxLength": max_length - 1}  # a slash may be added
+        length_keyword = {} if max_length is None else {"maxLength": max_length - 1}  # a slash may be added
         return {
             "type": "string",
             "pattern": url_pattern(schema.get("allowed_schemes"), several_hosts=several_hosts),
-            **longest,
+            **length_keyword,
         }
 
     methods = {
-        "str_schema": strings,
-        "bytes_schema": lambda self, schema: _bytes(schema, self._config.val_json_bytes),
-        "decimal_schema": lambda self, schema: _decimal(schema),
+        "str_schema": string_schema,
+        "bytes_schema": lambda self, schema: _bytes_schema(schema, self._config.val_json_bytes),
+        "decimal_schema": lambda self, schema: _decimal_schema(schema),
         "complex_schema": lambda self, schema: {"type": "string", "pattern": COMPLEX},
-        "date_schema": lambda self, schema: _date(schema),
-        "datetime_schema": lambda self, schema: _date_time("date-time", schema),
-        "time_schema": lambda self, schema: _date_time("time", schema),
-        "timedelta_schema": lambda self, schema: _date_time("duration", schema),
-        "url_schema": urls_of,
-        "multi_host_url_schema": lambda self, schema: urls_of(self, schema, several_hosts=True),
+        "date_schema": lambda self, schema: _date_schema(schema),
+        "datetime_schema": lambda self, schema: _date_time_schema("date-time", schema),
+        "time_schema": lambda self, schema: _date_time_schema("time", schema),
+        "timedelta_schema": lambda self, schema: _date_time_schema("duration", schema),
+        "url_schema": url_schema,
+        "multi_host_url_schema": lambda self, schema: url_schema(self, schema, several_hosts=True),
         "function_plain_schema": _with_path_kind(GenerateJsonSchema.function_plain_schema),
         "function_after_schema": _with_constraint(_with_path_kind(GenerateJsonSchema.function_after_schema)),
-        "chain_schema": _chain,
-        "json_schema": lambda self, schema: _json(self, schema),
+        "chain_schema": _chain_schema,
+        "json_schema": lambda self, schema: _json_text_schema(self, schema),
     }
     return type("Described", (GenerateJsonSchema,), methods)
 
 
-def _bytes(schema: dict[str, Any], mode: str) -> dict[str, Any]:
+def _bytes_schema(schema: dict[str, Any], mode: str) -> dict[str, Any]:
     low, high = schema.get("min_length", 0), schema.get("max_length")
     out: dict[str, Any] = {"type": "string", _BYTES: True}
     if mode == "hex":
         return {**out, "pattern": f"^(?:[0-9A-Fa-f]{{2}}){{{low},{'' if high is None else high}}}$"}
     if mode == "base64":
         return {**out, "pattern": base64_pattern(low, high, url=True, ascii=False, canonical=True)}
-    return {**out, **_lengths(low, high)}
+    return {**out, **_length_keywords(low, high)}
 
 
-def _lengths(low: int, high: int | None) -> dict[str, Any]:
+def _length_keywords(low: int, high: int | None) -> dict[str, Any]:
     """Keywords for a number of bytes, which is the number of characters in ASCII."""
     if not low and high is None:
         return {}
     return {"pattern": ASCII, "minLength": low} | ({} if high is None else {"maxLength": high})
 
 
-def _decimal(schema: dict[str, Any]) -> dict[str, Any]:
+def _decimal_schema(schema: dict[str, Any]) -> dict[str, Any]:
     digits, places = schema.get("max_digits"), schema.get("decimal_places")
     number: dict[str, Any] = {"type": "number"}
-    for key, keyword in zip(_BOUNDS, ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"), strict=True):
+    for key, keyword in zip(_BOUND_KEYS, ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"), strict=True):
         if schema.get(key) is not None:
             number[keyword] = float(schema[key])
     if schema.get("multiple_of") is not None:
@@ -200,7 +204,7 @@ def _decimal(schema: dict[str, Any]) -> dict[str, Any]:
     return number if has_bounds else {"anyOf": [number, text]}
 
 
-def _date(schema: dict[str, Any]) -> dict[str, Any]:
+def _date_schema(schema: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {"type": "string", "format": "date"}
     day = datetime.timedelta(days=1)
     low = max((b for b in (schema.get("ge"), schema.get("gt") and schema["gt"] + day) if b), default=None)
@@ -210,11 +214,11 @@ def _date(schema: dict[str, Any]) -> dict[str, Any]:
     return _with_now_condition(out, "date", schema)
 
 
-def _date_time(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _date_time_schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {"type": "string", "format": name}
     if name == "date-time" and schema.get("tz_constraint") == "naive":
         out = {"type": "string", "pattern": LOCAL_DATE_TIME}
-    elif any(schema.get(bound) is not None for bound in _BOUNDS) or isinstance(schema.get("tz_constraint"), int):
+    elif any(schema.get(bound) is not None for bound in _BOUND_KEYS) or isinstance(schema.get("tz_constraint"), int):
         return {"allOf": [out, {"format": f"limited-{name}"}]}
     return _with_now_condition(out, name, schema)
 
@@ -230,16 +234,16 @@ def _with_constraint(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
     def method(self: Any, schema: dict[str, Any]) -> Any:
         out, constraint = describe(self, schema), constraint_of(schema["function"].get("function"))
         if constraint is None or (out.get("type") == "string" and constraint.get("type") == LENGTH_TYPES):
-            return out  # pydantic adds string lengths itself, and `_finish` makes those of bytes exact
+            return out  # pydantic adds string lengths itself, and `_finish_schema` makes the lengths of bytes exact
         return {"allOf": [out, constraint], _HAS_CONSTRAINT: True}
 
     return method
 
 
-def _chain(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
+def _chain_schema(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
     """The schema of a chain: its first step, which reads the value, and the constraints among the other steps."""
-    first, *others = schema["steps"]
-    steps = [first, *filter(None, map(chained_constraint, others))]
+    first_step, *other_steps = schema["steps"]
+    steps = [first_step, *filter(None, map(chained_constraint, other_steps))]
     out: list[dict[str, Any]] = [self.generate_inner(step) for step in steps]
     return out[0] if len(out) == 1 else {"allOf": out}
 
@@ -256,7 +260,7 @@ def _with_path_kind(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
     return method
 
 
-def _json(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
+def _json_text_schema(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
     """JSON text in a string, as in draft 7."""
     inner = self.generate_inner(schema["schema"]) if "schema" in schema else {}
     out = {"type": "string", "contentMediaType": "application/json"}
@@ -266,24 +270,24 @@ def _json(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
 
 def _as_ecma(pattern: str) -> str:
     r"""A Rust expression in ECMA's notation: \d \w \s and their complements mean Unicode, and . excludes only \n."""
-    out, at, in_set = "", 0, False
-    outside = {"d": r"\p{Nd}", "D": r"\P{Nd}", "s": r"\p{White_Space}", "S": r"\P{White_Space}", "w": f"[{_WORD}]",
-               "W": f"[^{_WORD}]", "A": "^", "z": "$"}  # fmt: skip
-    inside = {**{c: outside[c] for c in "dDsS"}, "w": _WORD}
-    while at < len(pattern):
-        c = pattern[at]
-        if c == "\\" and at + 1 < len(pattern):
-            escaped = pattern[at + 1]
-            ecma_escape = (inside if in_set else outside).get(escaped)
-            plain = escaped.isascii() and not escaped.isalnum() and escaped not in "^$\\.*+?()[]{}|/-"
-            out += ecma_escape or (escaped if plain else c + escaped)
-            at += 2
+    out, index, is_in_class = "", 0, False
+    escapes_outside_class = {"d": r"\p{Nd}", "D": r"\P{Nd}", "s": r"\p{White_Space}", "S": r"\P{White_Space}",
+                             "w": f"[{_WORD}]", "W": f"[^{_WORD}]", "A": "^", "z": "$"}  # fmt: skip
+    escapes_in_class = {**{c: escapes_outside_class[c] for c in "dDsS"}, "w": _WORD}
+    while index < len(pattern):
+        c = pattern[index]
+        if c == "\\" and index + 1 < len(pattern):
+            escaped_char = pattern[index + 1]
+            ecma_escape = (escapes_in_class if is_in_class else escapes_outside_class).get(escaped_char)
+            plain = escaped_char.isascii() and not escaped_char.isalnum() and escaped_char not in "^$\\.*+?()[]{}|/-"
+            out += ecma_escape or (escaped_char if plain else c + escaped_char)
+            index += 2
             continue
-        if c == "." and not in_set:
+        if c == "." and not is_in_class:
             c = r"[^\n]"
-        in_set = c == "[" or (in_set and c != "]")
+        is_in_class = c == "[" or (is_in_class and c != "]")
         out += c
-        at += 1
+        index += 1
     return out.replace("(?P<", "(?<")
 
 
@@ -293,36 +297,36 @@ _WORD: Final = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
 # --- the final schemas
 
 
-def _finish(schema: Any) -> Any:
-    """A schema in which standard keywords replace pydantic's own names for `format`."""
+def _finish_schema(schema: Any) -> Any:
+    """Replace pydantic's own names for `format` by standard keywords."""
     if isinstance(schema, list):
-        return [_finish(part) for part in schema]
+        return [_finish_schema(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     out: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in _SCHEMAS_BY_NAME:
-            out[key] = {name: _finish(part) for name, part in value.items()}
+        if key in _SCHEMA_MAP_KEYWORDS:
+            out[key] = {name: _finish_schema(part) for name, part in value.items()}
         else:
-            out[key] = value if key in _DATA else _finish(value)
+            out[key] = value if key in _DATA_KEYWORDS else _finish_schema(value)
     is_bytes = out.pop(_BYTES, False)
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
             out.pop(keyword, None)
     name = out.get("format")
     if isinstance(name, str):
-        texts = schemas_by_format()
+        schemas = schemas_by_format()
         if name in ("base64", "base64url"):
             low, high = out.pop("minLength", 0), out.pop("maxLength", None)
             pattern = base64_pattern(low, high, url=name == "base64url", ascii=not is_bytes)
             return _conjunction({key: value for key, value in out.items() if key != "format"}, {"pattern": pattern})
-        if name in _CLOCK:
-            return _conjunction(out, {"pattern": _CLOCK[name]})
-        if name in texts:
+        if name in _CLOCK_PATTERNS:
+            return _conjunction(out, {"pattern": _CLOCK_PATTERNS[name]})
+        if name in schemas:
             del out["format"]
-            return _conjunction(out, texts[name])
+            return _conjunction(out, schemas[name])
     if is_bytes and "pattern" not in out:
-        out |= _lengths(out.get("minLength", 0), out.get("maxLength"))
+        out |= _length_keywords(out.get("minLength", 0), out.get("maxLength"))
     return out
 
 

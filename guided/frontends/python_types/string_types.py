@@ -35,7 +35,7 @@ _DURATION = (
     r"^-?P(?!$)(?:[0-9]{1,8}W|(?:[0-9]{1,8}D)?"
     r"(?:T(?=[0-9])(?:[0-9]{1,8}H)?(?:[0-9]{1,8}M)?(?:[0-9]{1,8}(?:\.[0-9]{1,6})?S)?)?)$"
 )
-_UNITS = re.compile(
+_DURATION_PARTS = re.compile(
     r"(?P<sign>-?)P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
     r"T?(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)(?:\.(?P<fraction>\d+))?S)?"
 )
@@ -79,20 +79,20 @@ class StringForm(NamedTuple):
     parse: Callable[[str], Any]
 
 
-def _text(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> StringForm:
-    """`pattern`: the strings that are passed to `parse`, which might accept more than the schema allows."""
-    strings = re.compile(pattern)
+def _make_form(parse: Callable[[str], Any], pattern: str, /, **schema: str) -> StringForm:
+    """The form that passes only strings that match `pattern` to `parse`, which might accept more than the schema."""
+    regex = re.compile(pattern)
 
-    def checked(text: str) -> Any:
-        if not strings.search(text) or text.endswith("\n"):
+    def parse_checked(text: str) -> Any:
+        if not regex.search(text) or text.endswith("\n"):
             raise ValueError(f"it does not match {pattern}")
         return parse(text)
 
-    return StringForm({"type": "string", **schema}, checked)
+    return StringForm({"type": "string", **schema}, parse_checked)
 
 
-def _duration(text: str) -> datetime.timedelta:
-    match = _UNITS.fullmatch(text)
+def _parse_duration(text: str) -> datetime.timedelta:
+    match = _DURATION_PARTS.fullmatch(text)
     assert match is not None
     units = ("weeks", "days", "hours", "minutes", "seconds")
     value = datetime.timedelta(
@@ -101,11 +101,11 @@ def _duration(text: str) -> datetime.timedelta:
     return -value if match["sign"] else value
 
 
-def _moment(text: str) -> datetime.datetime:
+def _parse_date_time(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text.upper())
 
 
-def _clock(text: str) -> datetime.time:
+def _parse_time(text: str) -> datetime.time:
     return datetime.time.fromisoformat(text.upper())
 
 
@@ -115,19 +115,19 @@ _PATHS: Final = (
 )
 
 STRING_FORMS: Final[dict[Any, StringForm]] = {
-    datetime.datetime: _text(
-        _moment,
+    datetime.datetime: _make_form(
+        _parse_date_time,
         f"^{_DAY}[Tt]{_MINUTE}{_SECOND}",
         format="date-time",
         pattern=f"^(?!0000).*{_SECOND}",
     ),
-    datetime.date: _text(datetime.date.fromisoformat, f"^{_DAY}$", format="date", pattern="^(?!0000)"),
-    datetime.time: _text(_clock, f"^{_MINUTE}{_SECOND}", format="time", pattern=_SECOND),
-    datetime.timedelta: _text(_duration, _DURATION, pattern=_DURATION),
-    uuid.UUID: _text(uuid.UUID, "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$", format="uuid"),
-    decimal.Decimal: _text(decimal.Decimal, _NUMBER, pattern=_NUMBER),
-    ipaddress.IPv4Address: _text(ipaddress.IPv4Address, "", format="ipv4"),
-    ipaddress.IPv6Address: _text(ipaddress.IPv6Address, "^[^%]*$", format="ipv6"),
+    datetime.date: _make_form(datetime.date.fromisoformat, f"^{_DAY}$", format="date", pattern="^(?!0000)"),
+    datetime.time: _make_form(_parse_time, f"^{_MINUTE}{_SECOND}", format="time", pattern=_SECOND),
+    datetime.timedelta: _make_form(_parse_duration, _DURATION, pattern=_DURATION),
+    uuid.UUID: _make_form(uuid.UUID, "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$", format="uuid"),
+    decimal.Decimal: _make_form(decimal.Decimal, _NUMBER, pattern=_NUMBER),
+    ipaddress.IPv4Address: _make_form(ipaddress.IPv4Address, "", format="ipv4"),
+    ipaddress.IPv6Address: _make_form(ipaddress.IPv6Address, "^[^%]*$", format="ipv6"),
     bytes: StringForm({"type": "string"}, str.encode),
     **{path: StringForm({"type": "string"}, path) for path in _PATHS},
 }

@@ -34,7 +34,7 @@ LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence, collec
 SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
 DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 _SCALARS = (str, int, float, bool, None, type(None), *STRING_FORMS)
-_NOT_FUNCTIONS = ("typing", "typing_extensions", "types", "builtins", "collections.abc")
+_NON_FUNCTION_MODULES = ("typing", "typing_extensions", "types", "builtins", "collections.abc")
 
 Members = dict[str, tuple[Any, bool]]
 """The name of each member -> (its type, whether it is required)."""
@@ -58,7 +58,7 @@ def is_function(tp: Any) -> bool:
         tp = tp.func
     if isinstance(tp, type | typing.NewType) or not callable(tp) or typing.get_origin(tp) is not None:
         return False
-    return inspect.isroutine(tp) or type(tp).__module__ not in _NOT_FUNCTIONS
+    return inspect.isroutine(tp) or type(tp).__module__ not in _NON_FUNCTION_MODULES
 
 
 def members_of(tp: Any) -> Members | None:
@@ -67,14 +67,14 @@ def members_of(tp: Any) -> Members | None:
         return {name: (hint, name in tp.__required_keys__) for name, hint in hints_of(tp).items()}
     if not dataclasses.is_dataclass(tp):
         return None
-    hints, missing = hints_of(tp), dataclasses.MISSING
+    hints, no_default = hints_of(tp), dataclasses.MISSING
     for name, hint in hints.items():
         if isinstance(hint, dataclasses.InitVar):
             raise UnsupportedError(f"{name_of(tp)}: {name} is an InitVar", hint="make it a field")
     fields = [field for field in dataclasses.fields(tp) if field.init]
     for field in fields:
         _check_default(tp, field.name, field.default)
-    return {f.name: (hints[f.name], f.default is missing and f.default_factory is missing) for f in fields}
+    return {f.name: (hints[f.name], f.default is no_default and f.default_factory is no_default) for f in fields}
 
 
 def _check_default(owner: Any, name: str, default: Any) -> None:
@@ -85,7 +85,9 @@ def _check_default(owner: Any, name: str, default: Any) -> None:
 
 
 def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
-    """The parameters of a function, without those that a partial sets. One without an annotation accepts any value."""
+    """The parameters of a function, except those that a partial sets. A parameter without an annotation accepts any
+    value.
+    """
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
@@ -106,7 +108,7 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
             raise UnsupportedError(message, hint=hint)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "use a function that names all of its parameters"
-            raise UnsupportedError(f"{name_of(function)}: {parameter} has no name for each argument", hint=hint)
+            raise UnsupportedError(f"{name_of(function)}: {parameter} does not name its arguments", hint=hint)
         _check_default(function, name, parameter.default)
         out[name] = (hints.get(name, Any), parameter.default is parameter.empty)
     return signature, out
@@ -150,11 +152,11 @@ def is_hashable_type(tp: Any, enclosing: tuple[Any, ...] = ()) -> bool:
 
 
 def hints_of(tp: Any) -> dict[str, Any]:
-    """The annotations of a class or a function; annotations given as text are resolved."""
+    """The annotations of a class or a function; string annotations are resolved."""
     try:
         return typing.get_type_hints(tp, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        hint = "annotations given as text are looked up in the module of the class"
+        hint = "string annotations are looked up in the module of the class"
         raise SpecError(f"{name_of(tp)}: an annotation cannot be resolved: {error}", hint=hint) from None
 
 

@@ -5,10 +5,10 @@
     datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`string_types`)
     functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
 
-Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts and arguments are closed: other keys could not
-be read back. Pydantic describes its own types, and is needed only for them. A type without a JSON form, or whose values
-cannot be created from JSON (`set[list[int]]`), is refused by name. A function is allowed only by itself, not inside
-other types. Cost: linear in the types reached. The inverse is `value_readers`.
+Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts and arguments are closed, since other keys
+could not be read back. Pydantic describes its own types, and is needed only for them. A type without a JSON form, or
+whose values cannot be created from JSON (`set[list[int]]`), is refused by name. A function is allowed only by itself,
+not inside other types. Cost: linear in the types reached. The inverse is `value_readers`.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
     Any: {},
     object: {},
-    **{tp: text.schema for tp, text in STRING_FORMS.items()},
+    **{tp: form.schema for tp, form in STRING_FORMS.items()},
 }
-_HASHABLE = {"type": ["null", "boolean", "number", "string"]}
+_HASHABLE_SCHEMA = {"type": ["null", "boolean", "number", "string"]}
 """The items of a set without an item type."""
-_BOUNDS = {
+_BOUND_KEYWORDS = {
     "Gt": ("gt", "exclusiveMinimum"),
     "Ge": ("ge", "minimum"),
     "Lt": ("lt", "exclusiveMaximum"),
     "Le": ("le", "maximum"),
     "MultipleOf": ("multiple_of", "multipleOf"),
 }
-_LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
+_LENGTH_SUFFIXES = {"string": "Length", "array": "Items", "object": "Properties"}
 _MAX_DEPTH = 100
 
 
 def type_to_schema(tp: Any) -> dict[str, Any]:
     """The JSON Schema (2020-12) of the values of a type, or of the arguments of a function."""
     reader = _SchemaReader()
-    schema = reader.members(parameters_of(tp)[1], tp, 0) if is_function(tp) else reader.schema(tp, 0)
+    schema = reader.convert_members(parameters_of(tp)[1], tp, 0) if is_function(tp) else reader.convert(tp, 0)
     return {**schema, "$defs": reader.definitions} if reader.definitions else schema
 
 
@@ -76,7 +76,7 @@ class _SchemaReader:
         self.definitions: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
 
-    def schema(self, tp: Any, depth: int) -> dict[str, Any]:
+    def convert(self, tp: Any, depth: int) -> dict[str, Any]:
         spend()  # shared parts are read repeatedly, which may take exponential time
         if depth > _MAX_DEPTH:
             raise SpecError(f"types nest more than {_MAX_DEPTH} deep")
@@ -84,86 +84,88 @@ class _SchemaReader:
         if scalar is not None:
             return dict(scalar)
         if (base := supertype(tp)) is not None:
-            return self.schema(base, depth + 1)
+            return self.convert(base, depth + 1)
         if is_read_by_pydantic(tp):
-            return self._class(tp, depth + 1)
+            return self._define_class(tp, depth + 1)
         origin = typing.get_origin(tp)
         if origin is not None:
-            return self._generic(tp, origin, typing.get_args(tp), depth + 1)
+            return self._convert_generic(tp, origin, typing.get_args(tp), depth + 1)
         if tp in (*LISTS, *DICTS, tuple):
             return {"type": "object" if tp in DICTS else "array"}
         if tp in SETS:
-            return {"type": "array", "items": _HASHABLE, "uniqueItems": True}
+            return {"type": "array", "items": _HASHABLE_SCHEMA, "uniqueItems": True}
         if isinstance(tp, type):
-            return self._class(tp, depth + 1)
+            return self._define_class(tp, depth + 1)
         raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
 
     # --- generics
 
-    def _generic(self, tp: Any, origin: Any, args: tuple[Any, ...], depth: int) -> dict[str, Any]:
+    def _convert_generic(self, tp: Any, origin: Any, args: tuple[Any, ...], depth: int) -> dict[str, Any]:
         if origin is typing.Literal:
-            return _enumeration(args, tp)
+            return _enumeration_schema(args, tp)
         if origin in (typing.Union, types.UnionType):
-            return {"anyOf": [self.schema(arg, depth) for arg in args]}
+            return {"anyOf": [self.convert(arg, depth) for arg in args]}
         if origin is typing.Annotated:
-            return self._annotated(args[0], args[1:], depth)
+            return self._convert_annotated(args[0], args[1:], depth)
         if is_qualifier(origin):
-            return self.schema(args[0], depth)
+            return self.convert(args[0], depth)
         if origin in LISTS:
-            return {"type": "array", "items": self.schema(args[0], depth)}
+            return {"type": "array", "items": self.convert(args[0], depth)}
         if origin in SETS:
-            return {"type": "array", "items": self._set_items(tp, args[0], depth), "uniqueItems": True}
+            return {"type": "array", "items": self._convert_set_items(tp, args[0], depth), "uniqueItems": True}
         if origin is tuple:
             if len(args) == 2 and args[1] is Ellipsis:
-                return {"type": "array", "items": self.schema(args[0], depth)}
-            return self._tuple(args, depth)
+                return {"type": "array", "items": self.convert(args[0], depth)}
+            return self._convert_tuple(args, depth)
         if origin in DICTS:
-            return self._dict(tp, args, depth)
+            return self._convert_dict(tp, args, depth)
         raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
 
-    def _tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
+    def _convert_tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
         if not args:
             return {"type": "array", "maxItems": 0}
         if any(getattr(arg, "__unpacked__", False) or typing.get_origin(arg) is typing.Unpack for arg in args):
             raise UnsupportedError("a tuple with *tuple[...] inside has no JSON Schema", hint="write tuple[T, ...]")
-        items = [self.schema(arg, depth) for arg in args]
+        items = [self.convert(arg, depth) for arg in args]
         return {"type": "array", "prefixItems": items, "items": False, "minItems": len(items)}
 
-    def _set_items(self, tp: Any, item: Any, depth: int) -> dict[str, Any]:
+    def _convert_set_items(self, tp: Any, item: Any, depth: int) -> dict[str, Any]:
         if item is Any or item is object:
-            return dict(_HASHABLE)
+            return dict(_HASHABLE_SCHEMA)
         if not is_hashable_type(item):
             hint = "a set can contain tuples, frozensets and frozen dataclasses; otherwise write list[...]"
             raise UnsupportedError(
                 f"{name_of(tp)}: {name_of(item)} is not hashable, so a set cannot contain it", hint=hint
             )
-        return self.schema(item, depth)
+        return self.convert(item, depth)
 
-    def _dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """A mapping. Keys must be plain strings or string constants. As another type, two names could be one key."""
-        out = {"type": "object", "additionalProperties": self.schema(args[1], depth)}
+    def _convert_dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
+        """A mapping. Keys must be plain strings or string constants. With another key type, two names could become one
+        key.
+        """
+        out = {"type": "object", "additionalProperties": self.convert(args[1], depth)}
         if args[0] is str or args[0] is bytes:
             return out
-        schema = self.schema(args[0], depth) if isinstance(args[0], collections.abc.Hashable) else {}
+        schema = self.convert(args[0], depth) if isinstance(args[0], collections.abc.Hashable) else {}
         names = self.definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
         constants = names.get("enum", [names["const"]] if "const" in names else [None])
-        open_text = (
+        is_any_string = (
             names.get("type") == "string" and not {"format", "pattern"} & names.keys() and args[0] not in STRING_FORMS
         )
-        if not open_text and not all(isinstance(constant, str) for constant in constants):
+        if not is_any_string and not all(isinstance(constant, str) for constant in constants):
             raise UnsupportedError(
                 f"{name_of(tp)}: the keys of a JSON object must be strings", hint="write dict[str, ...]"
             )
         return {**out, "propertyNames": schema}
 
-    def _annotated(self, tp: Any, metadata: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """Bounds of the annotated-types package become keywords, and a string becomes the description."""
-        schema = self.schema(tp, depth)
+    def _convert_annotated(self, tp: Any, metadata: typing.Sequence[Any], depth: int) -> dict[str, Any]:
+        """The bounds of annotated-types become keywords, and a string becomes the description."""
+        schema = self.convert(tp, depth)
         todo = list(metadata)
         while todo:
             item = todo.pop(0)
             kind = type(item).__name__
-            suffix = _LENGTHS.get(schema.get("type", ""))
+            suffix = _LENGTH_SUFFIXES.get(schema.get("type", ""))
             if item is None:  # pydantic.conint and similar functions use None for missing bounds
                 continue
             if isinstance(item, str):
@@ -175,12 +177,16 @@ class _SchemaReader:
             elif type(item).__module__ != "annotated_types":
                 raise UnsupportedError(f"Annotated[{name_of(tp)}, {brief(item)}] is not supported",
                                        hint="use annotated_types bounds, or a pydantic model")  # fmt: skip
-            elif kind in _BOUNDS and _is_number(schema):
-                attribute, keyword = _BOUNDS[kind]
+            elif kind in _BOUND_KEYWORDS and _is_number(schema):
+                attribute, keyword = _BOUND_KEYWORDS[kind]
                 _tighten(schema, keyword, getattr(item, attribute))
             elif kind in ("MinLen", "MaxLen") and suffix is not None and tp not in STRING_FORMS:
-                low = kind == "MinLen"
-                _tighten(schema, ("min" if low else "max") + suffix, item.min_length if low else item.max_length)
+                is_minimum = kind == "MinLen"
+                _tighten(
+                    schema,
+                    ("min" if is_minimum else "max") + suffix,
+                    item.min_length if is_minimum else item.max_length,
+                )
             elif kind in ("Interval", "Len"):
                 todo = [*item, *todo]
             else:
@@ -189,7 +195,7 @@ class _SchemaReader:
 
     # --- classes
 
-    def _class(self, tp: Any, depth: int) -> dict[str, Any]:
+    def _define_class(self, tp: Any, depth: int) -> dict[str, Any]:
         """A reference to the definition of a class, which is created at its first use."""
         hashable = _is_hashable(tp)
         if hashable and tp in self._names:
@@ -198,7 +204,7 @@ class _SchemaReader:
         if hashable:
             self._names[tp] = name
         self.definitions[name] = {}
-        self.definitions[name] = self._definition(tp, name, depth)
+        self.definitions[name] = self._convert_class(tp, name, depth)
         return {"$ref": f"#/$defs/{name}"}
 
     def _new_name(self, tp: Any) -> str:
@@ -209,27 +215,27 @@ class _SchemaReader:
             name = f"{base_name}_{number}"
         return name
 
-    def _definition(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
+    def _convert_class(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
         if is_read_by_pydantic(tp):
             return pydantic_schema(tp, f"#/$defs/{name}/$defs/{{model}}")
         if issubclass(tp, enum.Enum):
-            return _enumeration(tuple(tp), tp)
+            return _enumeration_schema(tuple(tp), tp)
         if (members := members_of(tp)) is not None:
-            return self.members(members, tp, depth)
+            return self.convert_members(members, tp, depth)
         if issubclass(tp, tuple) and hasattr(tp, "_fields"):
             hints = hints_of(tp)
-            return {"title": tp.__name__, **self._tuple([hints.get(field, Any) for field in tp._fields], depth)}
+            return {"title": tp.__name__, **self._convert_tuple([hints.get(field, Any) for field in tp._fields], depth)}
         raise UnsupportedError(
             f"{name_of(tp)} has no JSON Schema", hint="use a dataclass, a TypedDict or a pydantic model"
         )
 
-    def members(self, members: typing.Mapping[str, tuple[Any, bool]], tp: Any, depth: int) -> dict[str, Any]:
+    def convert_members(self, members: typing.Mapping[str, tuple[Any, bool]], tp: Any, depth: int) -> dict[str, Any]:
         """The schema of objects with these members and no others."""
         return {
             "title": name_of(tp),
             "type": "object",
-            "properties": {name: self.schema(hint, depth) for name, (hint, _) in members.items()},
-            "required": [name for name, (_, required) in members.items() if required],
+            "properties": {name: self.convert(hint, depth) for name, (hint, _) in members.items()},
+            "required": [name for name, (_, is_required) in members.items() if is_required],
             "additionalProperties": False,
         }
 
@@ -260,7 +266,7 @@ def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
     schema[keyword] = stricter(schema.get(keyword, bound), bound)
 
 
-def _enumeration(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
+def _enumeration_schema(values: typing.Sequence[Any], tp: Any) -> dict[str, Any]:
     if not values:
         raise SpecError(f"{name_of(tp)} has no members, so no value satisfies it")
     constants = [value.value if isinstance(value, enum.Enum) else value for value in values]

@@ -4,13 +4,12 @@ The reader of a type is created first, so an unsupported type is refused before 
 JSON that the schema of the type allows, with its bounds, required members and unique items. For other JSON it raises
 SpecError with a JSON Pointer.
 
-    int float bool str None Any    the same (1.0 is read as the int 1; a float is rounded, and becomes inf if too large)
-    list tuple set frozenset dict  the same; abstract types: list, frozenset (Set), set (MutableSet), dict
-    Literal Enum                   the constant, the member
-    A | B                          the value of the first alternative, from the left, that fits
-    dataclass NamedTuple TypedDict an instance (TypedDict: a dict)
-    pydantic                       an instance; pydantic reads it, and is needed only for this
-    function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
+    int float bool str None Any    the value (1.0 is read as the int 1; a float is rounded, and becomes inf if too
+    large) list tuple set frozenset dict  this container; abstract types: list, frozenset (Set), set (MutableSet), dict
+    Literal Enum                   the constant, the member A | B                          the value of the first
+    alternative, from the left, that fits dataclass NamedTuple TypedDict an instance (TypedDict: a dict) pydantic
+    an instance that pydantic reads; pydantic is needed only for this function
+    `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
 
 Items of a set that differ in JSON but are equal in Python (1 and true) become one. Cost: linear in the JSON, times the
 alternatives of a union. The result of a union for an object or an array is cached, so nested unions do not multiply the
@@ -54,7 +53,7 @@ from guided.ir.serial import ByIdentity
 __all__ = ["MAX_DEPTH", "text_reader", "value_of", "value_reader"]
 
 MAX_DEPTH: Final = 150
-"""The deepest nesting of values, and of types."""
+"""The maximum nesting depth of values and of types."""
 
 _MAX_EXACT_FLOAT = 2**53
 
@@ -67,7 +66,7 @@ class _Location:
     def __init__(self, path: tuple[str | int, ...], memo: dict[Any, ByIdentity[Any, Any]]) -> None:
         self.path, self.memo = path, memo
 
-    def at(self, key: str | int) -> _Location:
+    def child(self, key: str | int) -> _Location:
         if len(self.path) >= MAX_DEPTH:
             raise self.error(f"the value nests more than {MAX_DEPTH} deep")
         return _Location((*self.path, key), self.memo)
@@ -95,7 +94,7 @@ def value_of(tp: Any, value: Any) -> Any:
 def value_reader(tp: Any) -> Callable[[Any], Any]:
     """Like `value_of`, for many values of one type. Errors about the type itself are raised here."""
     type_to_schema(tp)  # refuses a type without a schema, with the same message
-    read = _Readers().function(tp) if is_function(tp) else _Readers().reader_of(tp, 0)
+    read = _Readers().function_reader(tp) if is_function(tp) else _Readers().reader_of(tp, 0)
 
     def reader(value: Any) -> Any:
         try:
@@ -127,7 +126,7 @@ class _Readers:
             if tp in _SCALARS:
                 return _SCALARS[tp]
             if tp in STRING_FORMS:
-                return _text(tp)
+                return _string_form_reader(tp)
         except TypeError:  # the type is unhashable, so it is not a scalar
             pass
         if (base := supertype(tp)) is not None:
@@ -137,22 +136,22 @@ class _Readers:
             return lambda value, location: _construct(lambda: validate(json.dumps(value)), tp, location)
         origin = typing.get_origin(tp)
         if origin is not None:
-            return self._generic(tp, origin, typing.get_args(tp), depth + 1)
+            return self._generic_reader(tp, origin, typing.get_args(tp), depth + 1)
         if tp in (*LISTS, *SETS, tuple):
-            return _array(_any if tp not in SETS else _hashable, tp)
+            return _array_reader(_read_any if tp not in SETS else _read_hashable, tp)
         if tp in DICTS:
-            return _object(_any, _any)
-        return self._class(tp, depth + 1)
+            return _object_reader(_read_any, _read_any)
+        return self._get_class_reader(tp, depth + 1)
 
-    def function(self, function: Any) -> _Reader:
+    def function_reader(self, function: Any) -> _Reader:
         signature, members = parameters_of(function)
-        read = self._members(members, name_of(function), 0)
-        by_position = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_ONLY]
+        read = self._members_reader(members, name_of(function), 0)
+        positional_names = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_ONLY]
 
         def arguments(value: Any, location: _Location) -> inspect.BoundArguments:
             arguments = read(value, location)
             positional = []
-            for name in by_position:
+            for name in positional_names:
                 if name not in arguments:
                     break
                 positional.append(arguments.pop(name))
@@ -163,57 +162,57 @@ class _Readers:
 
         return arguments
 
-    def _generic(self, tp: Any, origin: Any, args: tuple[Any, ...], depth: int) -> _Reader:
+    def _generic_reader(self, tp: Any, origin: Any, args: tuple[Any, ...], depth: int) -> _Reader:
         if origin is typing.Literal:
-            return _constants(args, name_of(tp))
+            return _constants_reader(args, name_of(tp))
         if origin in (typing.Union, types.UnionType):
-            return _union([self.reader_of(arg, depth) for arg in args], " or ".join(map(name_of, args)))
+            return _union_reader([self.reader_of(arg, depth) for arg in args], " or ".join(map(name_of, args)))
         if origin is typing.Annotated:
             constraints = [item for item in args[1:] if isinstance(item, StringConstraint)]
             return _with_constraints(_with_bounds(self.reader_of(args[0], depth), type_to_schema(tp)), constraints)
         if is_qualifier(origin):
             return self.reader_of(args[0], depth)
         if origin in LISTS or origin in SETS or (origin is tuple and args[1:] == (Ellipsis,)):
-            item = _hashable if origin in SETS and args[0] in (Any, object) else self.reader_of(args[0], depth)
-            return _array(item, origin)
+            item = _read_hashable if origin in SETS and args[0] in (Any, object) else self.reader_of(args[0], depth)
+            return _array_reader(item, origin)
         if origin is tuple:
-            return _tuple([self.reader_of(arg, depth) for arg in args], tuple)
+            return _tuple_reader([self.reader_of(arg, depth) for arg in args], tuple)
         if origin in DICTS:
-            return _object(self.reader_of(args[0], depth), self.reader_of(args[1], depth))
-        return self._class(tp, depth)
+            return _object_reader(self.reader_of(args[0], depth), self.reader_of(args[1], depth))
+        return self._get_class_reader(tp, depth)
 
-    def _class(self, tp: Any, depth: int) -> _Reader:
+    def _get_class_reader(self, tp: Any, depth: int) -> _Reader:
         if tp not in self._classes:
             self._classes[tp] = lambda value, location: self._classes[tp](value, location)
-            self._classes[tp] = self._class_reader(tp, depth)
+            self._classes[tp] = self._new_class_reader(tp, depth)
         return self._classes[tp]
 
-    def _class_reader(self, tp: Any, depth: int) -> _Reader:
+    def _new_class_reader(self, tp: Any, depth: int) -> _Reader:
         if isinstance(tp, enum.EnumMeta):
-            return _constants(tuple(tp), name_of(tp))
+            return _constants_reader(tuple(tp), name_of(tp))
         if (members := members_of(tp)) is not None:
-            read = self._members(members, name_of(tp), depth)
+            read = self._members_reader(members, name_of(tp), depth)
             if typing.is_typeddict(tp):
                 return read
             return lambda value, location: _construct(partial(tp, **read(value, location)), tp, location)
         if isinstance(tp, type) and issubclass(tp, tuple) and hasattr(tp, "_fields"):
             hints = hints_of(tp)
             items = [self.reader_of(hints.get(field, Any), depth) for field in tp._fields]
-            return _tuple(items, lambda values: tp(*values))
+            return _tuple_reader(items, lambda values: tp(*values))
         raise UnsupportedError(f"{name_of(tp)} cannot be created from JSON", hint=hint_for(tp))
 
-    def _members(self, members: Members, name: str, depth: int) -> _Reader:
+    def _members_reader(self, members: Members, name: str, depth: int) -> _Reader:
         readers = {key: self.reader_of(hint, depth) for key, (hint, _) in members.items()}
-        required = [key for key, (_, is_required) in members.items() if is_required]
+        required_keys = [key for key, (_, is_required) in members.items() if is_required]
 
         def read(value: Any, location: _Location) -> dict[str, Any]:
             if not isinstance(value, dict):
                 raise location.mismatch(value, f"an object, which {name} requires")
-            if unknown := [key for key in value if key not in readers]:
-                raise location.error(f"{name} has no member {brief(unknown[0])}")
-            if missing := [key for key in required if key not in value]:
-                raise location.error(f"{name}: the member {missing[0]!r} is missing")
-            return {key: readers[key](item, location.at(key)) for key, item in value.items()}
+            if unknown_keys := [key for key in value if key not in readers]:
+                raise location.error(f"{name} has no member {brief(unknown_keys[0])}")
+            if missing_keys := [key for key in required_keys if key not in value]:
+                raise location.error(f"{name}: the member {missing_keys[0]!r} is missing")
+            return {key: readers[key](item, location.child(key)) for key, item in value.items()}
 
         return read
 
@@ -221,17 +220,17 @@ class _Readers:
 # --- readers
 
 
-def _any(value: Any, location: _Location) -> Any:
+def _read_any(value: Any, location: _Location) -> Any:
     return value
 
 
-def _hashable(value: Any, location: _Location) -> Any:
+def _read_hashable(value: Any, location: _Location) -> Any:
     if isinstance(value, dict | list):
         raise location.mismatch(value, "a value that a set can contain")
     return value
 
 
-def _of_type(kind: type, expected: str) -> _Reader:
+def _type_reader(kind: type, expected: str) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, kind):
             raise location.mismatch(value, expected)
@@ -240,7 +239,7 @@ def _of_type(kind: type, expected: str) -> _Reader:
     return read
 
 
-def _int(value: Any, location: _Location) -> int:
+def _read_int(value: Any, location: _Location) -> int:
     if isinstance(value, float) and value.is_integer():
         if abs(value) > _MAX_EXACT_FLOAT:
             raise location.error(f"{value!r} was read as a float, which cannot represent all digits of the integer")
@@ -250,7 +249,7 @@ def _int(value: Any, location: _Location) -> int:
     return value
 
 
-def _float(value: Any, location: _Location) -> float:
+def _read_float(value: Any, location: _Location) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise location.mismatch(value, "a number")
     try:
@@ -260,18 +259,18 @@ def _float(value: Any, location: _Location) -> float:
 
 
 _SCALARS: Final[dict[Any, _Reader]] = {
-    str: _of_type(str, "a string"),
-    int: _int,
-    float: _float,
-    bool: _of_type(bool, "true or false"),
-    None: _of_type(type(None), "null"),
-    type(None): _of_type(type(None), "null"),
-    Any: _any,
-    object: _any,
+    str: _type_reader(str, "a string"),
+    int: _read_int,
+    float: _read_float,
+    bool: _type_reader(bool, "true or false"),
+    None: _type_reader(type(None), "null"),
+    type(None): _type_reader(type(None), "null"),
+    Any: _read_any,
+    object: _read_any,
 }
 
 
-def _text(tp: Any) -> _Reader:
+def _string_form_reader(tp: Any) -> _Reader:
     parse = STRING_FORMS[tp].parse
 
     def read(value: Any, location: _Location) -> Any:
@@ -285,7 +284,7 @@ def _text(tp: Any) -> _Reader:
     return read
 
 
-def _constants(constants: tuple[Any, ...], name: str) -> _Reader:
+def _constants_reader(constants: tuple[Any, ...], name: str) -> _Reader:
     """The reader of constants. They are compared as in JSON: 1 equals 1.0 and differs from true."""
     json_values = [constant.value if isinstance(constant, enum.Enum) else constant for constant in constants]
 
@@ -298,7 +297,7 @@ def _constants(constants: tuple[Any, ...], name: str) -> _Reader:
     return read
 
 
-def _union(alternatives: list[_Reader], names: str) -> _Reader:
+def _union_reader(alternatives: list[_Reader], names: str) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         memo = location.memo.setdefault(read, ByIdentity())
         if value not in memo:
@@ -320,7 +319,7 @@ def _union(alternatives: list[_Reader], names: str) -> _Reader:
     return read
 
 
-def _array(item: _Reader, origin: Any) -> _Reader:
+def _array_reader(item: _Reader, origin: Any) -> _Reader:
     """The reader of arrays of any length: lists, sets, and tuples with `...`."""
     is_set = origin in SETS
     make: Callable[[list[Any]], Any] = list
@@ -334,27 +333,27 @@ def _array(item: _Reader, origin: Any) -> _Reader:
             raise location.mismatch(value, "an array")
         if is_set and len({_canonical(part) for part in value}) < len(value):
             raise location.error("an item of the set occurs twice")
-        items = [item(part, location.at(i)) for i, part in enumerate(value)]
+        items = [item(part, location.child(i)) for i, part in enumerate(value)]
         return _construct(lambda: make(items), make, location)
 
     return read
 
 
-def _tuple(items: list[_Reader], make: Callable[[list[Any]], Any]) -> _Reader:
+def _tuple_reader(items: list[_Reader], make: Callable[[list[Any]], Any]) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, list) or len(value) != len(items):
             raise location.mismatch(value, f"an array of {len(items)} items")
-        parts = [item(part, location.at(i)) for i, (item, part) in enumerate(zip(items, value, strict=True))]
+        parts = [item(part, location.child(i)) for i, (item, part) in enumerate(zip(items, value, strict=True))]
         return _construct(lambda: make(parts), make, location)
 
     return read
 
 
-def _object(key: _Reader, item: _Reader) -> _Reader:
+def _object_reader(key: _Reader, item: _Reader) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, dict):
             raise location.mismatch(value, "an object")
-        return {key(name, location.at(name)): item(part, location.at(name)) for name, part in value.items()}
+        return {key(name, location.child(name)): item(part, location.child(name)) for name, part in value.items()}
 
     return read
 
@@ -389,23 +388,23 @@ _CHECKS: Final[dict[str, tuple[Any, Callable[[Any, Any], bool]]]] = {
 def _with_bounds(read: _Reader, schema: dict[str, Any]) -> _Reader:
     checks = [(keyword, schema[keyword], *_CHECKS[keyword]) for keyword in _CHECKS if keyword in schema]
 
-    def checked(value: Any, location: _Location) -> Any:
+    def read_checked(value: Any, location: _Location) -> Any:
         for keyword, bound, kinds, holds in checks:
             if isinstance(value, kinds) and not isinstance(value, bool) and not holds(value, bound):
                 raise location.error(f"{brief(value)} violates {keyword} {bound!r}")
         return read(value, location)
 
-    return checked if checks else read
+    return read_checked if checks else read
 
 
 def _with_constraints(read: _Reader, constraints: list[StringConstraint]) -> _Reader:
-    def checked(value: Any, location: _Location) -> Any:
+    def read_checked(value: Any, location: _Location) -> Any:
         for problem in [each.problem(value) for each in constraints if isinstance(value, str)]:
             if problem:
                 raise location.error(f"{brief(value)} {problem}")
         return read(value, location)
 
-    return checked if constraints else read
+    return read_checked if constraints else read
 
 
 def _canonical(value: Any) -> Any:

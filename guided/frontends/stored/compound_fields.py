@@ -36,12 +36,12 @@ class _Items:
         for item in value:
             self.field.write(item, row, target)
 
-    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
-        items, at = [], at + 1
-        for _ in range(source.ints[at - 1]):
-            item, at = self.field.read(source, at)
+    def read(self, source: Source, offset: int) -> tuple[tuple[Any, ...], int]:
+        items, offset = [], offset + 1
+        for _ in range(source.ints[offset - 1]):
+            item, offset = self.field.read(source, offset)
             items.append(item)
-        return tuple(items), at
+        return tuple(items), offset
 
 
 class _Map:
@@ -59,14 +59,14 @@ class _Map:
             self.key.write(key, row, target)
             self.value.write(item, row, target)
 
-    def read(self, source: Source, at: int) -> tuple[dict[Any, Any], int]:
-        out, count, at = {}, source.ints[at], at + 1
+    def read(self, source: Source, offset: int) -> tuple[dict[Any, Any], int]:
+        out, count, offset = {}, source.ints[offset], offset + 1
         for _ in range(count):
-            key, at = self.key.read(source, at)
-            out[key], at = self.value.read(source, at)
+            key, offset = self.key.read(source, offset)
+            out[key], offset = self.value.read(source, offset)
         if len(out) != count:
             raise malformed("a key occurs twice")
-        return out, at
+        return out, offset
 
 
 class _Entry:
@@ -79,16 +79,16 @@ class _Entry:
         return () if value is None else (value,)
 
     def write(self, value: Any, row: list[int], target: Target) -> None:
-        row.append(NONE if value is None else target.entry(value))
+        row.append(NONE if value is None else target.entry_number(value))
 
-    def read(self, source: Source, at: int) -> tuple[Any, int]:
-        number = source.ints[at]
+    def read(self, source: Source, offset: int) -> tuple[Any, int]:
+        number = source.ints[offset]
         if number == NONE and self.is_optional:
-            return None, at + 1
+            return None, offset + 1
         entry = source.entries[number]
         if type(entry) not in self.classes:
             raise malformed(f"there is a {type(entry).__name__} in the wrong place")
-        return entry, at + 1
+        return entry, offset + 1
 
 
 class _Entries:
@@ -102,12 +102,12 @@ class _Entries:
 
     def write(self, value: Any, row: list[int], target: Target) -> None:
         row.append(len(value))
-        row += map(target.entry, value)
+        row += map(target.entry_number, value)
 
-    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
-        end = at + 1 + source.ints[at]
-        numbers = source.ints[at + 1 : end]
-        if len(numbers) != end - at - 1:
+    def read(self, source: Source, offset: int) -> tuple[tuple[Any, ...], int]:
+        end = offset + 1 + source.ints[offset]
+        numbers = source.ints[offset + 1 : end]
+        if len(numbers) != end - offset - 1:
             raise malformed("a list is cut off")
         items = tuple(map(source.entries.__getitem__, numbers))
         if not self.classes.issuperset(map(type, items)):
@@ -127,19 +127,19 @@ class _Instances:
     def write(self, value: Any, row: list[int], target: Target) -> None:
         self.numbers.write([[getattr(item, name) for name in self.fields] for item in value], row, target)
 
-    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
-        flat, at = self.numbers.read(source, at)
-        return tuple(starmap(self.cls, flat)), at
+    def read(self, source: Source, offset: int) -> tuple[tuple[Any, ...], int]:
+        rows, offset = self.numbers.read(source, offset)
+        return tuple(starmap(self.cls, rows)), offset
 
 
 class _DeferredGrammar(Leaf):
     """A function that reads a grammar, which has its own table."""
 
     def write(self, value: Any, row: list[int], target: Target) -> None:
-        row.append(target.deferred_table(value))
+        row.append(target.deferred_table_number(value))
 
-    def read(self, source: Source, at: int) -> tuple[Any, int]:
-        return source.deferred_table(source.ints[at]), at + 1
+    def read(self, source: Source, offset: int) -> tuple[Any, int]:
+        return source.deferred_table(source.ints[offset]), offset + 1
 
 
 class _Value(Leaf):
@@ -149,13 +149,13 @@ class _Value(Leaf):
         self.types = types
 
     def write(self, value: Any, row: list[int], target: Target) -> None:
-        row.append(target.value(value))
+        row.append(target.value_number(value))
 
-    def read(self, source: Source, at: int) -> tuple[Any, int]:
-        value = source.values[source.ints[at]]
+    def read(self, source: Source, offset: int) -> tuple[Any, int]:
+        value = source.values[source.ints[offset]]
         if type(value) not in self.types:
             raise malformed(f"there is a {type(value).__name__} in the wrong place")
-        return value, at + 1
+        return value, offset + 1
 
 
 class _Options(Leaf):
@@ -164,11 +164,11 @@ class _Options(Leaf):
     def write(self, value: JsonSchemaOptions, row: list[int], target: Target) -> None:
         options = value.non_defaults()
         json_options = {name: list(item) if isinstance(item, tuple) else item for name, item in options.items()}
-        row.append(target.value(json_options))
+        row.append(target.value_number(json_options))
 
-    def read(self, source: Source, at: int) -> tuple[JsonSchemaOptions, int]:
-        value, at = _Value(dict).read(source, at)
-        return JsonSchemaOptions(**value), at
+    def read(self, source: Source, offset: int) -> tuple[JsonSchemaOptions, int]:
+        value, offset = _Value(dict).read(source, offset)
+        return JsonSchemaOptions(**value), offset
 
 
 TOKENS: Final = _Items(TOKEN)

@@ -1,10 +1,10 @@
-"""Stored grammars as bytes. In: grammars, and data about them. Out: bytes, from which `read_container` restores both.
+"""Stores grammars as bytes. In: grammars, and data about them. Out: bytes, from which `read_container` restores both.
 
-The bytes do not depend on a vocabulary. They begin with `_MAGIC` and the format's number. The rest is compressed: the
-length of a JSON text, the JSON text, and the tables of integers (`tables.py`).
+The bytes do not depend on a vocabulary. They begin with `_MAGIC` and the number of the format. The rest is compressed:
+the length of a JSON text, this JSON text, and the tables of integers (`tables.py`).
 
-Bytes may come from strangers. They contain data only, no code, and are read under limits: `Limits.nodes` bounds the
-size of the tables, `Limits.spec_length` the size of the JSON text. A forged file describes another grammar at worst.
+The bytes may come from strangers. They contain only data, no code, and are read under limits: `Limits.nodes` bounds the
+size of the tables, `Limits.spec_length` the size of the JSON text. At worst, a forged file describes another grammar.
 
 Cost: linear.
 """
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.stored.fields import malformed
-from guided.frontends.stored.tables import Tables, TablesWriter, json_text, to_little_endian
+from guided.frontends.stored.tables import Tables, TablesWriter, to_json_text, to_little_endian
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 from guided.version import __version__
@@ -31,7 +31,7 @@ _MAGIC: Final = b"\x89guided grammar\n"
 _HINT: Final = "store the grammar again"
 _BYTES_PER_NODE: Final = 16
 _BYTES_PER_CHARACTER: Final = 4
-_WORD: Final = 4
+_WORD_SIZE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +47,29 @@ class Container:
         Raises:
             SpecError: the grammar is malformed. LimitExceeded: it has too many nodes.
         """
-        starts = self.metadata["grammars"]
-        return self.tables.read(starts[number])
+        table_numbers = self.metadata["grammars"]
+        return self.tables.read(table_numbers[number])
 
 
 def write_container(grammars: Sequence[Grammar], metadata: Mapping[str, Any]) -> bytes:
     """Store grammars.
 
     Args:
-        about: more data, as JSON; `version`, `grammars`, `tables`, `texts` and `values` are reserved.
+        metadata: more data, as JSON; the keys `version`, `grammars`, `tables`, `texts` and `values` are reserved.
 
     Raises:
         SpecError: a part of a grammar or of `metadata` cannot be stored, such as a schema that is not plain JSON.
     """
     writer = TablesWriter()
-    starts = [writer.add(grammar) for grammar in grammars]
-    head: dict[str, Any] = {
-        **metadata, "version": __version__, "grammars": starts, "tables": list(map(len, writer.tables)),
+    table_numbers = [writer.add(grammar) for grammar in grammars]
+    header: dict[str, Any] = {
+        **metadata, "version": __version__, "grammars": table_numbers, "tables": list(map(len, writer.tables)),
         "texts": list(writer.texts),
     }  # fmt: skip
-    text = json_text(head)
+    text = to_json_text(header)
     text = f'{text[:-1]},"values":[{",".join(writer.values)}]}}'
     data = text.encode("utf-8", "surrogatepass")
-    parts = [len(data).to_bytes(_WORD, "little"), data, *map(to_little_endian, writer.tables)]
+    parts = [len(data).to_bytes(_WORD_SIZE, "little"), data, *map(to_little_endian, writer.tables)]
     return _MAGIC + bytes([FORMAT]) + zlib.compress(b"".join(parts))
 
 
@@ -83,22 +83,22 @@ def read_container(data: bytes, limits: Limits) -> Container:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise SpecError(f"a stored grammar is bytes, not a {type(data).__name__}")
     data = bytes(data)
-    start = len(_MAGIC) + 1
-    if len(data) < start or not data.startswith(_MAGIC):
+    header_size = len(_MAGIC) + 1
+    if len(data) < header_size or not data.startswith(_MAGIC):
         raise SpecError("this is not a stored grammar", hint="pass the result of CompiledGrammar.to_bytes()")
-    if data[start - 1] != FORMAT:
-        raise SpecError(f"the stored grammar has format {data[start - 1]}, not {FORMAT}", hint=_HINT)
-    body = _decompress(data[start:], limits)
-    size = int.from_bytes(body[:_WORD], "little")
-    if size > _BYTES_PER_CHARACTER * limits.spec_length:
-        raise LimitExceeded("spec_length", size // _BYTES_PER_CHARACTER, limits.spec_length)
-    head = _read_head(body[_WORD : _WORD + size])
-    tables = _split(body[_WORD + size :], head.pop("tables"))
-    return Container(Tables(tables, head.pop("texts"), head.pop("values"), limits), head)
+    if data[header_size - 1] != FORMAT:
+        raise SpecError(f"the stored grammar has format {data[header_size - 1]}, not {FORMAT}", hint=_HINT)
+    body = _decompress(data[header_size:], limits)
+    text_size = int.from_bytes(body[:_WORD_SIZE], "little")
+    if text_size > _BYTES_PER_CHARACTER * limits.spec_length:
+        raise LimitExceeded("spec_length", text_size // _BYTES_PER_CHARACTER, limits.spec_length)
+    header = _read_header(body[_WORD_SIZE : _WORD_SIZE + text_size])
+    tables = _split_tables(body[_WORD_SIZE + text_size :], header.pop("tables"))
+    return Container(Tables(tables, header.pop("texts"), header.pop("values"), limits), header)
 
 
 def _decompress(data: bytes, limits: Limits) -> bytes:
-    max_size = _WORD + _BYTES_PER_NODE * limits.nodes + _BYTES_PER_CHARACTER * limits.spec_length
+    max_size = _WORD_SIZE + _BYTES_PER_NODE * limits.nodes + _BYTES_PER_CHARACTER * limits.spec_length
     stream = zlib.decompressobj()
     try:
         body = stream.decompress(data, max_size)
@@ -111,31 +111,31 @@ def _decompress(data: bytes, limits: Limits) -> bytes:
     raise malformed("it is cut off, or other data follows it")
 
 
-def _read_head(data: bytes) -> dict[str, Any]:
+def _read_header(data: bytes) -> dict[str, Any]:
     """Read the JSON text, and check the types of its members."""
     try:
-        head = json.loads(data.decode("utf-8", "surrogatepass"))
+        header = json.loads(data.decode("utf-8", "surrogatepass"))
     except (RecursionError, ValueError):
         raise malformed("its JSON text is damaged") from None
-    if not isinstance(head, dict):
+    if not isinstance(header, dict):
         raise malformed("its JSON text is not an object")
-    if head.get("version") != __version__:
+    if header.get("version") != __version__:
         raise SpecError(f"the stored grammar was written by another version of guided, not {__version__}", hint=_HINT)
-    if not all(isinstance(head.get(name), list) for name in ("grammars", "tables", "texts", "values")):
+    if not all(isinstance(header.get(name), list) for name in ("grammars", "tables", "texts", "values")):
         raise malformed("a part of its JSON text is missing")
-    if not all(type(number) is int and number >= 0 for number in (*head["tables"], *head["grammars"])):
+    if not all(type(number) is int and number >= 0 for number in (*header["tables"], *header["grammars"])):
         raise malformed("a number in its JSON text is negative, or not an integer")
-    if not head["grammars"] or max(head["grammars"]) >= len(head["tables"]):
+    if not header["grammars"] or max(header["grammars"]) >= len(header["tables"]):
         raise malformed("it has no grammar")
-    return head
+    return header
 
 
-def _split(data: bytes, lengths: Sequence[int]) -> list[bytes]:
-    """The tables, of these lengths."""
-    if _WORD * sum(lengths) != len(data):
+def _split_tables(data: bytes, lengths: Sequence[int]) -> list[bytes]:
+    """Split the data into tables of these lengths."""
+    if _WORD_SIZE * sum(lengths) != len(data):
         raise malformed("the lengths of its tables are wrong")
-    tables, at = [], 0
+    tables, offset = [], 0
     for length in lengths:
-        tables.append(data[at : at + _WORD * length])
-        at += _WORD * length
+        tables.append(data[offset : offset + _WORD_SIZE * length])
+        offset += _WORD_SIZE * length
     return tables

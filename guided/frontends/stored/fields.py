@@ -1,13 +1,13 @@
 """Writes the fields of the IR's classes as integers, and reads them. In: a value. Out: integers; or the reverse.
 
 A row of a table is the number of a class (`layout.py`), followed by its fields. An integer is at least 0 and less than
-2**32. A node is written as the number of its row, a text as its number in a list of texts, and a tuple as its length
-and its items. Each value has exactly one form, so two rows are equal if and only if their contents are equal.
+2**32. A node is written as the number of its row, a string as its number in the list of texts, and a tuple as its
+length and its items. Each value has exactly one form, so two rows are equal if and only if their contents are equal.
 
 Reading checks everything that the code for nodes relies on: the classes of nodes, the order of the rows, and lengths.
 The core checks the rest, as for every other grammar.
 
-Cost: linear. The layout of ranges and edges allows reading them with few calls.
+Cost: linear. Ranges and edges are stored flat, so they are read with few calls.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ __all__ = [
 ]  # fmt: skip
 
 NONE: Final = 0xFFFFFFFF
-_LARGE: Final = 0xFFFFFFFE
-"""Announces a larger integer: the number of a text with its hexadecimal digits follows."""
+_LARGE_MARKER: Final = 0xFFFFFFFE
+"""Marks a larger integer: the number of the text with its hexadecimal digits follows."""
 
 
 class Target(Protocol):
     """Numbers the parts of a row while it is written."""
 
-    def entry(self, part: Any) -> int:
-        """The number of the row of an object that was written before."""
+    def entry_number(self, part: Any) -> int:
+        """The number of the row of an object that has been written."""
 
-    def text(self, text: str) -> int:
+    def text_number(self, text: str) -> int:
         """The number of a text."""
 
-    def value(self, value: Any) -> int:
+    def value_number(self, value: Any) -> int:
         """The number of a JSON value."""
 
-    def deferred_table(self, read: Callable[[], Any]) -> int:
+    def deferred_table_number(self, read: Callable[[], Any]) -> int:
         """The number of a table that is read later."""
 
 
@@ -73,7 +73,7 @@ class Field(Protocol):
     def write(self, value: Any, row: list[int], target: Target) -> None:
         """Append the value to a row."""
 
-    def read(self, source: Source, at: int) -> tuple[Any, int]:
+    def read(self, source: Source, offset: int) -> tuple[Any, int]:
         """The value at an offset of the table, and the offset after it."""
 
 
@@ -83,7 +83,7 @@ def malformed(reason: str) -> SpecError:
 
 
 class Leaf:
-    """The base of fields without rows."""
+    """The base of fields whose values contain no objects with rows."""
 
     def parts(self, value: Any) -> Iterable[Any]:
         """Nothing."""
@@ -99,44 +99,44 @@ class _Count(Leaf):
     def write(self, value: int | None, row: list[int], target: Target) -> None:
         if value is None:
             row.append(NONE)
-        elif 0 <= value < _LARGE:
+        elif 0 <= value < _LARGE_MARKER:
             row.append(value)
         elif value < 0:
             raise SpecError(f"the number {value} of a node is negative, so it cannot be stored")
         else:
-            row += (_LARGE, target.text(f"{value:x}"))
+            row += (_LARGE_MARKER, target.text_number(f"{value:x}"))
 
-    def read(self, source: Source, at: int) -> tuple[int | None, int]:
-        value = source.ints[at]
-        if value < _LARGE:
-            return value, at + 1
+    def read(self, source: Source, offset: int) -> tuple[int | None, int]:
+        value = source.ints[offset]
+        if value < _LARGE_MARKER:
+            return value, offset + 1
         if value == NONE:
             if not self.is_optional:
                 raise malformed("a number is missing")
-            return None, at + 1
-        text = source.texts[source.ints[at + 1]]
-        if not text.isascii() or not text.isalnum() or f"{(value := int(text, 16)):x}" != text or value < _LARGE:
+            return None, offset + 1
+        text = source.texts[source.ints[offset + 1]]
+        if not text.isascii() or not text.isalnum() or f"{(value := int(text, 16)):x}" != text or value < _LARGE_MARKER:
             raise malformed("a large number is not in canonical form")
-        return value, at + 2
+        return value, offset + 2
 
 
 class _Flag(Leaf):
     def write(self, value: bool, row: list[int], target: Target) -> None:
         row.append(1 if value else 0)
 
-    def read(self, source: Source, at: int) -> tuple[bool, int]:
-        value = source.ints[at]
+    def read(self, source: Source, offset: int) -> tuple[bool, int]:
+        value = source.ints[offset]
         if value > 1:
             raise malformed("a flag is neither 0 nor 1")
-        return value == 1, at + 1
+        return value == 1, offset + 1
 
 
 class _Text(Leaf):
     def write(self, value: str, row: list[int], target: Target) -> None:
-        row.append(target.text(value))
+        row.append(target.text_number(value))
 
-    def read(self, source: Source, at: int) -> tuple[str, int]:
-        return source.texts[source.ints[at]], at + 1
+    def read(self, source: Source, offset: int) -> tuple[str, int]:
+        return source.texts[source.ints[offset]], offset + 1
 
 
 class _Token(Leaf):
@@ -149,35 +149,35 @@ class _Token(Leaf):
         else:
             COUNT.write(value, row, target)
 
-    def read(self, source: Source, at: int) -> tuple[int | str | None, int]:
-        is_text, at = FLAG.read(source, at)
-        return (TEXT if is_text else COUNT).read(source, at)
+    def read(self, source: Source, offset: int) -> tuple[int | str | None, int]:
+        is_text, offset = FLAG.read(source, offset)
+        return (TEXT if is_text else COUNT).read(source, offset)
 
 
 class _Bytes(Leaf):
     """Bytes, as the text of their hexadecimal digits."""
 
     def write(self, value: bytes, row: list[int], target: Target) -> None:
-        row.append(target.text(value.hex()))
+        row.append(target.text_number(value.hex()))
 
-    def read(self, source: Source, at: int) -> tuple[bytes, int]:
-        return bytes.fromhex(source.texts[source.ints[at]]), at + 1
+    def read(self, source: Source, offset: int) -> tuple[bytes, int]:
+        return bytes.fromhex(source.texts[source.ints[offset]]), offset + 1
 
 
 class _Temperature(Leaf):
     """A finite number of at least 0, or None."""
 
     def write(self, value: float | None, row: list[int], target: Target) -> None:
-        row.append(NONE if value is None else target.text(float(value).hex()))
+        row.append(NONE if value is None else target.text_number(float(value).hex()))
 
-    def read(self, source: Source, at: int) -> tuple[float | None, int]:
-        if source.ints[at] == NONE:
-            return None, at + 1
-        text, at = TEXT.read(source, at)
+    def read(self, source: Source, offset: int) -> tuple[float | None, int]:
+        if source.ints[offset] == NONE:
+            return None, offset + 1
+        text, offset = TEXT.read(source, offset)
         value = float.fromhex(text)
         if not isfinite(value) or value < 0 or value.hex() != text:
             raise malformed("a temperature is not in canonical form")
-        return value, at
+        return value, offset
 
 
 class Numbers(Leaf):
@@ -191,33 +191,33 @@ class Numbers(Leaf):
         row.append(len(value))
         row += value if self.width == 1 else chain.from_iterable(value)
 
-    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
+    def read(self, source: Source, offset: int) -> tuple[tuple[Any, ...], int]:
         """See `Field`."""
-        end = at + 1 + self.width * source.ints[at]
-        flat = source.ints[at + 1 : end]
-        if len(flat) != end - at - 1:
+        end = offset + 1 + self.width * source.ints[offset]
+        flat = source.ints[offset + 1 : end]
+        if len(flat) != end - offset - 1:
             raise malformed("a list is cut off")
         return tuple(flat if self.width == 1 else zip(*[iter(flat)] * self.width, strict=True)), end
 
 
 class _Texts(Leaf):
-    """A tuple of texts, or a frozenset if `is_set`. The texts of a set are stored in sorted order."""
+    """A tuple of texts, or a frozenset if `is_set`. The texts of a set are sorted."""
 
     def __init__(self, is_set: bool) -> None:
         self.is_set = is_set
 
     def write(self, value: Any, row: list[int], target: Target) -> None:
         row.append(len(value))
-        row += map(target.text, sorted(value) if self.is_set else value)
+        row += map(target.text_number, sorted(value) if self.is_set else value)
 
-    def read(self, source: Source, at: int) -> tuple[Any, int]:
-        numbers, at = COUNTS.read(source, at)
+    def read(self, source: Source, offset: int) -> tuple[Any, int]:
+        numbers, offset = COUNTS.read(source, offset)
         texts = tuple(map(source.texts.__getitem__, numbers))
         if not self.is_set:
-            return texts, at
+            return texts, offset
         if list(texts) != sorted(out := frozenset(texts)):
             raise malformed("a set is not in order")
-        return out, at
+        return out, offset
 
 
 class _States(Leaf):
@@ -229,13 +229,13 @@ class _States(Leaf):
             row.append(1 if accepts else 0)
             _EDGES.write(edges, row, target)
 
-    def read(self, source: Source, at: int) -> tuple[tuple[Any, ...], int]:
-        states, at = [], at + 1
-        for _ in range(source.ints[at - 1]):
-            accepts, at = FLAG.read(source, at)
-            edges, at = _EDGES.read(source, at)
+    def read(self, source: Source, offset: int) -> tuple[tuple[Any, ...], int]:
+        states, offset = [], offset + 1
+        for _ in range(source.ints[offset - 1]):
+            accepts, offset = FLAG.read(source, offset)
+            edges, offset = _EDGES.read(source, offset)
             states.append((accepts, edges))
-        return tuple(states), at
+        return tuple(states), offset
 
 
 COUNT: Final = _Count(False)

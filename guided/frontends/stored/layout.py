@@ -1,8 +1,8 @@
 """The classes that occur in stored grammars, and the forms of their fields. Data only.
 
 The position of a class in the table is its number in stored grammars. Its fields are in declaration order. After
-any change of this table, of `fields.py` or of the meaning of a node, raise `container.FORMAT`, and change
-`automaton/native/python/row_layout.hpp`, from which the core reads the same tables.
+any change to this table, to `fields.py` or to the meaning of a node, increase `container.FORMAT` and change
+`automaton/native/python/row_layout.hpp`, with which the core reads the same tables.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from guided.ir.embedded import EmbeddedSchema
 from guided.ir.encodings import Encoding, Form, Span
 from guided.ir.indentation import Indentation
 
-__all__ = ["FIELDS", "LAYOUT", "NUMBERS"]
+__all__ = ["CLASS_NUMBERS", "FIELDS", "LAYOUT"]
 
 _NODE: Final = entry_of(*get_args(nodes.Node))
 _NODES: Final = entries_of(*get_args(nodes.Node))
 _CONDITIONS: Final = get_args(conditions.Condition)
 
 
-def _names(cls: Any) -> tuple[str, ...]:
+def _field_names(cls: Any) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
@@ -100,8 +100,8 @@ LAYOUT: Final[tuple[tuple[type, tuple[Field, ...]], ...]] = (
 )  # fmt: skip
 """Each class, and its fields."""
 
-NUMBERS: Final[dict[type, int]] = {cls: number for number, (cls, _) in enumerate(LAYOUT)}
+CLASS_NUMBERS: Final[dict[type, int]] = {cls: number for number, (cls, _) in enumerate(LAYOUT)}
 FIELDS: Final[dict[type, tuple[tuple[str, Field], ...]]] = {
-    cls: tuple(zip(_names(cls), fields, strict=True)) for cls, fields in LAYOUT
+    cls: tuple(zip(_field_names(cls), fields, strict=True)) for cls, fields in LAYOUT
 }
 """Each class, and its fields with their names."""

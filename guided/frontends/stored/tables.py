@@ -4,14 +4,14 @@ In: grammars of the IR. Out: one table for each grammar, and the texts and JSON 
 
 A table has a row for each object (`layout.py`), children before their parents. The last row is the grammar. An object
 that occurs several times has one row. Equal objects share a row, too, and the reader refuses a table in which two rows
-are equal. So objects of different rows are never equal. Otherwise, comparing two objects that share most of their parts
-could take exponential time.
+are equal. So the objects of different rows are never equal. Without this rule, comparing two objects that share most of
+their parts could take exponential time.
 
-A rule that is compiled later has its own table, which is read when the rule is entered. The number of this table is
-larger than the number of the table that refers to it, so the references form no cycle.
+A deferred rule has its own table, which is read when the rule is entered. This table has a larger number than the table
+that refers to it, so the references form no cycle.
 
 The core reads tables, too, without creating objects (`automaton/build_stored.py`). All other code that
-needs the nodes uses this reader, and so do all errors.
+needs the nodes uses this reader. So does the core's caller if the core refuses a table.
 
 Cost: linear; reading takes about 1.5 us for each node.
 """
@@ -28,17 +28,17 @@ from typing import Any, Final, TypeAlias
 
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.stored.fields import malformed
-from guided.frontends.stored.layout import FIELDS, LAYOUT, NUMBERS
+from guided.frontends.stored.layout import CLASS_NUMBERS, FIELDS, LAYOUT
 from guided.ir.nodes import Grammar
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import spend
 
-__all__ = ["Tables", "TablesWriter", "check_json", "from_little_endian", "json_text", "to_little_endian"]
+__all__ = ["Tables", "TablesWriter", "check_json", "from_little_endian", "to_json_text", "to_little_endian"]
 
 _ROWS_PER_CHECK: Final = 256  # rows between two checks of the limits
 _Row: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
-_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+_SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
 
 
 class TablesWriter:
@@ -65,37 +65,37 @@ class TablesWriter:
         Raises:
             SpecError: a part of the grammar cannot be stored.
         """
-        first = len(self.tables)
-        waiting: list[Callable[[], Grammar]] = [partial(_identity, grammar)]
-        for at, read in enumerate(waiting):  # grows during the loop
-            self._deferred, self._first_deferred = [], first + len(waiting)
-            self.tables.append(self._table(read()))
-            assert len(self.tables) == first + at + 1
-            waiting += self._deferred
-        return first
+        first_number = len(self.tables)
+        pending_reads: list[Callable[[], Grammar]] = [partial(_return_grammar, grammar)]
+        for index, read in enumerate(pending_reads):  # grows during the loop
+            self._deferred, self._first_deferred_number = [], first_number + len(pending_reads)
+            self.tables.append(self._write_table(read()))
+            assert len(self.tables) == first_number + index + 1
+            pending_reads += self._deferred
+        return first_number
 
-    def entry(self, part: Any) -> int:
-        """The row of an object that was written before."""
+    def entry_number(self, part: Any) -> int:
+        """The number of the row of an object that has been written."""
         return self._numbers[part]
 
-    def text(self, text: str) -> int:
+    def text_number(self, text: str) -> int:
         """The number of a text."""
         return self.texts.setdefault(text, len(self.texts))
 
-    def value(self, value: Any) -> int:
+    def value_number(self, value: Any) -> int:
         """The number of a JSON value. Raises SpecError if it is not plain JSON: it could not be read again."""
         number = self._known_values.get(value)
         if number is None:
-            number = self._known_values[value] = self.values.setdefault(json_text(value), len(self.values))
+            number = self._known_values[value] = self.values.setdefault(to_json_text(value), len(self.values))
         return number
 
-    def deferred_table(self, read: Callable[[], Grammar]) -> int:
+    def deferred_table_number(self, read: Callable[[], Grammar]) -> int:
         """The number of a table that is read later."""
         self._deferred.append(read)
-        return self._first_deferred + len(self._deferred) - 1
+        return self._first_deferred_number + len(self._deferred) - 1
 
-    def _table(self, grammar: Grammar) -> array[int]:
-        """The rows, in the order in which the objects are completed. Uses a stack instead of recursion."""
+    def _write_table(self, grammar: Grammar) -> array[int]:
+        """The rows of a table, children before parents. Uses a stack instead of recursion."""
         self._rows, self._numbers = {}, ByIdentity()
         stack: list[tuple[Any, bool]] = [(grammar, False)]
         while stack:
@@ -106,7 +106,7 @@ class TablesWriter:
             if fields is None:
                 raise SpecError(f"a {type(part).__name__} cannot be stored")
             if is_ready:
-                self._write(part)
+                self._write_row(part)
                 continue
             stack.append((part, True))
             for name, field in fields:
@@ -116,8 +116,8 @@ class TablesWriter:
         except (OverflowError, TypeError) as error:
             raise SpecError(f"a number of a node cannot be stored: {error}") from None
 
-    def _write(self, part: Any) -> None:
-        row = [NUMBERS[type(part)]]
+    def _write_row(self, part: Any) -> None:
+        row = [CLASS_NUMBERS[type(part)]]
         for name, field in FIELDS[type(part)]:
             field.write(getattr(part, name), row, self)
         self._numbers[part] = self._rows.setdefault(tuple(row), len(self._rows))
@@ -152,15 +152,16 @@ class Tables:
             raise malformed(f"{type(error).__name__} in a row") from error
 
     def row_reader(self, number: int) -> Callable[[int], Any]:
-        """A function that reads the row at a position of a table. The row refers to no other row."""
+        """A function that reads the row at an offset of a table. The row must not refer to other rows."""
         return _TableReader(self, number, self._limits).read_row
 
 
 @cache
 def _row_readers() -> tuple[_Row, ...]:
-    """Each class, and for each field the function that reads it and the function that stores it in an object.
+    """Each class; for each of its fields, the function that reads it and the function that stores it in an object.
 
-    The classes are frozen. Storing fields directly in their slots takes a third of the time of calling the class.
+    The classes are frozen. Storing fields directly in their slots takes a third of the time that calling the class
+    takes.
     """
     return tuple(
         (cls, tuple((field.read, cls.__dict__[name].__set__) for name, field in FIELDS[cls])) for cls, _ in LAYOUT
@@ -171,7 +172,7 @@ class _TableReader:
     """Reads one table."""
 
     def __init__(self, tables: Tables, number: int, limits: Limits) -> None:
-        self._all, self._number, self._limits = tables, number, limits
+        self._tables, self._number, self._limits = tables, number, limits
         self.ints = from_little_endian(tables.tables[number])
         self.texts, self.values = tables.texts, tables._values
         self.entries: list[Any] = []
@@ -179,23 +180,23 @@ class _TableReader:
 
     def deferred_table(self, number: int) -> Callable[[], Grammar]:
         """A function that reads another table."""
-        if not self._number < number < len(self._all.tables):
+        if not self._number < number < len(self._tables.tables):
             raise malformed("a table refers to an earlier one")
-        return partial(self._all.read, number)
+        return partial(self._tables.read, number)
 
     def read(self) -> Grammar:
         """The grammar of the last row."""
-        ints, entries, seen, at = self.ints, self.entries, set[bytes](), 0
-        data, size = ints.tobytes(), len(ints)
-        while at < size:
-            begin = at
-            entry, at = self._read_row(at)
+        ints, entries, seen_rows, offset = self.ints, self.entries, set[bytes](), 0
+        data, length = ints.tobytes(), len(ints)
+        while offset < length:
+            row_start = offset
+            entry, offset = self._read_row(offset)
             entries.append(entry)
-            seen.add(data[4 * begin : 4 * at])
+            seen_rows.add(data[4 * row_start : 4 * offset])
             if not len(entries) % _ROWS_PER_CHECK:
-                self._check()
-        self._check()
-        if at != len(ints) or len(seen) != len(entries):
+                self._check_limits()
+        self._check_limits()
+        if offset != len(ints) or len(seen_rows) != len(entries):
             raise malformed("a row occurs twice, or the last one is cut off")
         if not entries or type(entries[-1]) is not Grammar:
             raise malformed("there is no grammar")
@@ -205,21 +206,21 @@ class _TableReader:
         grammar: Grammar = entries[-1]
         return grammar
 
-    def read_row(self, at: int) -> Any:
-        """The object of the row at a position. It refers to no other row."""
-        return self._read_row(at)[0]
+    def read_row(self, offset: int) -> Any:
+        """The object of the row at an offset. The row must not refer to other rows."""
+        return self._read_row(offset)[0]
 
-    def _read_row(self, at: int) -> tuple[Any, int]:
-        """The object of the row at a position, and the position after it."""
-        cls, fields = self._rows[self.ints[at]]
+    def _read_row(self, offset: int) -> tuple[Any, int]:
+        """The object of the row at an offset, and the offset after the row."""
+        cls, fields = self._rows[self.ints[offset]]
         entry = cls.__new__(cls)
-        at += 1
+        offset += 1
         for read, store in fields:
-            value, at = read(self, at)
+            value, offset = read(self, offset)
             store(entry, value)
-        return entry, at
+        return entry, offset
 
-    def _check(self) -> None:
+    def _check_limits(self) -> None:
         spend(_ROWS_PER_CHECK)
         if len(self.entries) > self._limits.nodes:
             raise LimitExceeded("nodes", len(self.entries), self._limits.nodes)
@@ -241,7 +242,7 @@ def _check_names(grammar: Grammar) -> None:
         raise malformed("a keyword or an ignored terminal is not defined")
 
 
-def _identity(grammar: Grammar) -> Grammar:
+def _return_grammar(grammar: Grammar) -> Grammar:
     return grammar
 
 
@@ -261,7 +262,7 @@ def from_little_endian(data: bytes) -> array[int]:
     return table
 
 
-def json_text(value: Any) -> str:
+def to_json_text(value: Any) -> str:
     """The JSON text of a value, from which `json.loads` restores it with the same types.
 
     Raises:
@@ -288,7 +289,7 @@ def check_json(value: Any) -> None:
             pending += part.values()
         elif type(part) is list:
             pending += part
-        elif type(part) not in _PLAIN:
+        elif type(part) not in _SCALAR_TYPES:
             raise SpecError(
                 f"a schema with a {type(part).__name__} cannot be stored", hint="use the types of json.loads only"
             )

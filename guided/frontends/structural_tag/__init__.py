@@ -54,17 +54,18 @@ def structural_tag_to_grammar(
         defer: if there are many schemas, compile those without errors or warnings only when a matcher reaches them.
 
     Raises:
-        SpecError: it is malformed, or names a token without permission. UnsupportedError: a part is not supported.
-        LimitExceeded: the text, its nesting or a part is too large.
+        SpecError: the structural tag is malformed, or names a token without permission.
+        UnsupportedError: a part is not supported. LimitExceeded: it is too long, nests too deeply or has a part that is
+            too large.
     """
     limits = Limits() if limits is None else limits
     defer = defer and limits.are_at_least_default  # a part might exceed other limits, and this must be reported now
     try:
         with limit_compilation(limits, work=False):
-            read = read_structural_tag(spec, limits)
-            part = Lowering(limits, special_tokens, allow_special_tokens, require_values, options).part(read)
-            grammar = expr_to_grammar(part, limits, findings, options=options, defer=defer)
-        return replace(grammar, origins={**grammar.origins, grammar.start: read.pointer})
+            parsed = read_structural_tag(spec, limits)
+            expr = Lowering(limits, special_tokens, allow_special_tokens, require_values, options).part(parsed)
+            grammar = expr_to_grammar(expr, limits, findings, options=options, defer=defer)
+        return replace(grammar, origins={**grammar.origins, grammar.start: parsed.pointer})
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
     except (SpecError, UnsupportedError) as error:
@@ -79,7 +80,8 @@ def structural_tag(
 ) -> Expr:
     """A structural tag as a part of a specification; see `GrammarCompiler.compile_structural_tag`.
 
-    `special_tokens`: the names that stand for control tokens in its strings, since a part does not know the vocabulary.
+    `special_tokens`: the names that stand for control tokens in its strings; a part cannot look them up in a
+        vocabulary.
     """
     if not isinstance(spec, str | Mapping):
         raise SpecError(

@@ -1,4 +1,4 @@
-"""The forms of arguments: by name, or described in the structural tag itself.
+"""Reads the form in which a style writes arguments: a name, or a description in the structural tag itself.
 
     "qwen_xml"                                                                     a name, see `ARGUMENT_STYLES`
     {"type": "elements", "begin": "<arg ", "after": ">", "string": "", "other": "", "end": "</arg>"}   `ElementForm`
@@ -23,8 +23,8 @@ __all__ = ["ARGUMENT_STYLES", "ArgumentForm", "argument_form", "describe_form"]
 ArgumentForm: TypeAlias = ElementForm | LiteralForm
 ARGUMENT_STYLES: Final = ("json", *FORMS, *LITERAL_FORMS)
 """The names of all forms."""
-_MAX_LENGTH: Final = 200  # characters of a text; those of known forms have at most 40
-_TYPES: Final = ("string", "number", "boolean", "null", "object", "array")
+_MAX_LENGTH: Final = 200  # characters of a text; the texts of known forms have at most 40
+_VALUE_TYPES: Final = ("string", "number", "boolean", "null", "object", "array")
 
 
 def argument_form(style: object, pointer: str = "") -> ArgumentForm | None:
@@ -55,7 +55,7 @@ def _read_form(description: Mapping[Any, Any], pointer: str) -> ArgumentForm:
     kind = description.get("type")
     if not isinstance(kind, str) or kind not in kinds:
         raise SpecError(
-            f"the type of a form of arguments is {brief(kind)}", pointer=f"{pointer}/type",
+            f"there is no form of arguments of the type {brief(kind)}", pointer=f"{pointer}/type",
             hint='write "type": "elements", or "literals"',
         )  # fmt: skip
     form_class, fields = kinds[kind], dict[str, Any]()
@@ -63,13 +63,17 @@ def _read_form(description: Mapping[Any, Any], pointer: str) -> ArgumentForm:
         if name == "type":
             continue
         if name not in form_class._fields:
-            close = close_name(str(name), form_class._fields)
-            hint = f"did you mean {close!r}?" if close else f"known members are {', '.join(form_class._fields)}"
-            raise SpecError(f"arguments of this form have no {brief(name)}", pointer=f"{pointer}/{name}", hint=hint)
+            similar_name = close_name(str(name), form_class._fields)
+            hint = (
+                f"did you mean {similar_name!r}?" if similar_name else f"its fields are {', '.join(form_class._fields)}"
+            )
+            raise SpecError(f"a form of this type has no field {brief(name)}", pointer=f"{pointer}/{name}", hint=hint)
         fields[name] = _READERS[type(form_class._field_defaults.get(name, ""))](value, f"{pointer}/{name}")
-    missing = [name for name in form_class._fields if name not in fields and name not in form_class._field_defaults]
-    if missing:
-        raise SpecError(f'"{missing[0]}" is missing', pointer=pointer, hint=f'add "{missing[0]}"')
+    missing_fields = [
+        name for name in form_class._fields if name not in fields and name not in form_class._field_defaults
+    ]
+    if missing_fields:
+        raise SpecError(f'"{missing_fields[0]}" is missing', pointer=pointer, hint=f'add "{missing_fields[0]}"')
     form = form_class(**fields)
     for name, problem in _ambiguous_fields(form):
         raise SpecError(problem, pointer=f"{pointer}/{name}", hint="change the description of the arguments")
@@ -85,12 +89,12 @@ def _ambiguous_fields(form: ArgumentForm) -> list[tuple[str, str]]:
             (
                 "quotes",
                 form.escapes and not all(are_python_quotes),
-                "strings with Python's escapes have the delimiters ' or \"",
+                "strings with Python's escapes need the delimiters ' or \"",
             ),
-            ("assign", form.assign.strip() not in ("=", ":"), "names and values are separated by = or :"),
-            ("colon", form.colon.strip() not in ("=", ":"), "names and values are separated by = or :"),
-            ("comma", form.comma.strip() != ",", "values are separated by a comma"),
-            ("bare", form.bare and form.escapes, "objects in Python have names with delimiters"),
+            ("assign", form.assign.strip() not in ("=", ":"), "names and values must be separated by = or :"),
+            ("colon", form.colon.strip() not in ("=", ":"), "names and values must be separated by = or :"),
+            ("comma", form.comma.strip() != ",", "values must be separated by a comma"),
+            ("bare", form.bare and form.escapes, "names without delimiters cannot be combined with Python's escapes"),
         ]
         return [(name, reason) for name, is_wrong, reason in checks if is_wrong]
     whitespace = ("separator", "last")
@@ -101,38 +105,48 @@ def _ambiguous_fields(form: ArgumentForm) -> list[tuple[str, str]]:
         ("never", form.repeats_names and not form.never, "an end that repeats the name needs a text that no value has"),
         ("item", bool(form.item) != bool(form.item_end), "items need both a begin and an end"),
         ("item", form.is_typed and form.nests and "{type}" not in form.other, "the types of values are not written"),
-        *((name, bool(getattr(form, name).strip()), "only whitespace may be here") for name in whitespace),
+        *((name, bool(getattr(form, name).strip()), "it may contain only whitespace") for name in whitespace),
     ]
     return [(name, reason) for name, is_wrong, reason in checks if is_wrong]
 
 
-def _text(value: object, at: str) -> str:
+def _read_text(value: object, pointer: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_LENGTH or "\0" in value:
         raise SpecError(
-            f"{brief(value)} is not a text of at most {_MAX_LENGTH} characters", pointer=at, hint="write a short text"
+            f"{brief(value)} is not a string of at most {_MAX_LENGTH} characters",
+            pointer=pointer,
+            hint="write a shorter string",
         )
     return value
 
 
-def _flag(value: object, at: str) -> bool:
+def _read_flag(value: object, pointer: str) -> bool:
     if not isinstance(value, bool):
-        raise SpecError(f"{brief(value)} is not a boolean", pointer=at, hint="write true or false")
+        raise SpecError(f"{brief(value)} is not a boolean", pointer=pointer, hint="write true or false")
     return value
 
 
-def _texts(value: object, at: str) -> tuple[str, ...]:
+def _read_texts(value: object, pointer: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not 0 < len(value) <= 4:
-        raise SpecError(f"{brief(value)} is not a list of texts", pointer=at, hint='write ["..."]')
-    return tuple(_text(text, f"{at}/{number}") for number, text in enumerate(value))
+        raise SpecError(f"{brief(value)} is not a list of one to four strings", pointer=pointer, hint='write ["..."]')
+    return tuple(_read_text(text, f"{pointer}/{number}") for number, text in enumerate(value))
 
 
-def _mapping(value: object, at: str) -> Mapping[str, str]:
-    if not isinstance(value, Mapping) or len(value) > len(_TYPES) or not all(isinstance(key, str) for key in value):
-        raise SpecError(f"{brief(value)} is not an object of texts", pointer=at, hint='write {"...": "..."}')
-    return {key: _text(text, f"{at}/{key}") for key, text in value.items()}
+def _read_mapping(value: object, pointer: str) -> Mapping[str, str]:
+    if (
+        not isinstance(value, Mapping)
+        or len(value) > len(_VALUE_TYPES)
+        or not all(isinstance(key, str) for key in value)
+    ):
+        raise SpecError(
+            f"{brief(value)} is not an object that maps types of values to strings",
+            pointer=pointer,
+            hint='write {"...": "..."}',
+        )
+    return {key: _read_text(text, f"{pointer}/{key}") for key, text in value.items()}
 
 
 _READERS: Final[Mapping[type, Callable[[object, str], Any]]] = {
-    str: _text, bool: _flag, tuple: _texts, dict: _mapping,
+    str: _read_text, bool: _read_flag, tuple: _read_texts, dict: _read_mapping,
 }  # fmt: skip
 """By the type of a field's default. Fields without a default are texts."""

@@ -1,12 +1,12 @@
-"""Determines what a schema allows at each place of the arguments, for styles that do not write the types of values.
+"""Determines what a schema allows at each place in the arguments, for styles that do not write the types of values.
 
-    places = Places.of_schema({"properties": {"where": {"type": ["string", "integer"]}}, "patternProperties": {...}})
+    places = Places.of_schema({"properties": {"where": {"type": ["string", "integer"]}}}, form)
     places.kinds(places.member(places.root, "where"))     # {"string", "number"}
 
-A *place* is a set of goals (schemas that apply together), and a value there satisfies at least one of them. For
-{"anyOf": [A, B]}, the text does not show which of the two was meant. The code that writes arguments and the code that
-reads them use the same places, so they agree on the meaning of a text: if it looks like JSON of a type that the place
-allows, it is not a string.
+A *place* is a set of goals. A goal is a set of schemas that apply together. A value at the place satisfies at least one
+goal. For {"anyOf": [A, B]}, the text does not show which of the two was meant. The code that writes arguments and the
+code that reads them use the same places, so they agree on the meaning of a text: if it looks like JSON of a type that
+the place allows, it is not a string.
 
 Cost: each goal is expanded once. What it does not do: compute exact types. A place may have a type although no value of
 this type is allowed there.
@@ -48,7 +48,7 @@ __all__ = [
 
 Place: TypeAlias = frozenset[Goal]
 
-_NO_TIME_LIMIT: Final = Limits(seconds=math.inf)  # no time limit: a model may take long to write the arguments
+_NO_TIME_LIMIT: Final = Limits(seconds=math.inf)  # a model may take long to write the arguments
 _ELEMENTS: Final = r"[ \t\r\n]*"
 _JSON_TEXTS: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
@@ -69,8 +69,8 @@ _ELEMENT_TEXTS: Final = {
 def non_string_pattern(kinds: Collection[str], *, nests: bool) -> str:
     """A pattern for the texts that are not strings, if values of these types are allowed; "" if all texts are strings.
 
-    `nests`: whether objects and arrays are elements. An empty element, where elements are allowed, is an empty
-    container.
+    `nests`: whether objects and arrays are elements. Then whitespace alone is an empty object or array, if one is
+    allowed.
     """
     patterns = _ELEMENT_TEXTS if nests else _JSON_TEXTS
     return "|".join(f"(?:{patterns[kind]})" for kind in patterns if kind in kinds)
@@ -100,7 +100,7 @@ class ArgumentsNarrowing(Narrowing):
 
 
 class _Members(NamedTuple):
-    """The goals of the members with each name, and of other members by the language of their names."""
+    """The goals of members by their name, and the goals of other members by the language of their names."""
 
     goals_by_name: dict[str, list[Goal]]
     others: list[tuple[Node, list[Goal]]]
@@ -139,19 +139,21 @@ class Places:
         return self._step(place, name)
 
     def other_members(self, place: Place, declared: Collection[str]) -> Iterator[tuple[Node, Place]]:
-        """Languages of the names of members, without the `declared` names, for objects at a place. Each language comes
-        with the place of the members with these names.
+        """The members other than `declared`, in objects at a place: pairs of a language of names and the place of the
+        members with these names.
         """
         member_names: dict[str, None] = {}
-        others: list[tuple[Node, list[Goal]]] = []
-        for shape, at in self._shapes(place, "object"):
-            for member_goals in self._member_goals(shape, at):
+        other_goals: list[tuple[Node, list[Goal]]] = []
+        for shape, parent_goal in self._shapes(place, "object"):
+            for member_goals in self._member_goals(shape, parent_goal):
                 member_names |= dict.fromkeys(member_goals.goals_by_name)
-                others += member_goals.others
+                other_goals += member_goals.others
         declared_names = Alt(tuple(map(Text, member_names)))
-        for names, ids in self._expander.keys.classes((), [some for some, _ in others], member_names, ""):
-            inner = frozenset(goal for some, goals in others if serial(some) in ids for goal in goals)
-            yield And((*names, Not(declared_names))), inner
+        for names, ids in self._expander.keys.classes((), [language for language, _ in other_goals], member_names, ""):
+            inner_place = frozenset(
+                goal for language, goals in other_goals if serial(language) in ids for goal in goals
+            )
+            yield And((*names, Not(declared_names))), inner_place
         yield from ((Text(name), self.member(place, name)) for name in member_names if name not in declared)
 
     def item(self, place: Place, number: int) -> Place:
@@ -159,7 +161,9 @@ class Places:
         return self._step(place, number)
 
     def read(self, place: Place, step: str | int) -> tuple[Place, frozenset[str]]:
-        """For readers: the place of a member or an item, and its types. Both are empty if they cannot be computed."""
+        """For readers: the place of a member or an item, and the types there. Both are empty if they cannot be
+        computed.
+        """
         try:
             with self._meter:
                 inner = self._step(place, step)
@@ -177,13 +181,13 @@ class Places:
         if key not in self._inner_places:
             goals: set[Goal] = set()
             if isinstance(step, int):
-                for shape, at in self._shapes(place, "array"):
-                    goals |= self._items(shape, at, step)
+                for shape, parent_goal in self._shapes(place, "array"):
+                    goals |= self._items(shape, parent_goal, step)
             else:
-                for shape, at in self._shapes(place, "object"):
+                for shape, parent_goal in self._shapes(place, "object"):
                     goals |= {
                         goal
-                        for alternative in self._member_goals(shape, at)
+                        for alternative in self._member_goals(shape, parent_goal)
                         for goal in self._member(alternative, step)
                     }
             self._inner_places[key] = frozenset(goals)
@@ -200,13 +204,13 @@ class Places:
                 if kind in shape.types:
                     yield shape, goal
 
-    def _items(self, shape: Shape, at: Goal, number: int) -> set[Goal]:
-        first, stop = (~number, None) if number < 0 else (number, number + 1)
+    def _items(self, shape: Shape, parent_goal: Goal, number: int) -> set[Goal]:
+        start, stop = (~number, None) if number < 0 else (number, number + 1)
         if shape.values is not None:
             arrays = [value for value in shape.values if isinstance(value, list)]
-            return self._constants([item for array in arrays for item in array[first:stop]], at)
-        last = shape.prefix_length
-        numbers = range(min(first, last), last + 1 if stop is None else min(first, last) + 1)
+            return self._constants([item for array in arrays for item in array[start:stop]], parent_goal)
+        prefix_length = shape.prefix_length
+        numbers = range(min(start, prefix_length), prefix_length + 1 if stop is None else min(start, prefix_length) + 1)
         item_goals = [item_goal(shape, number) for number in numbers]
         return {self._expander.goal(goal) for goal in item_goals if not has_false(goal)}
 
@@ -216,29 +220,29 @@ class Places:
             yield from alternative.goals_by_name[name]
         else:
             yield from (
-                goal for some, goals in alternative.others if self._expander.keys.has(some, name) for goal in goals
+                goal for names, goals in alternative.others if self._expander.keys.has(names, name) for goal in goals
             )
 
-    def _member_goals(self, shape: Shape, at: Goal) -> list[_Members]:
+    def _member_goals(self, shape: Shape, parent_goal: Goal) -> list[_Members]:
         """The goals of a shape's members, with one entry for each alternative."""
         if (goals := self._members_of_shape.get(shape)) is None:
-            goals = self._members_of_shape[shape] = list(self._alternatives(shape, at))
+            goals = self._members_of_shape[shape] = list(self._alternatives(shape, parent_goal))
         return goals
 
-    def _alternatives(self, shape: Shape, at: Goal) -> Iterator[_Members]:
+    def _alternatives(self, shape: Shape, parent_goal: Goal) -> Iterator[_Members]:
         expander = self._expander
         if shape.values is not None:
             objects = [value for value in shape.values if isinstance(value, dict)]
             names = dict.fromkeys(name for members in objects for name in members)
             yield _Members(
                 {
-                    name: [*self._constants([members[name] for members in objects if name in members], at)]
+                    name: [*self._constants([members[name] for members in objects if name in members], parent_goal)]
                     for name in names
                 },
                 [],
             )
         elif shape.formula is not None:
-            yield from self._conditional_members(shape, at)
+            yield from self._conditional_members(shape, parent_goal)
         else:
             schemas = {
                 name: expander.member(shape, name) for name in shape.member_names() if expander.allows_name(shape, name)
@@ -256,21 +260,21 @@ class Places:
                 goals_by_name, [(And(key_class.names), [expander.goal(key_class.schemas)]) for key_class in others]
             )
 
-    def _conditional_members(self, shape: Shape, at: Goal) -> Iterator[_Members]:
+    def _conditional_members(self, shape: Shape, parent_goal: Goal) -> Iterator[_Members]:
         """The goals of the members of a shape with a formula."""
         try:
             bound = bind(shape, self._expander)
         except UnsupportedError:
             for alternative in self._expander.by_type.multiply_out(shape):
-                yield from self._alternatives(alternative, at)
+                yield from self._alternatives(alternative, parent_goal)
             return
         goals = {name: [cell.goal for cell in cells] for name, cells in bound.slots.items()}
         is_closed = self._narrowing.closed_condition(shape, list(goals.values()), bound.condition) is not None
         others = [] if is_closed else bound.extras
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 
-    def _constants(self, values: list[Json], at: Goal) -> set[Goal]:
-        one_of: Schema = self._expander.negation.one_of(at[0], tuple(values))
+    def _constants(self, values: list[Json], parent_goal: Goal) -> set[Goal]:
+        one_of: Schema = self._expander.negation.one_of(parent_goal[0], tuple(values))
         return {self._expander.goal((one_of,))} if values else set()
 
 
@@ -286,9 +290,9 @@ def refuse_unique(schema: Schema) -> NoReturn:
     )
 
 
-def refuse_counted(counted: str) -> NoReturn:
+def refuse_counted(pointer: str) -> NoReturn:
     """Refuse a keyword that counts members whose names may occur twice."""
     raise UnsupportedError(
-        "undeclared properties may occur twice in this style, so they cannot be counted", pointer=counted,
+        "undeclared properties may occur twice in this style, so they cannot be counted", pointer=pointer,
         hint='write "additionalProperties": false, and name the properties',
     )  # fmt: skip

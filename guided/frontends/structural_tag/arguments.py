@@ -44,28 +44,30 @@ from guided.limits import Limits
 if TYPE_CHECKING:
     from guided.frontends.structural_tag.lower import Lowering
 
-__all__ = ["arguments", "shortest_arguments_bound"]
+__all__ = ["lower_arguments", "shortest_arguments_bound"]
 
 _NAME: Final = re.compile("[A-Za-z0-9_]+")
 _REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 
 
-def arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
-    """The arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
-    schema, at = fmt["json_schema"], f"{fmt.pointer}/json_schema"
+def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
+    """A part for the arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
+    schema, schema_pointer = fmt["json_schema"], f"{fmt.pointer}/json_schema"
     if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
-        raise SpecError(f"arguments must be an object, not {brief(kind)}", pointer=f"{at}/type", hint='write "object"')
-    excluded = (*_string_ends(form), *fmt.fields.get("excludes", ()))
+        raise SpecError(
+            f"arguments must be an object, not {brief(kind)}", pointer=f"{schema_pointer}/type", hint='write "object"'
+        )
+    excluded_strings = (*_forbidden_texts(form), *fmt.fields.get("excludes", ()))
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
         """A string of the style. Its quotation marks are separate nodes, so it does not look like a JSON string."""
         parts: list[Node] = []
-        for piece in lowering.pieces(text, at):
+        for piece in lowering.pieces(text, schema_pointer):
             parts += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
         return Seq(tuple(parts))
 
-    for text in _strings(form):
+    for text in _delimiters(form):
         spell(text)  # raises SpecError if a control token is not allowed
 
     def read(limits: Limits, caller_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
@@ -81,17 +83,17 @@ def arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict
 
         try:
             grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings, notation=notation)
-            grammar = without_strings(grammar, excluded, limits) if excluded else grammar
+            grammar = without_strings(grammar, excluded_strings, limits) if excluded_strings else grammar
         except (SpecError, UnsupportedError) as error:
-            raise relocate_error(error, at) from None
-        findings += [replace(finding, pointer=at + finding.pointer) for finding in own_findings]
+            raise relocate_error(error, schema_pointer) from None
+        findings += [replace(finding, pointer=schema_pointer + finding.pointer) for finding in own_findings]
         embedded = {
-            name: EmbeddedSchema(inner, options, {}, {}, at + pointer)
-            for each in notations
-            for name, pointer in each.embedded.items()
+            name: EmbeddedSchema(inner, options, {}, {}, schema_pointer + pointer)
+            for element_notation in notations
+            for name, pointer in element_notation.embedded.items()
             if (inner := _schema_at(schema, pointer)) is not None
         }
-        origins = {name: at + pointer for name, pointer in grammar.origins.items()}
+        origins = {name: schema_pointer + pointer for name, pointer in grammar.origins.items()}
         return replace(grammar, origins=origins, schemas=embedded)
 
     return ReadPart(read, "json_schema", schema)
@@ -108,14 +110,14 @@ def _schema_at(schema: Any, pointer: str) -> Any:
     return schema if isinstance(schema, bool | dict) and not _REFERENCE.search(json.dumps(schema)) else None
 
 
-def _string_ends(form: ArgumentForm) -> tuple[str, ...]:
-    """The text that no string may contain, because it ends the string."""
+def _forbidden_texts(form: ArgumentForm) -> tuple[str, ...]:
+    """The texts that no string may contain, because they end the string."""
     if isinstance(form, ElementForm):
         return (form.excluded,)
     return () if form.escapes else form.quotes
 
 
-def _strings(form: ArgumentForm) -> tuple[str, ...]:
+def _delimiters(form: ArgumentForm) -> tuple[str, ...]:
     """The strings that a style writes around values."""
     if isinstance(form, LiteralForm):
         return form.quotes
@@ -125,8 +127,8 @@ def _strings(form: ArgumentForm) -> tuple[str, ...]:
 def shortest_arguments_bound(fmt: Format, lowering: Lowering) -> int | None:
     """An upper bound on the bytes of the shortest arguments, or None if the schema or the style is not simple enough.
 
-    Only strings without length bounds, and enumerations of plain words, are accepted: these cannot look like other
-    values.
+    If values are elements, its strings must not look like other values: they have no length bounds, or are plain words
+    of an enumeration.
     """
     if fmt.type not in ("json_schema", "qwen_xml_parameter"):
         return None
@@ -145,13 +147,13 @@ def shortest_arguments_bound(fmt: Format, lowering: Lowering) -> int | None:
     ):
         return None
     properties = schema["properties"]
-    if isinstance(form, LiteralForm):  # no longer than JSON
+    if isinstance(form, LiteralForm):  # literals are no longer than JSON
         return shortest_bound if all(map(form.can_write_name, properties)) else None
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
-    for part in _strings(form):
+    for part in _delimiters(form):
         lowering.pieces(part, f"{fmt.pointer}/style")  # raises SpecError if a control token is not allowed
-    return shortest_bound + len(schema.get("required", [])) * sum(len(part.encode()) for part in _strings(form))
+    return shortest_bound + len(schema.get("required", [])) * sum(len(part.encode()) for part in _delimiters(form))
 
 
 def _cannot_look_like_json(schema: Any) -> bool:

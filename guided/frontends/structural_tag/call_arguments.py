@@ -2,12 +2,12 @@
 
     <cofl:value name="at" type="dict"><cofl:value name="city" type="raw">Os      ->      {"at": {"city": "Os"}}
 
-Two readers have the same interface: `JsonArguments`, and `XmlArguments` for the styles that write each argument as an
-element (element_forms.py), in some of them also members and items of values. Either the style marks the type of a
-value, or the type follows from the schema (`argument_places.py`) and the text. `read` takes a piece, and returns the
-text after the arguments once they may end; the caller passes this text again with the next piece. `text` is valid JSON
-at any time. `new_text` returns new JSON text that can no longer change. All its results together are the text of the
-arguments.
+`JsonArguments` reads JSON. `XmlArguments`, with the same interface, reads the styles that write each argument as an
+element (element_forms.py); some of these also write members and items of values as elements. Either the style marks the
+type of a value, or the type follows from the schema (`argument_places.py`) and the text. `read` takes a piece, and
+returns the text after the arguments once they may end; the caller passes this text again with the next piece. `text` is
+valid JSON at any time. `new_text` returns new JSON text that can no longer change. All its results together are the
+JSON text of the arguments.
 
 Cost: each character is read once, except in a number that may continue. `text` copies the arguments so far.
 """
@@ -27,10 +27,10 @@ from guided.frontends.structural_tag.partial_json import PartialJson
 
 __all__ = ["JsonArguments", "XmlArguments", "json_string", "possible_mark_length"]
 
-_SPACE: Final = " \t\r\n"
-_STRING: Final = frozenset(("string",))
-_OTHERS: Final = frozenset(("object", "array", "number", "boolean", "null"))
-_KINDS: Final = {"json": {"number", "boolean", "null"}, "dict": {"object"}, "list": {"array"}}
+_WHITESPACE: Final = " \t\r\n"
+_STRING_KIND: Final = frozenset(("string",))
+_OTHER_KINDS: Final = frozenset(("object", "array", "number", "boolean", "null"))
+_KINDS_BY_LABEL: Final = {"json": {"number", "boolean", "null"}, "dict": {"object"}, "list": {"array"}}
 
 
 class JsonArguments:
@@ -48,9 +48,9 @@ class JsonArguments:
         """Read a piece, and return the text after the arguments."""
         if self._json.end >= 0:
             return piece
-        after = self._json.read(piece)
-        self._new_parts.append(piece[: len(piece) - len(after)])
-        return after
+        rest = self._json.read(piece)
+        self._new_parts.append(piece[: len(piece) - len(rest)])
+        return rest
 
     def new_text(self, *, is_complete: bool) -> str:
         """The new JSON text that can no longer change; `is_complete`: the arguments are complete."""
@@ -63,7 +63,7 @@ class JsonArguments:
 
     def spans(self) -> list[tuple[str, int, int]]:
         """For each value of complete arguments, except nonempty containers: its JSON Pointer and its span in them."""
-        return _spans_of(self._json.text[: self._json.end])
+        return _value_spans(self._json.text[: self._json.end])
 
 
 @dataclass
@@ -92,8 +92,8 @@ class _Value:
 
     Attributes:
         kinds: the types that the value may have.
-        certain: the part of a string value that was removed from the buffer, as JSON without quotation marks.
-        searched: the offset in the buffer from which the end of the element is searched.
+        certain_text: the part of a string value that was removed from the buffer, as JSON without quotation marks.
+        search_start: the offset in the buffer from which the end of the element is searched.
         is_emitted: whether `new_text` has returned its name.
         is_framed: whether it is a string with a line end before and after it.
         path: the keys and indices that lead to it.
@@ -106,8 +106,8 @@ class _Value:
     end: str
     path: tuple[str | int, ...]
     start: int
-    certain: str = ""
-    searched: int = 0
+    certain_text: str = ""
+    search_start: int = 0
     is_emitted: bool = False
     is_framed: bool = False
 
@@ -118,23 +118,25 @@ class XmlArguments:
     def __init__(self, form: ElementForm, parameters: Any) -> None:
         self._form = form
         self._places = None if form.is_typed else Places.of_schema(parameters, form)
-        self._open = [_Container("object", frozenset() if self._places is None else self._places.root)]
+        self._open_containers = [_Container("object", frozenset() if self._places is None else self._places.root)]
         self._value: _Value | None = None
         self._buffer, self._size = "", 0  # the text that is not interpreted yet; the size of all text so far
         self._spans: list[tuple[str, int, int]] = []
         self._new_parts = ["{"]
-        self._headers = {kind: _header(form, kind) for kind in (("object", "array") if form.nests else ("object",))}
+        self._headers = {
+            kind: _header_pattern(form, kind) for kind in (("object", "array") if form.nests else ("object",))
+        }
 
     @property
     def may_end(self) -> bool:
         """Whether the arguments may end here."""
-        return len(self._open) == 1 and self._value is None
+        return len(self._open_containers) == 1 and self._value is None
 
     def read(self, piece: str) -> str:
         """Read a piece, and return the text after the last complete element, if the arguments may end there."""
         self._buffer += piece
         self._size += len(piece)
-        while self._step():
+        while self._read_next():
             pass
         rest, self._buffer = (self._buffer, "") if self.may_end else ("", self._buffer)
         self._size -= len(rest)
@@ -142,12 +144,14 @@ class XmlArguments:
 
     def text(self) -> str:
         """The arguments so far."""
-        last = ""
+        open_value = ""
         if self._value is not None and self._value.kinds == {"string"}:
-            last = f'{self._value.name}"{self._value.certain}"'
-        for container in reversed(self._open):
-            last = _format_container(container.kind, container.name, [*container.parts, *([last] if last else [])])
-        return last
+            open_value = f'{self._value.name}"{self._value.certain_text}"'
+        for container in reversed(self._open_containers):
+            open_value = _format_container(
+                container.kind, container.name, [*container.parts, *([open_value] if open_value else [])]
+            )
+        return open_value
 
     def new_text(self, *, is_complete: bool) -> str:
         """The new JSON text that can no longer change; `is_complete`: the arguments are complete."""
@@ -155,42 +159,46 @@ class XmlArguments:
         return new_text
 
     def spans(self) -> list[tuple[str, int, int]]:
-        """As for `JsonArguments`. The span of a string includes the whitespace around it."""
+        """Like `JsonArguments.spans`. The span of a string includes the whitespace around it."""
         return self._spans
 
     def _emit_begin(self, name: str, begin: str) -> None:
         """Emit the beginning of a member or an item."""
-        self._new_parts.append(f"{', ' if self._open[-1].parts else ''}{name}{begin}")
+        self._new_parts.append(f"{', ' if self._open_containers[-1].parts else ''}{name}{begin}")
 
-    def _step(self) -> bool:
+    def _read_next(self) -> bool:
         """Read the beginning, the value or the end of an element. Returns False if this is incomplete."""
         if self._value is not None:
             return self._read_value(self._value)
-        container = self._open[-1]
-        skipped = self._buffer.lstrip(_SPACE)
-        if container.end and skipped.startswith(container.end):
-            self._buffer = skipped[len(container.end) :]
-            self._open.pop()
+        container = self._open_containers[-1]
+        stripped_buffer = self._buffer.lstrip(_WHITESPACE)
+        if container.end and stripped_buffer.startswith(container.end):
+            self._buffer = stripped_buffer[len(container.end) :]
+            self._open_containers.pop()
             self._new_parts.append("}" if container.kind == "object" else "]")
-            self._open[-1].parts.append(_format_container(container.kind, container.name, container.parts))
+            self._open_containers[-1].parts.append(_format_container(container.kind, container.name, container.parts))
             return True
-        match = self._headers[container.kind].match(skipped)
+        match = self._headers[container.kind].match(stripped_buffer)
         if match is None:
             return False
-        self._buffer = skipped[match.end() :]
-        self._begin(container, match)
+        self._buffer = stripped_buffer[match.end() :]
+        self._begin_element(container, match)
         return True
 
-    def _begin(self, container: _Container, match: re.Match[str]) -> None:
+    def _begin_element(self, container: _Container, match: re.Match[str]) -> None:
         """Begin an element."""
         name, end, place = "", self._form.item_end, container.place
         key: str | int = len(container.parts)
         if container.kind == "object":
             key = self._form.decode_name(match["name"])
             name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", match["name"])
-        kinds: Collection[str] = _STRING if self._form.nests else _STRING | _OTHERS
+        kinds: Collection[str] = _STRING_KIND if self._form.nests else _STRING_KIND | _OTHER_KINDS
         if self._form.is_typed:
-            kinds = _STRING if match["string"] else _KINDS.get(match.groupdict().get("type", ""), _OTHERS)
+            kinds = (
+                _STRING_KIND
+                if match["string"]
+                else _KINDS_BY_LABEL.get(match.groupdict().get("type", ""), _OTHER_KINDS)
+            )
         elif (places := self._places) is not None:
             place, place_kinds = places.read(place, key)
             kinds = place_kinds or kinds  # `place_kinds` is empty for a name that only the compiler's options allow
@@ -199,73 +207,73 @@ class XmlArguments:
 
     def _read_value(self, value: _Value) -> bool:
         """Read the value of an element as far as it is in the buffer. Returns False if more text is needed."""
-        if self._form.nests and (inner := value.kinds & {"object", "array"}):
+        if self._form.nests and (container_kinds := value.kinds & {"object", "array"}):
             has_elements = self._has_elements()
             if has_elements is None:
                 return False
             if has_elements:
-                (kind,) = inner
+                (kind,) = container_kinds
                 self._emit_begin(value.name, "{" if kind == "object" else "[")
-                self._open.append(_Container(kind, value.place, value.name, value.end, path=value.path))
+                self._open_containers.append(_Container(kind, value.place, value.name, value.end, path=value.path))
                 self._value = None
                 return True
-            value.kinds -= inner
-        stop = self._buffer.find(value.end, value.searched)
+            value.kinds -= container_kinds
+        end_offset = self._buffer.find(value.end, value.search_start)
         if value.kinds == {"string"}:
-            length = self._read_string(value, stop)
-            self._buffer, stop = self._buffer[length:], stop - length if stop >= 0 else stop
-        if stop < 0:
-            value.searched = max(0, len(self._buffer) - len(value.end) + 1)
+            length = self._read_string(value, end_offset)
+            self._buffer, end_offset = self._buffer[length:], end_offset - length if end_offset >= 0 else end_offset
+        if end_offset < 0:
+            value.search_start = max(0, len(self._buffer) - len(value.end) + 1)
             return False
-        raw = self._buffer[:stop]
-        spans = [("", value.start, self._size - len(self._buffer) + stop)]
-        self._buffer = self._buffer[stop + len(value.end) :]
+        value_text = self._buffer[:end_offset]
+        spans = [("", value.start, self._size - len(self._buffer) + end_offset)]
+        self._buffer = self._buffer[end_offset + len(value.end) :]
         if value.kinds == {"string"}:
-            out = f'"{value.certain}"'
+            json_value = f'"{value.certain_text}"'
             self._new_parts.append('"')
-        elif "string" in value.kinds and not is_json(raw, value.kinds, nests=self._form.nests):
-            is_framed = self._form.lines and len(raw) > 1 and raw[0] == "\n"
-            out = json_string(raw[1:].removesuffix("\n") if is_framed else raw)
+        elif "string" in value.kinds and not is_json(value_text, value.kinds, nests=self._form.nests):
+            is_framed = self._form.lines and len(value_text) > 1 and value_text[0] == "\n"
+            json_value = json_string(value_text[1:].removesuffix("\n") if is_framed else value_text)
         else:
-            out = raw.strip(_SPACE)
-            spans = [(inner, value.start + start, value.start + end) for inner, start, end in _spans_of(raw)]
+            json_value = value_text.strip(_WHITESPACE)
+            spans = [(inner, value.start + start, value.start + end) for inner, start, end in _value_spans(value_text)]
         self._spans += [(pointer_of(value.path) + inner, start, end) for inner, start, end in spans]
         if not value.is_emitted:
-            self._emit_begin(value.name, out)
-        self._open[-1].parts.append(value.name + out)
+            self._emit_begin(value.name, json_value)
+        self._open_containers[-1].parts.append(value.name + json_value)
         self._value = None
         return True
 
-    def _read_string(self, value: _Value, stop: int) -> int:
+    def _read_string(self, value: _Value, end_offset: int) -> int:
         """Emit the certain part of a string, and return its length in the buffer."""
         if not value.is_emitted:
             self._emit_begin(value.name, '"')
             value.is_emitted = True
-        begin, certain = (
+        begin, certain_end = (
             0,
-            stop if stop >= 0 else len(self._buffer) - possible_mark_length(self._buffer, {value.end: ""}),
+            end_offset if end_offset >= 0 else len(self._buffer) - possible_mark_length(self._buffer, {value.end: ""}),
         )
         if self._form.lines:
-            if not value.certain and not value.is_framed and self._buffer.startswith("\n") and stop != 1:
-                if certain < 2:  # the line end may be the whole string
+            if not value.certain_text and not value.is_framed and self._buffer.startswith("\n") and end_offset != 1:
+                if certain_end < 2:  # the line end may be the whole string
                     return 0
                 begin, value.is_framed = 1, True
-            certain -= value.is_framed and certain > begin and self._buffer[certain - 1] == "\n"
-        new_text = json_string(self._buffer[begin:certain])[1:-1]
+            certain_end -= value.is_framed and certain_end > begin and self._buffer[certain_end - 1] == "\n"
+        new_text = json_string(self._buffer[begin:certain_end])[1:-1]
         self._new_parts.append(new_text)
-        value.certain += new_text
-        return certain
+        value.certain_text += new_text
+        return certain_end
 
     def _has_elements(self) -> bool | None:
         """Whether the value of an element consists of elements; None if this is not known yet."""
         if self._form.is_typed:
             return True
-        buffered, mark = self._buffer.lstrip(_SPACE), self._form.excluded
-        return True if buffered.startswith(mark) else None if mark.startswith(buffered) else False
+        buffered, element_begin = self._buffer.lstrip(_WHITESPACE), self._form.excluded
+        return True if buffered.startswith(element_begin) else None if element_begin.startswith(buffered) else False
 
 
-def _spans_of(text: str) -> list[tuple[str, int, int]]:
-    """As `scalar_spans`; the whole text if it is not JSON."""
+def _value_spans(text: str) -> list[tuple[str, int, int]]:
+    """Like `scalar_spans`; the whole text if it is not JSON."""
     try:
         return list(scalar_spans(text))
     except (ValueError, IndexError):
@@ -273,9 +281,9 @@ def _spans_of(text: str) -> list[tuple[str, int, int]]:
 
 
 def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:
-    """The number of characters at the end of the text that may begin a mark."""
-    longest = max(map(len, marks), default=1) - 1
-    for size in range(min(longest, len(text)), 0, -1):
+    """The length of the longest suffix of the text that may be the beginning of a mark; 0 if there is none."""
+    max_length = max(map(len, marks), default=1) - 1
+    for size in range(min(max_length, len(text)), 0, -1):
         if any(mark.startswith(text[-size:]) for mark in marks):
             return size
     return 0
@@ -286,7 +294,7 @@ def json_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _header(form: ElementForm, kind: str) -> re.Pattern[str]:
+def _header_pattern(form: ElementForm, kind: str) -> re.Pattern[str]:
     """A pattern for the text before the value of a member (`kind` is "object") or an item."""
 
     def pattern(text: str) -> str:

@@ -6,7 +6,7 @@
             print(call.index, call.name, call.arguments)  # valid JSON at any time: {"city": "Os"}
 
 In: the pieces of an answer that satisfies the structural tag of the same style and tools. Out: calls, free text, and
-reasoning. `parts` returns the same in the order of the text, as pieces that continue the previous ones. Cost: linear in
+reasoning. `parts` returns them in the order of the text, as pieces that continue the previous ones. Cost: linear in
 the answer; each call that `read` returns holds a copy of its arguments so far.
 
 What it does not do: check the text. If the text violates the structural tag, the reader returns the parts that it
@@ -39,8 +39,8 @@ class Call:
     Attributes:
         index: its number in the answer, from 0.
         name: the name of the tool.
-        arguments: the JSON text of the arguments. Until the call is complete, it has only the certain arguments so far;
-            a string may be partial.
+        arguments: the JSON text of the arguments. Until the call is complete, these are the certain arguments so far; a
+            string may be partial.
         complete: whether the call has ended.
     """
 
@@ -81,7 +81,7 @@ Arguments: TypeAlias = JsonArguments | XmlArguments | LiteralArguments
 
 class _CallBegin(NamedTuple):
     function: Function
-    name_at: int  # the offset of the name in the first text; -1: it is in the rest
+    name_offset: int  # the offset of the name in the first text; -1: it is in the rest
     rest: re.Pattern[str] | None  # the begin after its first text; None: nothing
 
 
@@ -99,25 +99,27 @@ class CallReader:
     def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
         self._texts: dict[bool, list[str]] = {False: [], True: []}
         self.calls: list[Call] = []
-        self._begins: dict[str, list[_CallBegin]] = {}  # by their first text
-        self._section_begins: dict[str, list[_CallBegin]] = {}  # the same, in a group of calls
-        markup, opening = Markup.of(style), style.get("section", {}).get("begin")
+        self._call_begins: dict[str, list[_CallBegin]] = {}  # by their first text
+        self._section_call_begins: dict[str, list[_CallBegin]] = {}  # within a group of calls, by their first text
+        markup, section_begin = Markup.of(style), style.get("section", {}).get("begin")
         for function in functions:
             for begin in markup.begins:
-                call_begins = self._section_begins if opening is not None else self._begins
-                call_begins.setdefault(begin.head(function.name), []).append(_begin(begin, function))
-                if opening is not None and "trigger" in style:  # the first call begins the group
-                    first = begin.preceded_by(opening + style["section"].get("open", ""))
-                    self._begins.setdefault(first.head(function.name), []).append(_begin(first, function))
+                call_begins = self._section_call_begins if section_begin is not None else self._call_begins
+                call_begins.setdefault(begin.head(function.name), []).append(_make_call_begin(begin, function))
+                if section_begin is not None and "trigger" in style:  # the first call begins the group
+                    first_begin = begin.preceded_by(section_begin + style["section"].get("open", ""))
+                    self._call_begins.setdefault(first_begin.head(function.name), []).append(
+                        _make_call_begin(first_begin, function)
+                    )
         self._end = markup.end_pattern
         self._form = argument_form(markup.arguments)
-        self._marks, self._section_marks = _marks(style), _section_marks(style)
+        self._mode_marks, self._section_marks = _mode_marks(style), _section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
         self._mode, self._is_finished = _first_mode(style, reasoning), False
-        self._current: Arguments | None = None  # of the current call
-        self._parts: list[TextPart | CallPart] = []  # of the current piece
+        self._current_arguments: Arguments | None = None  # the reader of the current call
+        self._parts: list[TextPart | CallPart] = []  # the parts of the current piece
         self.spans: list[tuple[str, int, int]] = []
-        self._arguments_at = 0  # where the arguments of the current call begin
+        self._arguments_start = 0  # where the arguments of the current call begin
 
     @property
     def text(self) -> str:
@@ -140,9 +142,9 @@ class CallReader:
         for part in self.parts(piece):
             if isinstance(part, CallPart):
                 changed_calls[part.index] = self.calls[part.index]
-        if self._current is not None:
+        if self._current_arguments is not None:
             previous = self.calls[-1]
-            self.calls[-1] = updated = replace(previous, arguments=self._current.text())
+            self.calls[-1] = updated = replace(previous, arguments=self._current_arguments.text())
             if updated != previous or updated.index in changed_calls:
                 changed_calls[updated.index] = updated
         return list(changed_calls.values())
@@ -151,109 +153,110 @@ class CallReader:
         """Read the next piece, and return its parts in order. `calls` has the arguments of calls that have ended."""
         self._buffer += piece
         self._size += len(piece)
-        while self._step():
+        while self._read_next():
             pass
-        if self._current is not None and (new_text := self._current.new_text(is_complete=False)):
-            self._call_part(new_text)
+        if self._current_arguments is not None and (new_text := self._current_arguments.new_text(is_complete=False)):
+            self._emit_call_part(new_text)
         parts, self._parts = self._parts, []
         return parts
 
     def finish(self) -> list[TextPart | CallPart]:
         """End the answer. If a possible beginning of a mark was held back, it is returned as text."""
         self._is_finished = True
-        while self._current is None and self._step():
+        while self._current_arguments is None and self._read_next():
             pass
-        if self._current is None:
-            self._emit(self._buffer)
+        if self._current_arguments is None:
+            self._emit_text(self._buffer)
             self._buffer = ""
         parts, self._parts = self._parts, []
         return parts
 
-    def _step(self) -> bool:
-        """Read up to the next mark, or the end of the call. Returns whether there was one."""
-        if self._current is not None:
+    def _read_next(self) -> bool:
+        """Read up to the next mark, or the end of the current call. Returns whether there was one."""
+        if self._current_arguments is not None:
             return self._read_arguments()
-        begins, marks = self._begins, self._marks
+        call_begins, marks = self._call_begins, self._mode_marks
         if self._mode == "section":
-            begins, marks = self._section_begins, self._section_marks
-        marks = {**marks, **dict.fromkeys(begins, "call")}
-        at, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
-        if not self._is_finished and (mark_start := _find_partial_mark(self._buffer, at, marks)) >= 0:
-            at, mark = mark_start, ""  # there is no earlier mark, and this one may continue
+            call_begins, marks = self._section_call_begins, self._section_marks
+        marks = {**marks, **dict.fromkeys(call_begins, "call")}
+        offset, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
+        if not self._is_finished and (mark_start := _find_partial_mark(self._buffer, offset, marks)) >= 0:
+            offset, mark = mark_start, ""  # there is no earlier mark, and this one may continue
         if not mark:
-            self._emit(self._buffer[:at])
-            self._buffer = self._buffer[at:]
+            self._emit_text(self._buffer[:offset])
+            self._buffer = self._buffer[offset:]
             return False
-        self._emit(self._buffer[:at])
+        self._emit_text(self._buffer[:offset])
         if marks[mark] == "call":
-            self._buffer = self._buffer[at:]
-            return self._begin(mark, begins[mark])
-        self._buffer = self._buffer[at + len(mark) :]
+            self._buffer = self._buffer[offset:]
+            return self._begin_call(mark, call_begins[mark])
+        self._buffer = self._buffer[offset + len(mark) :]
         self._mode = marks[mark]
         return True
 
-    def _begin(self, mark: str, begins: Sequence[_CallBegin]) -> bool:
+    def _begin_call(self, mark: str, call_begins: Sequence[_CallBegin]) -> bool:
         """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
-        for begin in begins:
+        for begin in call_begins:
             rest = begin.rest.match(self._buffer, len(mark)) if begin.rest is not None else None
             if rest is not None or begin.rest is None:
                 name, index = begin.function.name, len(self.calls)
-                name_at = begin.name_at if begin.name_at >= 0 or rest is None else rest.start("name")
-                name_at += self.interpreted_length
-                self.spans.append((f"/{index}/name", name_at, name_at + len(name)))
+                name_offset = begin.name_offset if begin.name_offset >= 0 or rest is None else rest.start("name")
+                name_offset += self.interpreted_length
+                self.spans.append((f"/{index}/name", name_offset, name_offset + len(name)))
                 self._buffer = self._buffer[rest.end() if rest is not None else len(mark) :]
-                self._arguments_at = self.interpreted_length
-                self._current = _arguments_reader(self._form, begin.function)
-                if begins is not self._section_begins.get(mark) and self._section_begins:
+                self._arguments_start = self.interpreted_length
+                self._current_arguments = _new_arguments_reader(self._form, begin.function)
+                if call_begins is not self._section_call_begins.get(mark) and self._section_call_begins:
                     self._mode = "section"
                 self.calls.append(Call(index, name, "{}", False))
-                self._call_part("", begins=True)
+                self._emit_call_part("", begins=True)
                 return True
         return False
 
-    def _emit(self, text: str) -> None:
+    def _emit_text(self, text: str) -> None:
         if text and self._mode in ("text", "reasoning"):
             part = TextPart(text, self._mode == "reasoning", self.interpreted_length)
             self._texts[part.reasoning].append(text)
             self._parts.append(part)
 
-    def _call_part(self, arguments: str, *, begins: bool = False, ends: bool = False) -> None:
+    def _emit_call_part(self, arguments: str, *, begins: bool = False, ends: bool = False) -> None:
         call = self.calls[-1]
         self._parts.append(CallPart(call.index, call.name, arguments, begins, ends))
 
     def _read_arguments(self) -> bool:
         """Read arguments, and end the call if its end has been read."""
-        assert self._current is not None
-        self._buffer = self._current.read(self._buffer)
-        end = self._end.search(self._buffer) if self._current.may_end else None
+        assert self._current_arguments is not None
+        self._buffer = self._current_arguments.read(self._buffer)
+        end = self._end.search(self._buffer) if self._current_arguments.may_end else None
         if end is None:
             return False
-        call, at = self.calls[-1], self._arguments_at
-        self.calls[-1] = replace(call, arguments=self._current.text(), complete=True)
+        call, arguments_start = self.calls[-1], self._arguments_start
+        self.calls[-1] = replace(call, arguments=self._current_arguments.text(), complete=True)
         self.spans += [
-            (f"/{call.index}/arguments{pointer}", at + start, at + end) for pointer, start, end in self._current.spans()
+            (f"/{call.index}/arguments{pointer}", arguments_start + start, arguments_start + end)
+            for pointer, start, end in self._current_arguments.spans()
         ]
-        self._call_part(self._current.new_text(is_complete=True), ends=True)
-        self._buffer, self._current = self._buffer[end.end() :], None
+        self._emit_call_part(self._current_arguments.new_text(is_complete=True), ends=True)
+        self._buffer, self._current_arguments = self._buffer[end.end() :], None
         return True
 
 
-def _begin(begin: Pattern, function: Function) -> _CallBegin:
-    """How the calls of a function begin."""
+def _make_call_begin(begin: Pattern, function: Function) -> _CallBegin:
+    """Describe how the calls of a function begin."""
     rest = begin.rest(function.name)
-    if rest and begin.ends_in_placeholder:  # a longer name, number or identifier may begin like this one
+    if rest and begin.ends_in_placeholder:  # a longer name, number or identifier may begin with this one
         rest += _NO_NAME_FOLLOWS
-    return _CallBegin(function, begin.name_at, re.compile(rest) if rest else None)
+    return _CallBegin(function, begin.name_offset, re.compile(rest) if rest else None)
 
 
-def _arguments_reader(form: ArgumentForm | None, function: Function) -> Arguments:
+def _new_arguments_reader(form: ArgumentForm | None, function: Function) -> Arguments:
     """The reader for the arguments of a call."""
     if form is None:
         return JsonArguments()
     return LiteralArguments(form) if isinstance(form, LiteralForm) else XmlArguments(form, function.parameters)
 
 
-def _marks(style: Mapping[str, Any]) -> dict[str, str]:
+def _mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
     """The strings that change the reader's mode outside groups of calls, each with the mode that follows."""
     marks: dict[str, str] = {}
     if (section := style.get("section")) is not None and "trigger" not in style:
@@ -281,17 +284,17 @@ def _first_mode(style: Mapping[str, Any], reasoning: str) -> str:
     return "reasoning" if in_reasoning else "text"
 
 
-def _find_partial_mark(text: str, last: int, marks: Mapping[str, str]) -> int:
-    """The first offset, `last` at most, at which the text ends within a mark; -1 if there is none."""
-    longest = max(map(len, marks), default=1) - 1
-    for at in range(max(0, len(text) - longest), min(last + 1, len(text))):
-        rest = text[at:]
+def _find_partial_mark(text: str, max_offset: int, marks: Mapping[str, str]) -> int:
+    """The first offset, at most `max_offset`, at which the text ends within a mark; -1 if there is none."""
+    max_length = max(map(len, marks), default=1) - 1
+    for offset in range(max(0, len(text) - max_length), min(max_offset + 1, len(text))):
+        rest = text[offset:]
         if any(len(mark) > len(rest) and mark.startswith(rest) for mark in marks):
-            return at
+            return offset
     return -1
 
 
 def _find_first_mark(text: str, marks: Mapping[str, str]) -> tuple[int, str] | None:
     """The first complete mark in the text, and its offset. If several begin there, the longest one."""
-    candidates = [(at, -len(mark), mark) for mark in marks if (at := text.find(mark)) >= 0]
+    candidates = [(offset, -len(mark), mark) for mark in marks if (offset := text.find(mark)) >= 0]
     return (min(candidates)[0], min(candidates)[2]) if candidates else None

@@ -27,10 +27,10 @@ from typing import Final, NamedTuple
 __all__ = ["FORMS", "ElementForm"]
 
 _NONE: Final[Mapping[str, str]] = {}
-_COFL: Final = {"number": "json", "boolean": "json", "null": "json", "object": "dict", "array": "list"}
-_MARK: Final = "]<]minimax[>["
-_QUOTED: Final = {"&": "&amp;", '"': "&quot;"}
-_ESCAPED: Final = {**_QUOTED, "<": "&lt;", ">": "&gt;"}
+_COHERE_TYPES: Final = {"number": "json", "boolean": "json", "null": "json", "object": "dict", "array": "list"}
+_MINIMAX_MARK: Final = "]<]minimax[>["
+_QUOTE_ESCAPES: Final = {"&": "&amp;", '"': "&quot;"}
+_XML_ESCAPES: Final = {**_QUOTE_ESCAPES, "<": "&lt;", ">": "&gt;"}
 
 
 class ElementForm(NamedTuple):
@@ -42,19 +42,18 @@ class ElementForm(NamedTuple):
         begin, after: the texts before and after the name of a member.
         string, other: the text before the value: for a string, and for any other value.
         end: the text after the value.
-        item, item_end: replace `begin` and `after`, and `end`, for the items of an array. If empty, the style writes
-            nested objects and arrays as JSON.
-        never: a text that no string may contain; if empty, this is `end`.
+        item, item_end: for the items of an array, `item` replaces `begin` and `after`, and `item_end` replaces `end`.
+            If they are empty, the style writes nested objects and arrays as JSON.
+        never: a text that no string may contain; if empty, no string may contain `end`.
         types: the style's names for the types of values.
         lines: whether a string may have a line end before and after it.
         around: whether a value that is not a string may have whitespace around it.
         between: whether whitespace may separate items.
-        escapes: how special characters of names are written, & first. A style with escapes can write all characters in
-            names except \0.
-        names_integers: whether an integer may also be labelled "integer", where the schema does not constrain the
-            value.
-        separator, last: the whitespace that prompts have between elements, and after the last one. In answers, there
-            may be any whitespace around elements.
+        escapes: special character in a name -> how it is written; & comes first. A style with escapes can write all
+            characters in names except \0.
+        names_integers: whether an integer may also be labelled "integer" if the schema does not constrain the value.
+        separator, last: the whitespace between elements and after the last one, in prompts. In answers, any whitespace
+            may surround elements.
     """
 
     begin: str
@@ -76,7 +75,7 @@ class ElementForm(NamedTuple):
 
     @property
     def is_typed(self) -> bool:
-        """Whether a label shows if a value is a string. Otherwise this follows from the schema and the text."""
+        """Whether a label shows that a value is a string. Otherwise this follows from the schema and the text."""
         return self.string != self.other
 
     @property
@@ -85,7 +84,7 @@ class ElementForm(NamedTuple):
         return self.item != ""
 
     @property
-    def quotes(self) -> bool:
+    def has_quoted_names(self) -> bool:
         """Whether names are in quotation marks."""
         return self.after.startswith('"')
 
@@ -100,11 +99,11 @@ class ElementForm(NamedTuple):
         return self.never or self.end
 
     def head(self, kind: str) -> str:
-        """The text before a value of a type."""
+        """The text before a value of the type `kind`."""
         return self.string if kind == "string" else self.other.replace("{type}", self.types.get(kind, kind))
 
     def encode_name(self, name: str) -> str:
-        """A name as it is written."""
+        """The written form of a name."""
         return "".join([self.escapes.get(char, char) for char in name])
 
     def decode_name(self, name: str) -> str:
@@ -116,7 +115,7 @@ class ElementForm(NamedTuple):
     @property
     def name_pattern(self) -> str:
         """A regular expression for written names, for the readers."""
-        return '[^"]+' if self.quotes else r'(?!/)[^<>"\s]+' if self.repeats_names else r'[^<>"\s]+'
+        return '[^"]+' if self.has_quoted_names else r'(?!/)[^<>"\s]+' if self.repeats_names else r'[^<>"\s]+'
 
     def can_write_name(self, name: str) -> bool:
         """Whether a member with this name can be written."""
@@ -141,14 +140,15 @@ FORMS: Final[Mapping[str, ElementForm]] = {
     ),
     "kimi_k3_xml": ElementForm(
         '<|open|>argument key="', '"', ' type="string"<|sep|>', ' type="{type}"<|sep|>', "<|close|>argument<|sep|>",
-        escapes=_QUOTED, names_integers=True,
+        escapes=_QUOTE_ESCAPES, names_integers=True,
     ),
     "cohere_xml": ElementForm(
         '<cofl:value name="', '"', ' type="raw">', ' type="{type}">', "</cofl:value>",
-        item="<cofl:value", item_end="</cofl:value>", types=_COFL, escapes=_ESCAPED,
+        item="<cofl:value", item_end="</cofl:value>", types=_COHERE_TYPES, escapes=_XML_ESCAPES,
     ),
     "minimax_m3_xml": ElementForm(
-        _MARK + "<", ">", "", "", _MARK + "</{name}>",
-        item=_MARK + "<item>", item_end=_MARK + "</item>", never=_MARK, around=False, between=True,
+        _MINIMAX_MARK + "<", ">", "", "", _MINIMAX_MARK + "</{name}>",
+        item=_MINIMAX_MARK + "<item>", item_end=_MINIMAX_MARK + "</item>", never=_MINIMAX_MARK,
+        around=False, between=True,
     ),
 }  # fmt: skip

@@ -53,7 +53,7 @@ __all__ = ["ElementNotation"]
 
 _ROOT: Final = -1
 _BEGINS_WITH_LINE_END: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None)))
-_NAMES: Final = {
+_NAME_PATTERNS: Final = {
     "plain": r'[^"&<>\s\x00-\x20\x7f-\xa0]+',
     "quoted": r'[^"&<>\\\s\x00-\x20\x7f-\xa0]+',
     "escaped": r"[^\\\x00-\x1f]+",
@@ -64,11 +64,13 @@ _NAMES: Final = {
 @cache
 def _name_encoding(style: tuple[tuple[str, str], ...]) -> Encoding:
     """The encoding of names. A style writes some characters as &lt; and similar escapes."""
-    others = complement(charset((ord(char), ord(char)) for char, _ in style))
-    forms = [Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, others))]
-    for char, escaped in style:
-        first, *rest = escaped.encode()
-        digits = ((Span(first, first, ord(char), 1),), *((Span(byte, byte, 0, 1),) for byte in rest))
+    unescaped = complement(charset((ord(char), ord(char)) for char, _ in style))
+    forms = [
+        Form(common_ranges, form.digits) for form in UTF8.forms if (common_ranges := intersect(form.ranges, unescaped))
+    ]
+    for char, escape_text in style:
+        first_byte, *later_bytes = escape_text.encode()
+        digits = ((Span(first_byte, first_byte, ord(char), 1),), *((Span(byte, byte, 0, 1),) for byte in later_bytes))
         forms.append(Form(((ord(char), ord(char)),), digits))
     return Encoding(f"xml-attribute without {''.join(char for char, _ in style)}", tuple(forms))
 
@@ -90,8 +92,8 @@ class ElementNotation(Notation):
         self.embedded: dict[str, str] = {}
         self._places: Places | None = None  # in styles that do not write types
         self._places_by_number: list[Place] = []  # index n: the place of levels -2n and -2n - 1
-        self._wheres: list[str] = []  # the schema locations of the places, for messages
-        self._numbers: dict[Place, int] = {}
+        self._schema_locations: list[str] = []  # the schema location of each place, for messages
+        self._place_numbers: dict[Place, int] = {}
 
     def _spell(self, text: str) -> Node:
         if text not in self._spellings:
@@ -107,7 +109,7 @@ class ElementNotation(Notation):
         root = arguments_goal(expander, self.lowering.root)
         if not self._form.is_typed:
             self._places = Places(expander, root, self._elements)
-            self._places_by_number, self._wheres = [self._places.root], [self.lowering.root.where]
+            self._places_by_number, self._schema_locations = [self._places.root], [self.lowering.root.where]
         return self.lowering.value(root, _ROOT)
 
     def text_level(self, level: int) -> int:
@@ -120,10 +122,14 @@ class ElementNotation(Notation):
             return level + 1
         if self._places is None:
             return -2
-        places, container, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
+        places, container, where = (
+            self._places,
+            self._places_by_number[-level // 2],
+            self._schema_locations[-level // 2],
+        )
         if isinstance(step, int):
-            return self._number(places.item(container, step), f"{where}/items")
-        return self._number(places.member(container, step), f"{where}/properties/{escape(step)}")
+            return self._place_level(places.item(container, step), f"{where}/items")
+        return self._place_level(places.member(container, step), f"{where}/properties/{escape(step)}")
 
     def additional_levels(
         self, level: int, goal: Goal, declared: Collection[str]
@@ -135,7 +141,11 @@ class ElementNotation(Notation):
             return super().additional_levels(level, goal, declared)
         if self._places is None:
             return [((), -2)]
-        places, container, where = self._places, self._places_by_number[-level // 2], self._wheres[-level // 2]
+        places, container, where = (
+            self._places,
+            self._places_by_number[-level // 2],
+            self._schema_locations[-level // 2],
+        )
         if self._form.repeats_names:
             raise UnsupportedError(
                 "undeclared properties cannot be written in this style, which repeats the name at the end",
@@ -144,17 +154,17 @@ class ElementNotation(Notation):
             )  # fmt: skip
         goals = frozenset([goal])
         if places.has_one_shape(container) or "string" not in places.kinds(goals):
-            return [((), self._number(goals, where))]
-        names: dict[frozenset[str], list[Node]] = {}
-        levels: dict[frozenset[str], int] = {}
-        for some, place in places.other_members(container, declared):
+            return [((), self._place_level(goals, where))]
+        languages_by_kinds: dict[frozenset[str], list[Node]] = {}
+        levels_by_kinds: dict[frozenset[str], int] = {}
+        for language, place in places.other_members(container, declared):
             kinds = places.kinds(place)
-            names.setdefault(kinds, []).append(some)
-            levels[kinds] = self._number(place, where)
-        return [((union_of(some),), levels[kinds]) for kinds, some in names.items()]
+            languages_by_kinds.setdefault(kinds, []).append(language)
+            levels_by_kinds[kinds] = self._place_level(place, where)
+        return [((union_of(languages),), levels_by_kinds[kinds]) for kinds, languages in languages_by_kinds.items()]
 
-    def _number(self, place: Place, where: str) -> int:
-        if place not in self._numbers:
+    def _place_level(self, place: Place, where: str) -> int:
+        if place not in self._place_numbers:
             assert self._places is not None
             if self._form.nests and {"object", "array"} <= self._places.kinds(place):
                 raise UnsupportedError(
@@ -162,10 +172,10 @@ class ElementNotation(Notation):
                     pointer=min((goal[0].where for goal in place if goal), default=where),
                     hint="put them into two properties",
                 )
-            self._numbers[place] = len(self._places_by_number)
+            self._place_numbers[place] = len(self._places_by_number)
             self._places_by_number.append(place)
-            self._wheres.append(where)
-        return -2 * self._numbers[place]
+            self._schema_locations.append(where)
+        return -2 * self._place_numbers[place]
 
     def content_level(self, level: int) -> int:
         """See `Notation`."""
@@ -181,12 +191,12 @@ class ElementNotation(Notation):
 
     def text_of(self, kind: str, make: Callable[[int], Node], where: str, level: int) -> Node:
         """See `Notation`."""
-        inner = self.content_level(level) if kind in ("object", "array") else level
-        if level < 0 <= inner:
-            json = self.lowering.rule(object(), f"json of #{where}", where, lambda: make(inner))
+        content_level = self.content_level(level) if kind in ("object", "array") else level
+        if level < 0 <= content_level:
+            json = self.lowering.rule(object(), f"json of #{where}", where, lambda: make(content_level))
             self.embedded[json.name] = where
             return self.add_frame(kind, json, level)
-        return self.add_frame(kind, make(inner), level)
+        return self.add_frame(kind, make(content_level), level)
 
     def names_integers(self, level: int) -> bool:
         """See `Notation`."""
@@ -222,12 +232,12 @@ class ElementNotation(Notation):
         """
         if self._places is not None:
             kinds = self._places.kinds(self._places_by_number[-level // 2])
-            if others := non_string_pattern(kinds, nests=self._form.nests):
-                content = And((content, Not(parse_regex(others))))
+            if other_values := non_string_pattern(kinds, nests=self._form.nests):
+                content = And((content, Not(parse_regex(other_values))))
         if not self._form.lines:
             return Encoded(content, UTF8)
-        unwrapped_text = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
-        return Alt((unwrapped_text, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
+        unframed_text = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
+        return Alt((unframed_text, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
 
     # --- containers
 
@@ -239,9 +249,10 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return super().wrap(brackets, body, may_be_empty, level)
-        after = self._gap if brackets == "[]" and not self._form.between else EPSILON  # otherwise elements include it
+        # Members, and items that whitespace may separate, include the gap after them.
+        last_gap = self._gap if brackets == "[]" and not self._form.between else EPSILON
         cases = [self._gap] if may_be_empty else []
-        return union_of(cases if body is None else [*cases, Seq((self._gap, body, after))])
+        return union_of(cases if body is None else [*cases, Seq((self._gap, body, last_gap))])
 
     def item(self, value: Node, level: int) -> Node:
         """See `Notation`."""
@@ -266,10 +277,10 @@ class ElementNotation(Notation):
             )  # fmt: skip
         name_text = self._form.encode_name(name)
         return Field(
-            name, self._rest(value, name_text), required, Seq((self._spell(self._form.begin), Text(name_text)))
+            name, self._after_name(value, name_text), required, Seq((self._spell(self._form.begin), Text(name_text)))
         )
 
-    def _rest(self, value: Node, name_text: str) -> Node:
+    def _after_name(self, value: Node, name_text: str) -> Node:
         """The text after the name of a member."""
         end = self._form.end.replace("{name}", name_text)
         return Seq((self._spell(self._form.after), value, self._spell(end), self._gap))
@@ -291,23 +302,25 @@ class ElementNotation(Notation):
         if level >= 0:
             return super().additional_member(names, declared, value, level, where, in_place)
         form, max_string = self._form, self.lowering.options.max_string
-        allowed = parse_regex(_NAMES["escaped" if form.escapes else "quoted" if form.quotes else "plain"])
-        excluded = () if form.quotes else (Not(union_of([Text(name) for name in declared])),)
-        content = with_length(And((*names, allowed, *excluded)), 0, max_string)
+        allowed_names = parse_regex(
+            _NAME_PATTERNS["escaped" if form.escapes else "quoted" if form.has_quoted_names else "plain"]
+        )
+        exclusions = () if form.has_quoted_names else (Not(union_of([Text(name) for name in declared])),)
+        content = with_length(And((*names, allowed_names, *exclusions)), 0, max_string)
         name: Node = Encoded(content, _name_encoding(tuple(form.escapes.items())) if form.escapes else UTF8)
-        if form.quotes:
+        if form.has_quoted_names:
             name = Entry(Seq((QUOTE, name, QUOTE)))
         key = ("name", level, *map(serial, names), *declared)
         label = f"other name of #{where}" if names else "other name"
         name_node = name if in_place else self.lowering.rule(key, label, where, lambda: name)
-        after = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
-        return Seq((self._spell(form.begin.removesuffix('"')), name_node, after))
+        rest = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
+        return Seq((self._spell(form.begin.removesuffix('"')), name_node, rest))
 
     def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
         """See `Notation`."""
         if level >= 0:
             return super().with_distinct_names(text, declared, level, counted_at)
-        if self._form.quotes:
+        if self._form.has_quoted_names:
             names = tuple(map(self._form.encode_name, declared))
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
             return union_of([case if case is self._gap else Distinct(case, names) for case in cases])

@@ -2,12 +2,11 @@
 
 In: the grammar of a schema, and strings. Out: the grammar of the texts in which no string, and no name of a member,
 contains one of the excluded strings, in any escaped spelling. How: the front end writes a JSON string as `Encoded`
-between quotation marks, or as a text with its quotation marks. The former is intersected with the language without the
-excluded strings; the latter is dropped if it contains one. Cost: linear in the grammar. In addition, each language of
-strings costs time linear in the characters of the excluded strings.
+between quotation marks, or as a `Text` that includes its quotation marks. An `Encoded` is intersected with the language
+without the excluded strings; a `Text` is dropped if it contains one. Cost: linear in the grammar. In addition, each
+language of strings costs time linear in the characters of the excluded strings.
 
-What it does not do: examine values that are written differently. A grammar is refused if one of these contains a
-quotation mark.
+What it does not do: examine nodes of other kinds. A grammar is refused if one of these contains a quotation mark.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -
     Raises:
         LimitExceeded: the strings have too many characters.
     """
-    without = free_text([], excluded, limits=limits).without_markers
+    without_excluded = free_text([], excluded, limits=limits).without_markers
 
     def exclude(node: Any) -> Node | None:
         match node:
             case Encoded(item, encoding):
-                return Encoded(And((item, without)), encoding)
+                return Encoded(And((item, without_excluded)), encoding)
             case Text(text) if len(text) > 1 and '"' in text:
                 return EMPTY if any(string in json.loads(text) for string in excluded) else node
             case Chars(ranges) if any(low <= _QUOTE <= high for low, high in ranges):

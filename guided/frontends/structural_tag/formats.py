@@ -52,7 +52,7 @@ class Field(NamedTuple):
     default: Any = REQUIRED
 
 
-_TAGS: Final = {
+_TAG_FIELDS: Final = {
     "tags": Field("tags"),
     "at_least_one": Field("boolean", False),
     "stop_after_first": Field("boolean", False),
@@ -60,8 +60,8 @@ _TAGS: Final = {
 _COUNT: Final = Field("count", None)
 _STRINGS: Final = Field("strings", ())
 _TOKENS: Final = Field("tokens", ())
-_CONTENT: Final = {"content": Field("format")}
-_ELEMENTS: Final = {"elements": Field("formats")}
+_CONTENT_FIELD: Final = {"content": Field("format")}
+_ELEMENTS_FIELD: Final = {"elements": Field("formats")}
 
 FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "const_string": {"value": Field("string")},
@@ -79,16 +79,16 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "any_tokens": {"exclude_tokens": _TOKENS, "max_tokens": _COUNT},
     "grammar": {"grammar": Field("string")},
     "regex": {"pattern": Field("string")},
-    "sequence": _ELEMENTS,
-    "or": _ELEMENTS,
+    "sequence": _ELEMENTS_FIELD,
+    "or": _ELEMENTS_FIELD,
     "tag": {"begin": Field("markers"), "content": Field("format"), "end": Field("markers")},
-    "triggered_tags": {"triggers": Field("some_strings"), "excludes": _STRINGS, **_TAGS},
-    "token_triggered_tags": {"trigger_tokens": Field("some_tokens"), "exclude_tokens": _TOKENS, **_TAGS},
-    "tags_with_separator": {"separator": Field("string"), **_TAGS},
-    "optional": _CONTENT,
-    "plus": _CONTENT,
-    "star": _CONTENT,
-    "repeat": {"min": Field("count"), "max": Field("at_most"), **_CONTENT},
+    "triggered_tags": {"triggers": Field("some_strings"), "excludes": _STRINGS, **_TAG_FIELDS},
+    "token_triggered_tags": {"trigger_tokens": Field("some_tokens"), "exclude_tokens": _TOKENS, **_TAG_FIELDS},
+    "tags_with_separator": {"separator": Field("string"), **_TAG_FIELDS},
+    "optional": _CONTENT_FIELD,
+    "plus": _CONTENT_FIELD,
+    "star": _CONTENT_FIELD,
+    "repeat": {"min": Field("count"), "max": Field("at_most"), **_CONTENT_FIELD},
     "dispatch": {"rules": Field("string_rules"), "loop": Field("boolean", True), "excludes": _STRINGS},
     "token_dispatch": {"rules": Field("token_rules"), "loop": Field("boolean", True), "exclude_tokens": _TOKENS},
 }

@@ -4,8 +4,8 @@
     city='Oslo', days=3)      ->      {"city": "Oslo", "days": 3}, and the rest of the text
 
 How: the text is translated into JSON piece by piece, and `JsonArguments` reads this JSON. A word, such as a number or a
-constant, is translated once the next character shows its end; a string as far as its characters and escapes are
-complete. The constants of Python and of JSON are both accepted, whichever the style writes. The arguments end at the
+constant, is translated once the next character shows its end. A string is translated as far as its characters and
+escapes are complete. The constants of Python and of JSON are accepted in every style. The arguments end at the
 first closing bracket outside a value.
 
 Cost: each character is read once. What it does not do: check the text. Characters that cannot be read are skipped.
@@ -23,7 +23,7 @@ from guided.frontends.structural_tag.literal_forms import LiteralForm
 
 __all__ = ["LiteralArguments"]
 
-_SPACE: Final = " \t\r\n"
+_WHITESPACE: Final = " \t\r\n"
 _CLOSING: Final = ")]}"
 _WORD: Final = re.compile(r"[^\s,:=()\[\]{}]+")
 _NAME_END: Final = re.compile(r"[=:,()\[\]{}]")
@@ -31,7 +31,7 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _CONSTANTS: Final = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _INCOMPLETE_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{0,1}|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|)\Z")
-_SIMPLE: Final = {
+_SIMPLE_ESCAPES: Final = {
     "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "\\": "\\", "'": "'", '"': '"',
     "\n": "",
 }  # fmt: skip
@@ -39,7 +39,9 @@ _SIMPLE: Final = {
 
 @dataclass(slots=True)
 class _OpenContainer:
-    """An object or array that is being read. `key`: the name or number of its current value. `count`: of its values."""
+    """An object or array that is being read. `key`: the name or index of its current value. `count`: its values so
+    far.
+    """
 
     is_object: bool
     key: str | int = 0
@@ -47,32 +49,35 @@ class _OpenContainer:
 
 
 class LiteralArguments:
-    """Reads arguments that are literals. The interface is that of `JsonArguments`."""
+    """Reads arguments that are literals. It has the interface of `JsonArguments`."""
 
     def __init__(self, form: LiteralForm) -> None:
         self._form, self._json = form, JsonArguments()
-        self._buffer, self._at = "", 0  # the text that is not interpreted yet, and its offset in the arguments
-        self._open = [_OpenContainer(True)]
+        self._buffer, self._offset = "", 0  # the text that is not interpreted yet, and its offset in the arguments
+        self._open_containers = [_OpenContainer(True)]
         self._expects = "name"  # name, value, or comma
-        self._quote, self._string_at = "", 0  # the delimiter of the string that is being read; "": none
+        self._quote, self._value_start = (
+            "",
+            0,
+        )  # the delimiter of the string that is being read ("": none); where the value begins
         self._name_parts: list[str] = []
-        self._searched = 0  # the part of the buffer that has no end of a name
+        self._search_start = 0  # the offset in the buffer from which the end of a name is searched
         self._spans: list[tuple[str, int, int]] = []
         self._emit("{")
 
     @property
     def may_end(self) -> bool:
         """Whether the arguments may end here."""
-        return not self._open
+        return not self._open_containers
 
     def read(self, piece: str) -> str:
         """Read a piece, and return the text after the arguments."""
-        if not self._open:
+        if not self._open_containers:
             return piece
         self._buffer += piece
-        while self._open and self._step():
+        while self._open_containers and self._read_token():
             pass
-        rest, self._buffer = ("", self._buffer) if self._open else (self._buffer, "")
+        rest, self._buffer = ("", self._buffer) if self._open_containers else (self._buffer, "")
         return rest
 
     def text(self) -> str:
@@ -84,42 +89,42 @@ class LiteralArguments:
         return self._json.new_text(is_complete=is_complete)
 
     def spans(self) -> list[tuple[str, int, int]]:
-        """As for `JsonArguments`. The span of a string includes its delimiters."""
+        """Like `JsonArguments.spans`. The span of a string includes its delimiters."""
         return self._spans
 
     def _emit(self, json: str) -> None:
         self._json.read(json)
 
     def _skip(self, count: int) -> None:
-        self._buffer, self._at = self._buffer[count:], self._at + count
+        self._buffer, self._offset = self._buffer[count:], self._offset + count
 
-    def _step(self) -> bool:
+    def _read_token(self) -> bool:
         """Read a token. Returns False if it is not complete."""
         if self._quote:
             return self._read_string()
-        skipped = len(self._buffer) - len(self._buffer.lstrip(_SPACE))
+        skipped = len(self._buffer) - len(self._buffer.lstrip(_WHITESPACE))
         if skipped:
             self._skip(skipped)
-            self._searched = 0
+            self._search_start = 0
         if not self._buffer:
             return False
-        if self._expects != "value" and self._buffer[0] in _CLOSING and not self._searched:
+        if self._expects != "value" and self._buffer[0] in _CLOSING and not self._search_start:
             return self._close()
         if self._expects == "comma":
             if self._buffer[0] == ",":
-                self._expects = "name" if self._open[-1].is_object else "value"
+                self._expects = "name" if self._open_containers[-1].is_object else "value"
             self._skip(1)
             return True
         return self._read_name() if self._expects == "name" else self._read_value()
 
     def _close(self) -> bool:
         """End the innermost object or array, or the arguments. In the latter case, the bracket is not part of them."""
-        closed = self._open.pop()
-        self._emit("}" if closed.is_object else "]")
-        if self._open:
+        container = self._open_containers.pop()
+        self._emit("}" if container.is_object else "]")
+        if self._open_containers:
             self._skip(1)
-        if not closed.count and self._open:
-            self._spans.append((self._pointer(), self._string_at, self._at))
+        if not container.count and self._open_containers:
+            self._spans.append((self._pointer(), self._value_start, self._offset))
         self._expects = "comma"
         return True
 
@@ -127,7 +132,7 @@ class LiteralArguments:
         """Begin a string, if there is a delimiter. Returns None if more text is needed to decide."""
         for quote in dict.fromkeys((*self._form.quotes, *(("'", '"') if self._form.escapes else ()))):
             if self._buffer.startswith(quote):
-                self._quote, self._string_at = quote, self._at
+                self._quote, self._value_start = quote, self._offset
                 self._skip(len(quote))
                 return True
             if quote.startswith(self._buffer):
@@ -135,55 +140,55 @@ class LiteralArguments:
         return False
 
     def _read_name(self) -> bool:
-        begins = self._begin_quote() if not self._searched else False
-        if begins is None:
+        begins_string = self._begin_quote() if not self._search_start else False
+        if begins_string is None:
             return False
-        if begins:
+        if begins_string:
             self._name_parts = []
             return True
-        end = _NAME_END.search(self._buffer, self._searched)
+        end = _NAME_END.search(self._buffer, self._search_start)
         if end is None:
-            self._searched = len(self._buffer)
+            self._search_start = len(self._buffer)
             return False
         if end[0] in "=:":
             self._begin_member(self._buffer[: end.start()].strip())
             self._skip(end.end())
         else:  # a name without a value
             self._skip(end.end() - (end[0] in _CLOSING))
-            self._searched = 0
+            self._search_start = 0
         return True
 
     def _begin_member(self, name: str) -> None:
-        container = self._open[-1]
+        container = self._open_containers[-1]
         self._emit(f"{', ' if container.count else ''}{json_string(name)}: ")
         container.key, container.count = name, container.count + 1
-        self._expects, self._searched = "value", 0
+        self._expects, self._search_start = "value", 0
 
     def _begin_value(self) -> None:
         """Begin a value; items of arrays are numbered here."""
-        container = self._open[-1]
+        container = self._open_containers[-1]
         if not container.is_object:
             self._emit(", " if container.count else "")
             container.key, container.count = container.count, container.count + 1
 
     def _read_value(self) -> bool:
-        first = self._buffer[0]
-        if first in _CLOSING:
-            if self._open[-1].is_object:  # a name without a value
+        first_char = self._buffer[0]
+        if first_char in _CLOSING:
+            if self._open_containers[-1].is_object:  # a name without a value
                 self._emit("null")
             return self._close()
-        begins = self._begin_quote()
-        if begins is None:
+        begins_string = self._begin_quote()
+        if begins_string is None:
             return False
-        if begins:
+        if begins_string:
             self._begin_value()
             self._emit('"')
-        elif first in "[{(":
+        elif first_char in "[{(":
             self._begin_value()
-            self._emit("{" if first == "{" else "[")
-            self._string_at = self._at
-            self._open.append(_OpenContainer(first == "{"))
-            self._expects = "name" if first == "{" else "value"
+            self._emit("{" if first_char == "{" else "[")
+            self._value_start = self._offset
+            self._open_containers.append(_OpenContainer(first_char == "{"))
+            self._expects = "name" if first_char == "{" else "value"
             self._skip(1)
         elif (word := _WORD.match(self._buffer)) is None:
             self._skip(1)
@@ -192,40 +197,42 @@ class LiteralArguments:
         else:
             self._begin_value()
             self._emit(_json_word(word[0]))
-            self._spans.append((self._pointer(), self._at, self._at + word.end()))
+            self._spans.append((self._pointer(), self._offset, self._offset + word.end()))
             self._expects = "comma"
             self._skip(word.end())
         return True
 
     def _read_string(self) -> bool:
         """Read the characters of a string that are complete, and its end. Returns False if more text is needed."""
-        stop, parts = 0, list[str]()
-        while stop < len(self._buffer):
-            char = self._buffer[stop]
-            if self._buffer.startswith(self._quote, stop):
-                self._add("".join(parts))
-                self._skip(stop + len(self._quote))
+        position, parts = 0, list[str]()
+        while position < len(self._buffer):
+            char = self._buffer[position]
+            if self._buffer.startswith(self._quote, position):
+                self._add_characters("".join(parts))
+                self._skip(position + len(self._quote))
                 self._end_string()
                 return True
             if char == "\\" and self._form.escapes:
-                match = None if _INCOMPLETE_ESCAPE.match(self._buffer, stop) else _ESCAPE.match(self._buffer, stop)
+                match = (
+                    None if _INCOMPLETE_ESCAPE.match(self._buffer, position) else _ESCAPE.match(self._buffer, position)
+                )
                 if match is None:
                     break
-                parts.append(_escaped(match[1]))
-                stop = match.end()
+                parts.append(_decode_escape(match[1]))
+                position = match.end()
                 continue
             if (
-                stop + len(self._quote) > len(self._buffer)
-                and possible_mark_length(self._buffer[stop:], {self._quote: ""}) == len(self._buffer) - stop
+                position + len(self._quote) > len(self._buffer)
+                and possible_mark_length(self._buffer[position:], {self._quote: ""}) == len(self._buffer) - position
             ):
                 break
             parts.append(char)
-            stop += 1
-        self._add("".join(parts))
-        self._skip(stop)
+            position += 1
+        self._add_characters("".join(parts))
+        self._skip(position)
         return False
 
-    def _add(self, text: str) -> None:
+    def _add_characters(self, text: str) -> None:
         if self._expects == "name":
             self._name_parts.append(text)
         else:
@@ -235,13 +242,13 @@ class LiteralArguments:
         self._quote = ""
         if self._expects == "value":
             self._emit('"')
-            self._spans.append((self._pointer(), self._string_at, self._at))
+            self._spans.append((self._pointer(), self._value_start, self._offset))
             self._expects = "comma"
             return
         self._begin_member("".join(self._name_parts))  # the colon after the name is skipped
 
     def _pointer(self) -> str:
-        return pointer_of(tuple(inside.key for inside in self._open))
+        return pointer_of(tuple(container.key for container in self._open_containers))
 
 
 def _json_word(word: str) -> str:
@@ -249,9 +256,9 @@ def _json_word(word: str) -> str:
     return word if _NUMBER.fullmatch(word) else _CONSTANTS.get(word) or json_string(word)
 
 
-def _escaped(escape: str) -> str:
+def _decode_escape(escape: str) -> str:
     """The text of an escape without its backslash. A surrogate is not a character, and becomes U+FFFD."""
     if len(escape) > 1:
         code = int(escape[1:], 16)
         return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else "\ufffd"
-    return _SIMPLE.get(escape, "\\" + escape)
+    return _SIMPLE_ESCAPES.get(escape, "\\" + escape)

@@ -4,7 +4,7 @@ writes them, and `literal_arguments.py` reads them back.
     {"city": "Oslo", "on": true, "at": {"lat": 1.5}}     in the style pythonic
     city="Oslo", on=True, at={"lat": 1.5}
 
-    the same in the style gemma
+    in the style gemma
     city:<|"|>Oslo<|"|>,on:true,at:{lat:1.5}
 
 Sources: Python's grammar of string literals; for the other styles, the files in `styles/`.

@@ -2,14 +2,15 @@
 
 In: the interpreted schema from `frontends/json_schema/`, so all of its keywords have the same meaning here. Out: IR.
 A string has one of the style's delimiters and, in Python, any of its escapes except octal numbers and names of
-characters (Python's language reference, section 2.4.1). Numbers are those of JSON, which Python and the other
-notations read as the same numbers.
+characters (Python's language reference, section 2.4.1). Numbers are written as in JSON. Python and the other
+notations read them as the same numbers.
 
 Levels (see `Notation`): -1 are the arguments, without brackets, and -2 is any value.
 
 Undeclared names without delimiters may occur twice, and the reader keeps the last value. So schemas that count such
-members are refused. In Python's objects, undeclared names are JSON strings without unnecessary escapes, which differ.
-So are the names of more than 64 optional members in a row. Items that must differ are refused.
+members are refused. In Python's dicts, undeclared names are JSON strings without unnecessary escapes, and may not be
+repeated. The names of more than 64 optional members in a row are written in the same way. Items that must differ are
+refused.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ _MINIMAL_ESCAPES: Final = "tnr\\"
 _CHARACTERS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
-def _byte(char: str) -> tuple[Span, ...]:
+def _byte_span(char: str) -> tuple[Span, ...]:
     return (Span(ord(char), ord(char), 0, 1),)
 
 
-def _hex(step: int) -> tuple[Span, ...]:
+def _hex_digit_spans(step: int) -> tuple[Span, ...]:
     return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
 
 
@@ -63,21 +64,35 @@ def _hex(step: int) -> tuple[Span, ...]:
 def python_string(quote: str, *, minimal: bool) -> Encoding:
     r"""The content of Python's strings with this quotation mark: characters, and escapes such as \n, \x1b and \u00e9.
 
-    `minimal`: only characters that need an escape are escaped. Control characters are always escaped.
+    `minimal`: escape only the characters that need it. Control characters are always escaped.
     """
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
-    raw = complement(charset((*controls, (0x5C, 0x5C), (ord(quote), ord(quote)))))
-    forms = [Form(common, form.digits) for form in UTF8.forms if (common := intersect(form.ranges, raw))]
-    short = {char: code for char, code in _SHORT_ESCAPES.items() if not minimal or char in _MINIMAL_ESCAPES + quote}
-    escapes = tuple(Span(ord(char), ord(char), code, 1) for char, code in short.items())
-    forms.append(Form(charset((code, code) for code in short.values()), (_byte("\\"), escapes)))
-    bytes_ = intersect(controls, complement(charset((code, code) for code in short.values())))
-    forms.append(Form(bytes_ if minimal else ((0, 0xFF),), (_byte("\\"), _byte("x"), _hex(16), _hex(1))))
+    unescaped = complement(charset((*controls, (0x5C, 0x5C), (ord(quote), ord(quote)))))
+    forms = [
+        Form(common_ranges, form.digits) for form in UTF8.forms if (common_ranges := intersect(form.ranges, unescaped))
+    ]
+    short_escapes = {
+        char: code for char, code in _SHORT_ESCAPES.items() if not minimal or char in _MINIMAL_ESCAPES + quote
+    }
+    escapes = tuple(Span(ord(char), ord(char), code, 1) for char, code in short_escapes.items())
+    forms.append(Form(charset((code, code) for code in short_escapes.values()), (_byte_span("\\"), escapes)))
+    hex_escaped = intersect(controls, complement(charset((code, code) for code in short_escapes.values())))
+    forms.append(
+        Form(
+            hex_escaped if minimal else ((0, 0xFF),),
+            (_byte_span("\\"), _byte_span("x"), _hex_digit_spans(16), _hex_digit_spans(1)),
+        )
+    )
     if not minimal:
-        four_digits = tuple(_hex(1 << shift) for shift in (12, 8, 4, 0))
-        forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte("\\"), _byte("u"), *four_digits)))
-        plane_digits = ((Span(0x30, 0x31, 0, 1 << 20),), _hex(1 << 16))
-        forms.append(Form(_CHARACTERS, (_byte("\\"), _byte("U"), _byte("0"), _byte("0"), *plane_digits, *four_digits)))
+        four_digits = tuple(_hex_digit_spans(1 << shift) for shift in (12, 8, 4, 0))
+        forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte_span("\\"), _byte_span("u"), *four_digits)))
+        plane_digits = ((Span(0x30, 0x31, 0, 1 << 20),), _hex_digit_spans(1 << 16))
+        forms.append(
+            Form(
+                _CHARACTERS,
+                (_byte_span("\\"), _byte_span("U"), _byte_span("0"), _byte_span("0"), *plane_digits, *four_digits),
+            )
+        )
     return Encoding(f"python-string in {quote}{' minimal' if minimal else ''}", tuple(forms))
 
 
@@ -88,16 +103,16 @@ class LiteralNotation(Notation):
         super().__init__(lowering)
         options, self._form = lowering.options, form
         minimal = options.escapes == "minimal"
-        self._strings = [
+        self._quotes_with_encodings = [
             (spell(quote), python_string(quote, minimal=minimal) if form.escapes else UTF8) for quote in form.quotes
         ]
         self.encoding = self.constant_encoding = MINIMAL_STRING  # of names that are JSON strings
         self._gap = layout_of(options).inside_brackets
-        self.layout = Layout(self._mark(form.comma), self._mark(form.colon), self._gap, EPSILON)
-        self._assign = self._mark(form.assign)
-        self._arguments = ArgumentsNarrowing(lowering.expander, options.additional_properties)
+        self.layout = Layout(self._separator_node(form.comma), self._separator_node(form.colon), self._gap, EPSILON)
+        self._assign = self._separator_node(form.assign)
+        self._arguments_narrowing = ArgumentsNarrowing(lowering.expander, options.additional_properties)
 
-    def _mark(self, text: str) -> Node:
+    def _separator_node(self, text: str) -> Node:
         """A separator. If the options allow whitespace, there may be any around it."""
         return Text(text) if self._gap == EPSILON else Seq((self._gap, Text(text.strip()), self._gap))
 
@@ -127,7 +142,7 @@ class LiteralNotation(Notation):
 
     def narrowing_at(self, level: int) -> Narrowing:
         """See `Notation`."""
-        return self._arguments if level == _ROOT else self.narrowing
+        return self._arguments_narrowing if level == _ROOT else self.narrowing
 
     # --- values
 
@@ -148,7 +163,9 @@ class LiteralNotation(Notation):
         return self._quoted(Text(text))
 
     def _quoted(self, content: Node) -> Node:
-        return union_of([Seq((quote, Encoded(content, encoding), quote)) for quote, encoding in self._strings])
+        return union_of(
+            [Seq((quote, Encoded(content, encoding), quote)) for quote, encoding in self._quotes_with_encodings]
+        )
 
     # --- containers
 
@@ -193,8 +210,8 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         if not self._is_bare(level):
             return super().additional_member(names, declared, value, level, where, in_place)
-        unknown = Not(union_of([Text(name) for name in declared]))
-        content = And((*names, parse_regex(self._form.name_pattern), unknown))
+        undeclared = Not(union_of([Text(name) for name in declared]))
+        content = And((*names, parse_regex(self._form.name_pattern), undeclared))
         key = ("bare name", *map(serial, names), *declared)
         name: Node = Encoded(with_length(content, 0, self.lowering.options.max_string), UTF8)
         name_node = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)

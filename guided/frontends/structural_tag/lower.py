@@ -4,7 +4,7 @@ A format has the same meaning as in xgrammar. The points that need care:
 
 - *Free text* (`any_text`, and the text between tags) is any text in which the strings of `excludes` do not occur.
   Inside a tag, the strings in `end` do not occur either. This applies to all free text between begin and end, except
-  inside inner tags, which have their own ends, and in `dispatch`.
+  in inner tags, which have their own ends, and in `dispatch`.
 - *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Otherwise, free text
   contains none.
 - *at_least_one* of triggered tags: the output begins with a tag.
@@ -42,7 +42,7 @@ from guided.frontends.gbnf.patterns import regex_node
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.simple import shortest_text_bound
-from guided.frontends.structural_tag.arguments import arguments, shortest_arguments_bound
+from guided.frontends.structural_tag.arguments import lower_arguments, shortest_arguments_bound
 from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, relocate_error, without_pointers
@@ -56,7 +56,7 @@ _ANY_TEXT = Repeat(ANY_CHAR, 0, None)
 
 @dataclass(frozen=True, slots=True)
 class _EnclosingTag:
-    """What the surrounding tag forbids in free text: the strings or the token that end the tag."""
+    """What the enclosing tag forbids in free text: the strings or the token that end this tag."""
 
     strings: tuple[str, ...] = ()
     tokens: tuple[int | str, ...] = ()
@@ -72,7 +72,7 @@ class Lowering:
         names: the names of control tokens that strings may contain.
         allowed: whether the structural tag may require control tokens.
         refuse_empty: whether a GBNF grammar that allows nothing raises an error. A schema that allows nothing always
-            does.
+            raises one.
         options: the JSON options of the structural tag.
     """
 
@@ -82,7 +82,7 @@ class Lowering:
         self.limits, self.allow_special_tokens, self.refuse_empty, self.options = limits, allowed, refuse_empty, options
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self._tag_rests: dict[bytes, Expr] = {}
+        self._continuations: dict[bytes, Expr] = {}
 
     def part(self, fmt: Format, enclosing: _EnclosingTag = _NO_TAG) -> Expr:
         """The part of a specification that expresses a format."""
@@ -90,25 +90,25 @@ class Lowering:
             case "const_string":
                 return self.string_part(fmt["value"], f"{fmt.pointer}/value")
             case "json_schema" | "qwen_xml_parameter":
-                return self._schema(fmt)
+                return self._lower_schema(fmt)
             case "any_text":
-                return _node(self._any_text(fmt, enclosing))
+                return _as_part(self._any_text_node(fmt, enclosing))
             case "token":
-                return self._token(fmt["token"], f"{fmt.pointer}/token")
+                return self._lower_token(fmt["token"], f"{fmt.pointer}/token")
             case "exclude_token":
-                return _node(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 1, 1))
+                return _as_part(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 1, 1))
             case "any_tokens":
-                return _node(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 0, fmt["max_tokens"]))
+                return _as_part(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 0, fmt["max_tokens"]))
             case "grammar":
-                return self._grammar(fmt)
+                return self._lower_grammar(fmt)
             case "regex":
-                return self._regex(fmt)
+                return self._lower_regex(fmt)
             case "sequence":
                 return sequence(*[self.part(element, enclosing) for element in fmt["elements"]])
             case "or":
                 return choice(*[self.part(element, enclosing) for element in fmt["elements"]])
             case "tag":
-                return sequence(self._marker(fmt, "begin"), self._content_and_end(fmt))
+                return sequence(self._lower_marker(fmt, "begin"), self._lower_content_and_end(fmt))
             case "optional":
                 return optional(self.part(fmt["content"], enclosing))
             case "plus":
@@ -116,17 +116,17 @@ class Lowering:
             case "star":
                 return repeat(self.part(fmt["content"], enclosing))
             case "repeat":
-                return self._repeat(fmt, enclosing)
+                return self._lower_repeat(fmt, enclosing)
             case "tags_with_separator":
-                return self._tags_with_separator(fmt)
+                return self._lower_tags_with_separator(fmt)
             case "triggered_tags":
-                return self._triggered_tags(fmt, enclosing)
+                return self._lower_triggered_tags(fmt, enclosing)
             case "token_triggered_tags":
-                return self._token_triggered_tags(fmt, enclosing)
+                return self._lower_token_triggered_tags(fmt, enclosing)
             case "dispatch":
-                return self._dispatch(fmt)
+                return self._lower_dispatch(fmt)
             case "token_dispatch":
-                return self._token_dispatch(fmt)
+                return self._lower_token_dispatch(fmt)
         raise AssertionError(fmt.type)
 
     # --- strings and tokens
@@ -134,17 +134,17 @@ class Lowering:
     def pieces(self, string: str, pointer: str) -> list[str | Special]:
         """A string, split at the control tokens that it names."""
         out: list[str | Special] = []
-        at = 0
+        position = 0
         for match in self.names.finditer(string) if self.names else ():
             if not self.allow_special_tokens:
                 raise SpecError(
-                    f"the string contains the control token {brief(match[0])} of this vocabulary, which is not allowed",
+                    f"the string contains the control token {brief(match[0])}, which this call does not allow",
                     pointer=pointer,
-                    hint="if you trust the author, allow_special_tokens=True lets the string stand for the token",
+                    hint="if you trust the author, set allow_special_tokens=True: then the string stands for the token",
                 )  # fmt: skip
-            out += [string[at : match.start()], Special(match[0])]
-            at = match.end()
-        return [piece for piece in (*out, string[at:]) if piece != ""]
+            out += [string[position : match.start()], Special(match[0])]
+            position = match.end()
+        return [piece for piece in (*out, string[position:]) if piece != ""]
 
     def string_part(self, string: str, pointer: str) -> Expr:
         """Exactly this string."""
@@ -153,17 +153,17 @@ class Lowering:
         ]
         return parts[0] if len(parts) == 1 else sequence(*parts)
 
-    def _token(self, token: int | str, pointer: str) -> Expr:
+    def _lower_token(self, token: int | str, pointer: str) -> Expr:
         if not self.allow_special_tokens:
             raise SpecError(
-                f"the structural tag names the token {brief(token)}, which is not allowed", pointer=pointer,
-                hint="use const_string for text; allow_special_tokens=True allows control tokens",
+                f"the structural tag refers to the token {brief(token)}, which this call does not allow",
+                pointer=pointer, hint="use const_string for text, or set allow_special_tokens=True",
             )  # fmt: skip
         return special(token)
 
     # --- formats that are complete specifications
 
-    def _schema(self, fmt: Format) -> Expr:
+    def _lower_schema(self, fmt: Format) -> Expr:
         form = fmt.fields.get("style", FORMS["qwen_xml"])
         changes: dict[str, Any] = {}
         if fmt.fields.get("any_order"):
@@ -172,11 +172,11 @@ class Lowering:
         if max_whitespace is not None:
             changes["whitespace"] = f"[ \\t\\n\\r]{{0,{max_whitespace}}}"
         if form is not None:
-            return arguments(fmt, form, self, changes)
-        schema, at = fmt["json_schema"], f"{fmt.pointer}/json_schema"
-        part = self.json(schema, at, changes, fmt["excludes"])
+            return lower_arguments(fmt, form, self, changes)
+        schema, pointer = fmt["json_schema"], f"{fmt.pointer}/json_schema"
+        part = self.json(schema, pointer, changes, fmt["excludes"])
         shortest_bound = None if changes or fmt["excludes"] else shortest_text_bound(schema, self.options)
-        return part if shortest_bound is None else DeferredPart(part, at, repr(schema).encode(), shortest_bound)
+        return part if shortest_bound is None else DeferredPart(part, pointer, repr(schema).encode(), shortest_bound)
 
     def json(self, schema: Any, pointer: str, changes: Mapping[str, Any], excludes: Sequence[str]) -> Expr:
         """The JSON of a schema, which is at `pointer`. Its strings do not contain the strings of `excludes`."""
@@ -193,13 +193,13 @@ class Lowering:
             findings += [replace(finding, pointer=pointer + finding.pointer) for finding in own_findings]
             return replace(
                 grammar,
-                origins={name: pointer + place for name, place in grammar.origins.items()},
+                origins={name: pointer + location for name, location in grammar.origins.items()},
                 schemas={name: replace(schema, prefix=pointer) for name, schema in grammar.schemas.items()},
             )
 
         return ReadPart(read, "json_schema", schema)
 
-    def _grammar(self, fmt: Format) -> Expr:
+    def _lower_grammar(self, fmt: Format) -> Expr:
         def read(limits: Limits, _: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             try:
                 return gbnf_to_grammar(
@@ -214,7 +214,7 @@ class Lowering:
 
         return ReadPart(read)
 
-    def _regex(self, fmt: Format) -> Expr:
+    def _lower_regex(self, fmt: Format) -> Expr:
         def read(limits: Limits, default_options: JsonSchemaOptions, _: list[Finding]) -> Node:
             try:
                 return regex_node(fmt["pattern"], limits, classes=default_options.classes)
@@ -225,39 +225,39 @@ class Lowering:
 
     # --- free text
 
-    def _any_text(self, fmt: Format, enclosing: _EnclosingTag) -> Node:
+    def _any_text_node(self, fmt: Format, enclosing: _EnclosingTag) -> Node:
         strings, max_chars = (*fmt["excludes"], *enclosing.strings), fmt["max_chars"]
         node: Node = free_text([], strings, limits=self.limits).without_markers if strings else _ANY_TEXT
         if max_chars is not None:
             node = Length(node, 0, max_chars) if strings else Repeat(ANY_CHAR, 0, max_chars)
         return node if fmt["max_tokens"] is None else MaxTokens(node, fmt["max_tokens"])
 
-    def _repeat(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+    def _lower_repeat(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
         low, high = fmt["min"], None if fmt["max"] == -1 else fmt["max"]
         if high is not None and high < low:
             raise SpecError(
-                f'"max" is {high}, less than "min", {low}', pointer=f"{fmt.pointer}/max", hint="-1 means unbounded"
+                f'"max" is {high}, but "min" is {low}', pointer=f"{fmt.pointer}/max", hint="-1 means unbounded"
             )
         return repeat(self.part(fmt["content"], enclosing), low, high)
 
     # --- tags
 
-    def _marker(self, tag: Format, side: Literal["begin", "end"]) -> Expr:
+    def _lower_marker(self, tag: Format, side: Literal["begin", "end"]) -> Expr:
         """The begin or the end of a tag: a token, or one of some strings."""
         marker = tag[side]
         if isinstance(marker, Format):
             return self.part(marker)
         return choice(*[self.string_part(string, f"{tag.pointer}/{side}") for string in dict.fromkeys(marker)])
 
-    def _content_and_end(self, tag: Format) -> Expr:
+    def _lower_content_and_end(self, tag: Format) -> Expr:
         """The content and the end of a tag, as a separate rule. Tags whose content and end are equal share it."""
         key = repr(without_pointers((tag["content"], tag["end"], self.allow_special_tokens))).encode()
-        if key not in self._tag_rests:
-            self._tag_rests[key] = self._new_content_and_end(tag, key)
-        return self._tag_rests[key]
+        if key not in self._continuations:
+            self._continuations[key] = self._lower_new_content_and_end(tag, key)
+        return self._continuations[key]
 
-    def _new_content_and_end(self, tag: Format, key: bytes) -> Expr:
-        end, closing = tag["end"], self._marker(tag, "end")
+    def _lower_new_content_and_end(self, tag: Format, key: bytes) -> Expr:
+        end, closing = tag["end"], self._lower_marker(tag, "end")
         if isinstance(end, Format):
             enclosing = _EnclosingTag((), (end["token"],))
         else:
@@ -274,147 +274,147 @@ class Lowering:
 
         return DeferredPart(ReadPart(read), name, key, shortest_bound + sum(len(marker.encode()) for marker in end))
 
-    def _tags_with_separator(self, fmt: Format) -> Expr:
+    def _lower_tags_with_separator(self, fmt: Format) -> Expr:
         any_tag = choice(*[self.part(tag) for tag in fmt["tags"]])
         separator = self.string_part(fmt["separator"], f"{fmt.pointer}/separator")
         tags = any_tag if fmt["stop_after_first"] else sequence(any_tag, repeat(sequence(separator, any_tag)))
         return tags if fmt["at_least_one"] else optional(tags)
 
-    def _triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+    def _lower_triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
         triggers: Sequence[str] = fmt["triggers"]
         tags_by_trigger: dict[str, list[tuple[str, str, Expr]]] = {trigger: [] for trigger in triggers}
         lengths = sorted({len(trigger) for trigger in triggers})
         for tag in fmt["tags"]:
-            begins, at, rest = tag["begin"], f"{tag.pointer}/begin", self._content_and_end(tag)
+            begins, pointer, continuation = tag["begin"], f"{tag.pointer}/begin", self._lower_content_and_end(tag)
             if isinstance(begins, Format):
                 raise SpecError(
-                    "the begin of a triggered tag must be a string", pointer=at, hint="use token_triggered_tags"
+                    "the begin of a triggered tag must be a string", pointer=pointer, hint="use token_triggered_tags"
                 )
             for begin in dict.fromkeys(begins):
-                matching = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in tags_by_trigger]
-                if len(matching) != 1:
+                matches = [begin[:size] for size in lengths if size <= len(begin) and begin[:size] in tags_by_trigger]
+                if len(matches) != 1:
                     problem = (
-                        "no trigger is a prefix of it"
-                        if not matching
-                        else f"the triggers {matching} are all prefixes of it"
+                        f"the triggers {matches} are all prefixes of it" if matches else "no trigger is a prefix of it"
                     )
                     raise SpecError(
-                        f"{brief(begin)}: {problem}", pointer=at, hint="each tag begins with exactly one trigger"
+                        f"{brief(begin)}: {problem}", pointer=pointer, hint="each tag begins with exactly one trigger"
                     )
-                tags_by_trigger[matching[0]].append((begin, at, rest))
+                tags_by_trigger[matches[0]].append((begin, pointer, continuation))
         for number, trigger in enumerate(triggers):
             if not tags_by_trigger[trigger]:
                 raise SpecError(
                     f"no tag begins with the trigger {brief(trigger)}", pointer=f"{fmt.pointer}/triggers/{number}",
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
-        follows = list(tags_by_trigger.items())
-        free, dispatched = self._free_text_and_tags(
-            fmt, follows, (*fmt["excludes"], *enclosing.strings), f"{fmt.pointer}/triggers"
+        tag_parts = list(tags_by_trigger.items())
+        free_part, text_and_tag = self._free_text_and_tags(
+            fmt, tag_parts, (*fmt["excludes"], *enclosing.strings), f"{fmt.pointer}/triggers"
         )
-        direct = choice(*[sequence(self.string_part(b, at), rest) for _, tags in follows for b, at, rest in tags])
-        return _arrange(free, dispatched, direct, fmt)
+        first_tag = choice(*[sequence(self.string_part(b, p), rest) for _, tags in tag_parts for b, p, rest in tags])
+        return _arrange(free_part, text_and_tag, first_tag, fmt)
 
     def _free_text_and_tags(
-        self, fmt: Format, follows: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]], never: Sequence[str], at: str
+        self,
+        fmt: Format,
+        tag_parts: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]],
+        never: Sequence[str],
+        triggers_pointer: str,
     ) -> tuple[Expr, Expr]:
-        """Free text without triggers; and free text that ends with a trigger, with the tags that follow it.
+        """Free text without triggers, and free text followed by a trigger and one of its tags.
 
-        If a control token begins within the trigger, the token takes the role of the trigger.
+        If a control token in the begin of a tag starts within the trigger, it takes the role of the trigger.
         """
         ends: list[str] = []
-        after_text: list[Expr] = []
-        by_token: dict[str, list[Expr]] = {}  # by the text before the control token
-        for trigger, tags in follows:
-            rests: list[Expr] = []
-            for begin, pointer, rest in tags:
+        end_continuations: list[Expr] = []
+        continuations_by_text: dict[str, list[Expr]] = {}  # by the text before that control token
+        for trigger, tags in tag_parts:
+            continuations: list[Expr] = []
+            for begin, pointer, continuation in tags:
                 first, *_ = (*self.pieces(begin, pointer), "")
                 text_before = first if isinstance(first, str) else ""
                 if len(trigger) <= len(text_before) or text_before == begin:
-                    rests.append(sequence(self.string_part(begin[len(trigger) :], pointer), rest))
+                    continuations.append(sequence(self.string_part(begin[len(trigger) :], pointer), continuation))
                 else:
-                    by_token.setdefault(text_before, []).append(
-                        sequence(self.string_part(begin[len(text_before) :], pointer), rest)
+                    continuations_by_text.setdefault(text_before, []).append(
+                        sequence(self.string_part(begin[len(text_before) :], pointer), continuation)
                     )
-            if rests:
+            if continuations:
                 ends.append(trigger)
-                after_text.append(choice(*rests))
+                end_continuations.append(choice(*continuations))
             else:
                 never = (*never, trigger)
-        free = free_text(ends, never, limits=self.limits)
-        self._check_reachable(free, ends, at)
-        parts: list[Expr] = [DispatchPart(free, tuple(after_text))] if ends else []
-        for text_before, rests in by_token.items():
-            parts.append(sequence(_node(_ending_with(free.without_markers, text_before)), choice(*rests)))
-        return _node(free.without_markers), choice(*parts)
+        texts = free_text(ends, never, limits=self.limits)
+        self._check_reachable(texts, ends, triggers_pointer)
+        parts: list[Expr] = [DispatchPart(texts, tuple(end_continuations))] if ends else []
+        for text_before, continuations in continuations_by_text.items():
+            parts.append(sequence(_as_part(_ending_with(texts.without_markers, text_before)), choice(*continuations)))
+        return _as_part(texts.without_markers), choice(*parts)
 
-    def _check_reachable(self, free: FreeText, ends: Sequence[str], at: str) -> None:
-        for number in free.unreachable:
+    def _check_reachable(self, texts: FreeText, ends: Sequence[str], pointer: str) -> None:
+        for number in texts.unreachable:
             raise SpecError(
                 f"{brief(ends[number])} can never be complete: it contains another of these strings",
-                pointer=at, hint="change the strings so that none contains another",
+                pointer=pointer, hint="change the strings so that none contains another",
             )  # fmt: skip
 
-    def _dispatch(self, fmt: Format) -> Expr:
-        follows = [
+    def _lower_dispatch(self, fmt: Format) -> Expr:
+        tag_parts = [
             (pattern, [(pattern, f"{fmt.pointer}/rules/{number}/0", self.part(content))])
             for number, (pattern, content) in enumerate(fmt["rules"])
         ]
-        free, dispatched = self._free_text_and_tags(fmt, follows, fmt["excludes"], f"{fmt.pointer}/rules")
-        return sequence(repeat(dispatched), free) if fmt["loop"] else choice(free, dispatched)
+        free_part, text_and_tag = self._free_text_and_tags(fmt, tag_parts, fmt["excludes"], f"{fmt.pointer}/rules")
+        return sequence(repeat(text_and_tag), free_part) if fmt["loop"] else choice(free_part, text_and_tag)
 
     # --- triggers that are tokens
 
-    def _token_triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+    def _lower_token_triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
         triggers = fmt["trigger_tokens"]
         tags = []
         for tag in fmt["tags"]:
-            begin, at = tag["begin"], f"{tag.pointer}/begin"
+            begin, pointer = tag["begin"], f"{tag.pointer}/begin"
             if not isinstance(begin, Format):
                 raise SpecError(
-                    "the begin of a tag must be a token here", pointer=at, hint='write {"type": "token", "token": ...}'
+                    "a tag must begin with a token here", pointer=pointer, hint='write {"type": "token", "token": ...}'
                 )
             if begin["token"] not in triggers:
                 raise SpecError(
-                    f"{brief(begin['token'])} is not a trigger token",
-                    pointer=at,
-                    hint="add it to trigger_tokens",
+                    f"{brief(begin['token'])} is not a trigger token", pointer=pointer, hint="add it to trigger_tokens"
                 )
             tags.append(self.part(tag))
-        begins = {tag["begin"]["token"] for tag in fmt["tags"]}
+        begin_tokens = {tag["begin"]["token"] for tag in fmt["tags"]}
         for number, trigger in enumerate(triggers):
-            if trigger not in begins:
+            if trigger not in begin_tokens:
                 raise SpecError(
                     f"no tag begins with the token {brief(trigger)}",
                     pointer=f"{fmt.pointer}/trigger_tokens/{number}",
                     hint="remove it, or move it to exclude_tokens",
                 )
-        free = _node(OtherTokens((*triggers, *fmt["exclude_tokens"], *enclosing.tokens), 0, None))
+        free_part = _as_part(OtherTokens((*triggers, *fmt["exclude_tokens"], *enclosing.tokens), 0, None))
         any_tag = choice(*tags)
-        return _arrange(free, sequence(free, any_tag), any_tag, fmt)
+        return _arrange(free_part, sequence(free_part, any_tag), any_tag, fmt)
 
-    def _token_dispatch(self, fmt: Format) -> Expr:
+    def _lower_token_dispatch(self, fmt: Format) -> Expr:
         patterns = [pattern for pattern, _ in fmt["rules"]]
-        free = _node(OtherTokens((*patterns, *fmt["exclude_tokens"]), 0, None))
+        free_part = _as_part(OtherTokens((*patterns, *fmt["exclude_tokens"]), 0, None))
         formats = [
-            sequence(self._token(pattern, f"{fmt.pointer}/rules/{number}/0"), self.part(content))
+            sequence(self._lower_token(pattern, f"{fmt.pointer}/rules/{number}/0"), self.part(content))
             for number, (pattern, content) in enumerate(fmt["rules"])
         ]
-        dispatched = sequence(free, choice(*formats))
-        return sequence(repeat(dispatched), free) if fmt["loop"] else choice(free, dispatched)
+        text_and_tag = sequence(free_part, choice(*formats))
+        return sequence(repeat(text_and_tag), free_part) if fmt["loop"] else choice(free_part, text_and_tag)
 
 
-def _arrange(free: Expr, dispatched: Expr, direct: Expr, fmt: Format) -> Expr:
+def _arrange(free_part: Expr, text_and_tag: Expr, first_tag: Expr, fmt: Format) -> Expr:
     """Free text and tags, in the order that `at_least_one` and `stop_after_first` require."""
     if fmt["stop_after_first"]:
-        return direct if fmt["at_least_one"] else choice(free, dispatched)
-    repeated = sequence(repeat(dispatched), free)
-    return sequence(direct, repeated) if fmt["at_least_one"] else repeated
+        return first_tag if fmt["at_least_one"] else choice(free_part, text_and_tag)
+    repeated = sequence(repeat(text_and_tag), free_part)
+    return sequence(first_tag, repeated) if fmt["at_least_one"] else repeated
 
 
 def _ending_with(node: Node, end: str) -> Node:
     return And((node, Seq((_ANY_TEXT, Text(end))))) if end else node
 
 
-def _node(node: Node) -> Expr:
+def _as_part(node: Node) -> Expr:
     return ReadPart(lambda *_: node)

@@ -1,5 +1,5 @@
-"""The texts around calls, with their placeholders. In: a style's description (tool_styles.py). Out: for one function,
-the text and the patterns that a structural tag, a reader or a prompt needs.
+"""The texts before and after calls, with their placeholders. In: a style's description (tool_styles.py). Out: for one
+function, the text and the patterns that a structural tag, a reader or a prompt needs.
 
     "functions.{name}:{index}<|sep|>"      head: "functions.f:"      rest: [0-9]+, "<|sep|>"
 
@@ -28,19 +28,21 @@ class Pattern:
     id_pattern: str = _ID
 
     def preceded_by(self, text: str) -> Pattern:
-        """The same after a text."""
+        """This pattern, with `text` before it."""
         return Pattern(text + self.text, self.id_pattern)
 
     def parts(self, name: str) -> list[tuple[str, bool]]:
-        """Texts, and patterns (with True), one after the other. The first one is a text, which may be empty."""
+        """The parts in order, each with whether it is a regular expression. The first one is a text, which may be
+        empty.
+        """
         out: list[tuple[str, bool]] = [("", False)]
         for part in _PLACEHOLDER.split(self.text):
             if part in ("{index}", "{id}"):
                 out.append(("[0-9]+" if part == "{index}" else self.id_pattern, True))
             elif part:
                 text = name if part == "{name}" else part
-                before, is_pattern = out[-1]
-                out[-1:] = [(before, True), (text, False)] if is_pattern else [(before + text, False)]
+                last_part, is_pattern = out[-1]
+                out[-1:] = [(last_part, True), (text, False)] if is_pattern else [(last_part + text, False)]
         return out
 
     def head(self, name: str) -> str:
@@ -49,17 +51,17 @@ class Pattern:
 
     def rest(self, name: str) -> str:
         """A regular expression for the text after the head; "" if there is none. The name is a group, if it is here."""
-        _, mark, after = self._split_at_pattern()
+        _, mark, tail = self._split_at_pattern()
         if not mark:
             return ""
         out = ""
-        for part in _PLACEHOLDER.split(mark + after):
+        for part in _PLACEHOLDER.split(mark + tail):
             patterns = {"{index}": "[0-9]+", "{id}": self.id_pattern, "{name}": f"(?P<name>{re.escape(name)})"}
             out += patterns.get(part, re.escape(part))
         return out
 
     @property
-    def name_at(self) -> int:
+    def name_offset(self) -> int:
         """The offset of the name in the head; -1 if it comes later."""
         return self._split_at_pattern()[0].find("{name}")
 

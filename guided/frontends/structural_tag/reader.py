@@ -2,7 +2,7 @@
 
 Two documents are accepted: `{"type": "structural_tag", "format": {...}}`, and vLLM's older `{"structures": [...],
 "triggers": [...]}`, which means triggered tags. As in xgrammar, both may omit the type. Each value is checked at its
-location. An error has the JSON Pointer of the location and, if the structural tag is a text, the span.
+location. An error has the JSON Pointer of the location and, if the structural tag is JSON text, the span.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
     document = _parse_json(spec, limits) if isinstance(spec, str) else spec
     if not isinstance(document, dict):
         raise SpecError(
-            f"a structural tag is an object, not {_kind(document)}",
+            f"a structural tag is an object, not {_describe_kind(document)}",
             hint='write {"type": "structural_tag", "format": {...}}',
         )
     reader = _Reader(limits)
     if "structures" in document or "triggers" in document:
-        return reader.legacy(document)
+        return reader.read_legacy(document)
     reader.check_members(document, "", ("type", "format"))
     if document.get("type", "structural_tag") != "structural_tag":
         is_format = isinstance(document["type"], str) and document["type"] in FORMATS
         raise SpecError(
             f'"type" is {brief(document["type"])}, not "structural_tag"',
             pointer="/type",
-            hint='put the format inside of {"type": "structural_tag", "format": ...}' if is_format
+            hint='put the format inside {"type": "structural_tag", "format": ...}' if is_format
             else 'write "type": "structural_tag"',
         )  # fmt: skip
     if "format" not in document:
@@ -59,11 +59,11 @@ def _parse_json(text: str, limits: Limits) -> object:
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        return json.loads(text, object_pairs_hook=_members)
+        return json.loads(text, object_pairs_hook=_build_members)
     except json.JSONDecodeError as error:
         raise SpecError(
             f"the structural tag is not JSON: {error.msg}", text=text, span=(error.pos, error.pos + 1),
-            hint=syntax_hint(text, error.pos) or "check commas, quotation marks and brackets around this place",
+            hint=syntax_hint(text, error.pos) or "check commas, quotation marks and brackets around this position",
         ) from None  # fmt: skip
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
@@ -71,7 +71,7 @@ def _parse_json(text: str, limits: Limits) -> object:
         raise SpecError(f"the structural tag is not JSON: {error}", hint="write shorter numbers") from None
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
@@ -80,7 +80,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _kind(value: object) -> str:
+def _describe_kind(value: object) -> str:
     names = {
         dict: "an object",
         list: "an array",
@@ -99,7 +99,7 @@ class _Reader:
         self.limits = limits
         self.depth = self.formats_read = 0
 
-    def legacy(self, document: dict[str, Any]) -> Format:
+    def read_legacy(self, document: dict[str, Any]) -> Format:
         """Read vLLM's older form. It may contain `"type": "structural_tag"`."""
         self.check_members(document, "", ("type", "structures", "triggers"))
         for name in ("structures", "triggers"):
@@ -108,43 +108,51 @@ class _Reader:
         if document.get("type", "structural_tag") != "structural_tag":
             raise SpecError('"type" is not "structural_tag"', pointer="/type", hint="leave it out")
         tags = []
-        for at, item in self._items(document["structures"], "/structures", "structures"):
-            self.check_members(item, at, ("begin", "schema", "end"))
+        for pointer, item in self._read_items(document["structures"], "/structures", "structures"):
+            self.check_members(item, pointer, ("begin", "schema", "end"))
             for name in ("begin", "schema", "end"):
                 if name not in item:
-                    raise SpecError(f'"{name}" is missing', pointer=at, hint="a structure has begin, schema and end")
-            schema = self.schema(self._schema_text(item["schema"], f"{at}/schema"), f"{at}/schema")
-            content = Format("json_schema", f"{at}/schema", {**_defaults("json_schema"), "json_schema": schema})
-            begin, end = ((self.string(item[name], f"{at}/{name}"),) for name in ("begin", "end"))
-            tags.append(Format("tag", at, {"begin": begin, "content": content, "end": end}))
+                    raise SpecError(
+                        f'"{name}" is missing', pointer=pointer, hint="a structure has begin, schema and end"
+                    )
+            schema = self.schema(self._parse_schema(item["schema"], f"{pointer}/schema"), f"{pointer}/schema")
+            content = Format(
+                "json_schema", f"{pointer}/schema", {**_default_fields("json_schema"), "json_schema": schema}
+            )
+            begin, end = ((self.string(item[name], f"{pointer}/{name}"),) for name in ("begin", "end"))
+            tags.append(Format("tag", pointer, {"begin": begin, "content": content, "end": end}))
         triggers = self.some_strings(document["triggers"], "/triggers")
-        fields = {**_defaults("triggered_tags"), "tags": tuple(tags), "triggers": triggers}
+        fields = {**_default_fields("triggered_tags"), "tags": tuple(tags), "triggers": triggers}
         return Format("triggered_tags", "", fields)
 
-    def _schema_text(self, schema: Any, at: str) -> Any:
+    def _parse_schema(self, schema: Any, pointer: str) -> Any:
         if not isinstance(schema, str):
             return schema
         try:
-            return json.loads(schema, object_pairs_hook=_members)
+            return json.loads(schema, object_pairs_hook=_build_members)
         except ValueError as error:
             raise SpecError(
-                f"the schema is not JSON: {error}", pointer=at, hint="write the schema as an object"
+                f"the schema is not JSON: {error}", pointer=pointer, hint="write the schema as an object"
             ) from None
 
-    def format(self, value: Any, at: str, depth: int = 0) -> Format:
+    def format(self, value: Any, pointer: str, depth: int = 0) -> Format:
         """Read a format of any type."""
         if not isinstance(value, dict):
-            raise SpecError(f"a format is an object, not {_kind(value)}", pointer=at, hint='write {"type": "any_text"}')
+            raise SpecError(
+                f"a format is an object, not {_describe_kind(value)}",
+                pointer=pointer,
+                hint='write {"type": "any_text"}',
+            )
         if "type" not in value:
-            raise SpecError('"type" is missing', pointer=at, hint=f"one of {', '.join(FORMATS)}")
+            raise SpecError('"type" is missing', pointer=pointer, hint=f"one of {', '.join(FORMATS)}")
         name = value["type"]
         if not isinstance(name, str) or name not in FORMATS:
-            close = close_name(name, FORMATS)
-            hint = f"did you mean {close!r}?" if close else f"one of {', '.join(FORMATS)}"
-            raise SpecError(f"there is no format {brief(name)}", pointer=f"{at}/type", hint=hint)
-        return self.format_of_type(name, value, at)
+            similar_name = close_name(name, FORMATS)
+            hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(FORMATS)}"
+            raise SpecError(f"there is no format {brief(name)}", pointer=f"{pointer}/type", hint=hint)
+        return self.format_of_type(name, value, pointer)
 
-    def format_of_type(self, name: str, value: dict[str, Any], at: str) -> Format:
+    def format_of_type(self, name: str, value: dict[str, Any], pointer: str) -> Format:
         """Read the fields of a format."""
         self.depth, self.formats_read = self.depth + 1, self.formats_read + 1
         if self.formats_read * _NODES_PER_FORMAT > self.limits.nodes:
@@ -152,166 +160,204 @@ class _Reader:
         if self.depth > self.limits.depth:
             raise LimitExceeded("depth", self.depth, self.limits.depth)
         members = FORMATS[name]
-        self.check_members(value, at, ("type", *members))
+        self.check_members(value, pointer, ("type", *members))
         fields = {}
         for field, (kind, default) in members.items():
             if field in value and not (value[field] is None and default is None):
-                fields[field] = getattr(self, kind)(value[field], f"{at}/{field}")
+                fields[field] = getattr(self, kind)(value[field], f"{pointer}/{field}")
             elif default is REQUIRED:
                 raise SpecError(
-                    f'"{field}" of the format {name} is missing', pointer=at, hint=f"write {_example(kind, field)}"
+                    f'"{field}" of the format {name} is missing', pointer=pointer, hint=f"write {_example(kind, field)}"
                 )
             else:
                 fields[field] = default
         self.depth -= 1
-        return Format(name, at, fields)
+        return Format(name, pointer, fields)
 
-    def check_members(self, value: Any, at: str, known_names: tuple[str, ...]) -> None:
+    def check_members(self, value: Any, pointer: str, known_names: tuple[str, ...]) -> None:
         """Refuse a value that is not an object, and unknown members."""
         if not isinstance(value, dict):
             raise SpecError(
-                f"this is {_kind(value)}, not an object", pointer=at, hint=f"its members are {', '.join(known_names)}"
+                f"this is {_describe_kind(value)}, not an object",
+                pointer=pointer,
+                hint=f"its members are {', '.join(known_names)}",
             )
         for name in value:
             if name not in known_names:
-                close = close_name(name, known_names)
-                hint = f"did you mean {close!r}?" if close else f"the members here are {', '.join(known_names)}"
+                similar_name = close_name(name, known_names)
+                hint = (
+                    f"did you mean {similar_name!r}?"
+                    if similar_name
+                    else f"the members here are {', '.join(known_names)}"
+                )
                 raise SpecError(
-                    f"there is no member {brief(name)} here", pointer=f"{at}/{escape(str(name))}", hint=hint
+                    f"there is no member {brief(name)} here", pointer=f"{pointer}/{escape(str(name))}", hint=hint
                 )
 
     # --- kinds of fields
 
-    def string(self, value: Any, at: str) -> str:
+    def string(self, value: Any, pointer: str) -> str:
         if not isinstance(value, str):
-            raise SpecError(f"this is {_kind(value)}, not a string", pointer=at, hint='write "text"')
+            raise SpecError(f"this is {_describe_kind(value)}, not a string", pointer=pointer, hint='write "text"')
         if has_surrogate(value):
             raise SpecError(
-                "the string contains a lone surrogate, which cannot occur in a text", pointer=at, hint="remove \\udXXX"
+                "the string contains a lone surrogate, which cannot occur in a text",
+                pointer=pointer,
+                hint="remove \\udXXX",
             )
         return value
 
-    def boolean(self, value: Any, at: str) -> bool:
+    def boolean(self, value: Any, pointer: str) -> bool:
         if not isinstance(value, bool):
-            raise SpecError(f"this is {_kind(value)}, not a boolean", pointer=at, hint="write true or false")
+            raise SpecError(
+                f"this is {_describe_kind(value)}, not a boolean", pointer=pointer, hint="write true or false"
+            )
         return value
 
-    def _integer(self, value: Any, at: str, minimum: int) -> int:
+    def _integer(self, value: Any, pointer: str, minimum: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= _MAX_INTEGER:
             raise SpecError(
                 f"this is {brief(value)}, not an integer from {minimum} to {_MAX_INTEGER}",
-                pointer=at,
+                pointer=pointer,
                 hint="write an integer such as 8",
             )
         return value
 
-    def count(self, value: Any, at: str) -> int:
-        return self._integer(value, at, 0)
+    def count(self, value: Any, pointer: str) -> int:
+        return self._integer(value, pointer, 0)
 
-    def at_most(self, value: Any, at: str) -> int:
-        return self._integer(value, at, -1)
+    def at_most(self, value: Any, pointer: str) -> int:
+        return self._integer(value, pointer, -1)
 
-    def style(self, value: Any, at: str) -> ArgumentForm | None:
-        return argument_form(value, at)
+    def style(self, value: Any, pointer: str) -> ArgumentForm | None:
+        return argument_form(value, pointer)
 
-    def schema(self, value: Any, at: str) -> dict[str, Any] | bool:
+    def schema(self, value: Any, pointer: str) -> dict[str, Any] | bool:
         if not isinstance(value, dict | bool):
             raise SpecError(
-                f"this is {_kind(value)}, not a schema", pointer=at, hint="a schema is an object or a boolean"
+                f"this is {_describe_kind(value)}, not a schema",
+                pointer=pointer,
+                hint="a schema is an object or a boolean",
             )
         return value
 
-    def token(self, value: Any, at: str) -> int | str:
+    def token(self, value: Any, pointer: str) -> int | str:
         if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and value < 0):
             raise SpecError(
-                f"this is {brief(value)}, not a token", pointer=at, hint='write an id, 17, or a name, "<|call|>"'
+                f"this is {brief(value)}, not a token", pointer=pointer, hint='write an id, 17, or a name, "<|call|>"'
             )
         return value
 
-    def _items(self, value: Any, at: str, what: str, min_items: int = 1) -> list[tuple[str, Any]]:
+    def _read_items(self, value: Any, pointer: str, what: str, min_items: int = 1) -> list[tuple[str, Any]]:
         if not isinstance(value, list | tuple):
-            raise SpecError(f"this is {_kind(value)}, not an array of {what}", pointer=at, hint="write [...]")
+            raise SpecError(
+                f"this is {_describe_kind(value)}, not an array of {what}", pointer=pointer, hint="write [...]"
+            )
         if len(value) < min_items:
-            raise SpecError(f"the array of {what} is empty", pointer=at, hint="give at least one")
-        return [(f"{at}/{number}", item) for number, item in enumerate(value)]
+            raise SpecError(f"the array of {what} is empty", pointer=pointer, hint="give at least one")
+        return [(f"{pointer}/{number}", item) for number, item in enumerate(value)]
 
-    def strings(self, value: Any, at: str, min_items: int = 0) -> tuple[str, ...]:
-        texts = [(place, self.string(item, place)) for place, item in self._items(value, at, "strings", min_items)]
-        for place, text in texts:
+    def strings(self, value: Any, pointer: str, min_items: int = 0) -> tuple[str, ...]:
+        texts = [
+            (item_pointer, self.string(item, item_pointer))
+            for item_pointer, item in self._read_items(value, pointer, "strings", min_items)
+        ]
+        for item_pointer, text in texts:
             if not text:
-                raise SpecError("the string is empty, so it occurs in every text", pointer=place, hint="leave it out")
+                raise SpecError(
+                    "the string is empty, so it occurs in every text", pointer=item_pointer, hint="leave it out"
+                )
         return tuple(text for _, text in texts)
 
-    def some_strings(self, value: Any, at: str) -> tuple[str, ...]:
-        return self.strings(value, at, 1)
+    def some_strings(self, value: Any, pointer: str) -> tuple[str, ...]:
+        return self.strings(value, pointer, 1)
 
-    def tokens(self, value: Any, at: str, min_items: int = 0) -> tuple[int | str, ...]:
-        return tuple([self.token(item, place) for place, item in self._items(value, at, "tokens", min_items)])
+    def tokens(self, value: Any, pointer: str, min_items: int = 0) -> tuple[int | str, ...]:
+        return tuple(
+            [
+                self.token(item, item_pointer)
+                for item_pointer, item in self._read_items(value, pointer, "tokens", min_items)
+            ]
+        )
 
-    def some_tokens(self, value: Any, at: str) -> tuple[int | str, ...]:
-        return self.tokens(value, at, 1)
+    def some_tokens(self, value: Any, pointer: str) -> tuple[int | str, ...]:
+        return self.tokens(value, pointer, 1)
 
-    def formats(self, value: Any, at: str) -> tuple[Format, ...]:
-        return tuple([self.format(item, place) for place, item in self._items(value, at, "formats")])
+    def formats(self, value: Any, pointer: str) -> tuple[Format, ...]:
+        return tuple(
+            [self.format(item, item_pointer) for item_pointer, item in self._read_items(value, pointer, "formats")]
+        )
 
-    def markers(self, value: Any, at: str) -> tuple[str, ...] | Format:
+    def markers(self, value: Any, pointer: str) -> tuple[str, ...] | Format:
         if isinstance(value, dict):
-            return self._token_format(value, at)
+            return self._read_token_format(value, pointer)
         if isinstance(value, list):
-            return tuple([self.string(item, place) for place, item in self._items(value, at, "strings")])
-        return (self.string(value, at),)
+            return tuple(
+                [self.string(item, item_pointer) for item_pointer, item in self._read_items(value, pointer, "strings")]
+            )
+        return (self.string(value, pointer),)
 
-    def _token_format(self, value: dict[str, Any], at: str) -> Format:
+    def _read_token_format(self, value: dict[str, Any], pointer: str) -> Format:
         if value.get("type", "token") != "token":
             raise SpecError(
-                'this is not a format of type "token"', pointer=f"{at}/type", hint="write a string, or a token"
+                'this is not a format of type "token"', pointer=f"{pointer}/type", hint="write a string, or a token"
             )
-        return self.format_of_type("token", value, at)
+        return self.format_of_type("token", value, pointer)
 
-    def tags(self, value: Any, at: str) -> tuple[Format, ...]:
+    def tags(self, value: Any, pointer: str) -> tuple[Format, ...]:
         out = []
-        for place, item in self._items(value, at, "tags"):
+        for item_pointer, item in self._read_items(value, pointer, "tags"):
             if not isinstance(item, dict):
                 raise SpecError(
-                    f"a tag is an object, not {_kind(item)}", pointer=place, hint="it has begin, content, end"
+                    f"a tag is an object, not {_describe_kind(item)}",
+                    pointer=item_pointer,
+                    hint="it has begin, content, end",
                 )
             if item.get("type", "tag") != "tag":
                 raise SpecError(
                     f'a format of type "tag" is required here, not {brief(item["type"])}',
-                    pointer=f"{place}/type",
+                    pointer=f"{item_pointer}/type",
                     hint='write "type": "tag"',
                 )
-            out.append(self.format_of_type("tag", item, place))
+            out.append(self.format_of_type("tag", item, item_pointer))
         return tuple(out)
 
-    def _rules(self, value: Any, at: str) -> list[tuple[str, Any, Format]]:
+    def _read_rules(self, value: Any, pointer: str) -> list[tuple[str, Any, Format]]:
         out = []
-        for place, item in self._items(value, at, "rules"):
+        for item_pointer, item in self._read_items(value, pointer, "rules"):
             if not isinstance(item, list | tuple) or len(item) != 2:
                 raise SpecError(
-                    "a rule is a pair of a pattern and a format", pointer=place, hint='write ["<tool>", {...}]'
+                    "a rule is a pair of a pattern and a format", pointer=item_pointer, hint='write ["<tool>", {...}]'
                 )
-            out.append((f"{place}/0", item[0], self.format(item[1], f"{place}/1")))
+            out.append((f"{item_pointer}/0", item[0], self.format(item[1], f"{item_pointer}/1")))
         return out
 
-    def string_rules(self, value: Any, at: str) -> tuple[tuple[str, Format], ...]:
-        rules = [(place, self.string(pattern, place), content) for place, pattern, content in self._rules(value, at)]
-        seen = set[str]()
-        for place, pattern, _ in rules:
-            if not pattern or pattern in seen:
+    def string_rules(self, value: Any, pointer: str) -> tuple[tuple[str, Format], ...]:
+        rules = [
+            (item_pointer, self.string(pattern, item_pointer), content)
+            for item_pointer, pattern, content in self._read_rules(value, pointer)
+        ]
+        seen_patterns = set[str]()
+        for item_pointer, pattern, _ in rules:
+            if not pattern or pattern in seen_patterns:
                 raise SpecError(
                     "the pattern is empty" if not pattern else f"the pattern {brief(pattern)} occurs twice",
-                    pointer=place,
+                    pointer=item_pointer,
                     hint="give each rule a different pattern; for several formats, use the format or",
                 )
-            seen.add(pattern)
+            seen_patterns.add(pattern)
         return tuple((pattern, content) for _, pattern, content in rules)
 
-    def token_rules(self, value: Any, at: str) -> tuple[tuple[int | str, Format], ...]:
-        return tuple([(self.token(pattern, place), content) for place, pattern, content in self._rules(value, at)])
+    def token_rules(self, value: Any, pointer: str) -> tuple[tuple[int | str, Format], ...]:
+        return tuple(
+            [
+                (self.token(pattern, item_pointer), content)
+                for item_pointer, pattern, content in self._read_rules(value, pointer)
+            ]
+        )
 
 
-def _defaults(name: str) -> dict[str, Any]:
+def _default_fields(name: str) -> dict[str, Any]:
     return {field: default for field, (_, default) in FORMATS[name].items() if default is not REQUIRED}
 
 

@@ -1,7 +1,8 @@
 """Describes tools in a prompt: the available tools, how to call them, and earlier calls.
 
-In: a style of tool calls, tools as in OpenAI's API, and calls with their arguments. Out: pieces of text. In text of the
-style, names of control tokens stand for the tokens; in text from the tools, they are plain text (`Piece.literal`).
+In: a style of tool calls, tools as in OpenAI's API, and calls with their arguments. Out: pieces of text. In the
+style's own text, names of control tokens stand for the tokens. In text from the tools, they are plain text
+(`Piece.literal`).
 
 Source: the chat templates of the models. If a style's file contains no explanation (`instructions`), an example shows
 the form of a call. Cost: linear in the tools and the arguments.
@@ -22,7 +23,7 @@ from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, ToolStyle, 
 
 __all__ = ["Piece", "check_style", "detect_style", "read_arguments", "tool_instructions", "write_calls"]
 
-_HEAD: Final = (
+_TOOLS_HEADER: Final = (
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
     "You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
 )
@@ -54,7 +55,7 @@ def tool_instructions(style: ToolStyle, tools: Sequence[Mapping[str, Any]]) -> l
         pieces = [Piece(instructions)]
     else:
         pieces = [Piece("For each function call, write this:\n"), *write_calls(style, [_EXAMPLE])]
-    return [Piece(_HEAD), Piece(tool_lines, True), Piece("\n</tools>\n\n"), *pieces]
+    return [Piece(_TOOLS_HEADER), Piece(tool_lines, True), Piece("\n</tools>\n\n"), *pieces]
 
 
 def write_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piece]:
@@ -70,22 +71,22 @@ def write_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piec
     try:
         for number, (name, arguments) in enumerate(calls):
             out += [Piece(separator)] if number else []
-            out += _call(markup, name, arguments, number)
+            out += _write_call(markup, name, arguments, number)
     except RecursionError:
         raise SpecError("the arguments of a call nest too deeply", hint="leave the call out") from None
     return [*out, *([] if section is None else [Piece(section["end"])])]
 
 
-def _call(markup: Markup, name: str, text: str, number: int) -> list[Piece]:
+def _write_call(markup: Markup, name: str, text: str, number: int) -> list[Piece]:
     form, arguments = argument_form(markup.arguments), read_arguments(text)
     inner = [Piece(text if arguments else "{}", True)]
     if isinstance(form, ElementForm) and isinstance(arguments, dict):
-        inner = _members(form, arguments)
+        inner = _write_members(form, arguments)
     elif form is not None and not isinstance(form, ElementForm) and isinstance(arguments, dict):
-        inner = _literals(form, arguments)
+        inner = _write_literals(form, arguments)
     number += markup.first
-    before, _, after = markup.begins[0].fill(number).partition("{name}")
-    return [Piece(before), Piece(name, True), Piece(after), *inner, Piece(markup.ends[0].fill(number))]
+    head, _, tail = markup.begins[0].fill(number).partition("{name}")
+    return [Piece(head), Piece(name, True), Piece(tail), *inner, Piece(markup.ends[0].fill(number))]
 
 
 def read_arguments(text: object) -> dict[str, Any] | str:
@@ -93,7 +94,7 @@ def read_arguments(text: object) -> dict[str, Any] | str:
     a model may have written it without a constraint. An empty text means no arguments.
 
     Raises:
-        SpecError: the arguments are not a text.
+        SpecError: the arguments are not a string.
     """
     if not isinstance(text, str):
         message = f"the arguments of a call are {brief(text)}, not the text of a JSON object"
@@ -107,48 +108,50 @@ def read_arguments(text: object) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else text
 
 
-def _members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
+def _write_members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
     out: list[Piece] = []
-    around = "\n" if form.lines else ""
+    line_end = "\n" if form.lines else ""
     for number, (key, inner) in enumerate(value.items()):
         name = form.encode_name(key)
-        head = f"{form.after}{form.head(_type(inner))}".replace("{gap}", "")
-        end, repeats, tail = form.end.partition("{name}")
-        closing = [Piece(around + end), Piece(name, True), Piece(tail)] if repeats else [Piece(around + end)]
-        begin = [Piece((form.separator if number else "") + form.begin), Piece(name, True), Piece(head + around)]
-        out += [*begin, *_value(form, inner), *closing]
+        head = f"{form.after}{form.head(_value_type(inner))}".replace("{gap}", "")
+        end, name_placeholder, tail = form.end.partition("{name}")
+        closing = (
+            [Piece(line_end + end), Piece(name, True), Piece(tail)] if name_placeholder else [Piece(line_end + end)]
+        )
+        begin = [Piece((form.separator if number else "") + form.begin), Piece(name, True), Piece(head + line_end)]
+        out += [*begin, *_write_value(form, inner), *closing]
     return [*out, Piece(form.last)] if value and form.last else out
 
 
-def _value(form: ElementForm, value: Any) -> list[Piece]:
+def _write_value(form: ElementForm, value: Any) -> list[Piece]:
     if form.nests and isinstance(value, dict):
-        return _members(form, value)
+        return _write_members(form, value)
     if form.nests and isinstance(value, list):
-        items = [(Piece(form.item + form.head(_type(item))), item) for item in value]
-        return [piece for begin, item in items for piece in (begin, *_value(form, item), Piece(form.item_end))]
+        items = [(Piece(form.item + form.head(_value_type(item))), item) for item in value]
+        return [piece for begin, item in items for piece in (begin, *_write_value(form, item), Piece(form.item_end))]
     return [Piece(_argument_text(value), True)]
 
 
-def _literals(form: LiteralForm, value: Mapping[str, Any]) -> list[Piece]:
+def _write_literals(form: LiteralForm, value: Mapping[str, Any]) -> list[Piece]:
     """Arguments as literals, or the members of an object whose names have no delimiters."""
     out: list[Piece] = []
     for number, (key, inner) in enumerate(value.items()):
         out += [Piece(form.comma)] if number else []
-        out += [Piece(key, True), Piece(form.assign), *_literal(form, inner)]
+        out += [Piece(key, True), Piece(form.assign), *_write_literal(form, inner)]
     return out
 
 
-def _literal(form: LiteralForm, value: Any) -> list[Piece]:
+def _write_literal(form: LiteralForm, value: Any) -> list[Piece]:
     if isinstance(value, dict) and form.bare:
-        members = _literals(form._replace(assign=form.colon), value)
+        members = _write_literals(form._replace(assign=form.colon), value)
         return [Piece("{"), *members, Piece("}")]
     if isinstance(value, dict | list):
         values = value.items() if isinstance(value, dict) else ((None, item) for item in value)
         out = [Piece("{" if isinstance(value, dict) else "[")]
         for number, (key, inner) in enumerate(values):
             out += [Piece(form.comma)] if number else []
-            out += [] if key is None else [*_literal(form, key), Piece(form.colon)]
-            out += _literal(form, inner)
+            out += [] if key is None else [*_write_literal(form, key), Piece(form.colon)]
+            out += _write_literal(form, inner)
         return [*out, Piece("}" if isinstance(value, dict) else "]")]
     if isinstance(value, str):
         quote = Piece(form.quotes[0])
@@ -167,7 +170,7 @@ def _argument_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _type(value: Any) -> str:
+def _value_type(value: Any) -> str:
     kinds = {str: "string", dict: "object", list: "array", bool: "boolean", type(None): "null"}
     return kinds.get(type(value), "number")
 

@@ -10,11 +10,12 @@ Each file of `styles/` describes one format:
     models            the models that use the format
     source            where the format was read: chat templates, parsers and tokenizers of published packages
     reasoning         begin, end, after: the markers and the text that follows; in_prompt: the prompt ends with begin;
-                      disabled: the text that replaces reasoning; skipped: the same, if reasoning is optional; excludes:
-                      strings that do not occur in reasoning; auto_excludes: the same, if reasoning is optional
+                      disabled: the text that replaces disabled reasoning; skipped: the text that replaces optional
+                      reasoning; excludes: strings that do not occur in reasoning; auto_excludes: these strings if
+                      reasoning is optional
     excludes          strings that do not occur in free text
-    trigger           the begin of a call in free text. With a section, it contains {name}: the group has no begin of
-                      its own that free text does not have, so it begins with the first call
+    trigger           the begin of a call in free text. With a section, it contains {name}: free text may contain the
+                      section's own begin, so the name in the first call shows that a section begins
     section           calls form a group: lead, begin, open, separator, end; begin is the trigger; text_after: whether
                       text and more groups may follow if a call is required; excludes: more strings that do not occur in
                       free text, if a section is possible
@@ -26,9 +27,9 @@ Each file of `styles/` describes one format:
                       a section, in prompts; arguments: their form (argument_forms.py); excludes: strings that do not
                       occur in strings of the arguments
     instructions      the sentence that tells the model how to call, if its chat template has one (tool_prompts.py)
-    shown             strings in all chat templates of the style, if these build the begin of a call from pieces, or if
-                      another style has the same begin; a list: one of these strings
-    notes             of a derived style: the values that the chat template writes in another way
+    shown             strings that identify the chat templates of the style, if these build the begin of a call from
+                      pieces, or if another style has the same begin; a list: at least one of its strings
+    notes             in a derived style: the values that the chat template writes differently
 """
 
 from __future__ import annotations
@@ -111,14 +112,14 @@ class ToolStyle:
                     f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
                     hint="leave mixed out",
                 )
-            return _structural_tag(self._text_or_calls(choice, parallel_tool_calls, text))
+            return _structural_tag(self._build_text_or_calls(choice, parallel_tool_calls, text))
         if "channels" in self.data:
-            return _structural_tag(self._messages(choice, parallel_tool_calls, reasoning))
+            return _structural_tag(self._build_messages(choice, parallel_tool_calls, reasoning))
         if "response" in self.data:
-            answer = self._blocks(choice, parallel_tool_calls, reasoning)
+            answer = self._build_blocks(choice, parallel_tool_calls, reasoning)
         else:
-            answer = [self._answer(choice, parallel_tool_calls)]
-        return _structural_tag(_sequence([*self._reasoning(reasoning), *answer]))
+            answer = [self._build_answer(choice, parallel_tool_calls)]
+        return _structural_tag(_sequence([*self._build_reasoning(reasoning), *answer]))
 
     def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
         """Create a reader that reads an answer back while it is written."""
@@ -162,15 +163,15 @@ class ToolStyle:
         Styles whose calls have another form, such as a name before the JSON object, are returned as they are.
         """
         call = self.data["call"]
-        marked = call["begin"]
-        bare = "".join(marked.partition('{"')[1:]) if isinstance(marked, str) else ""
-        is_named = "{name}" in bare and "{id}" not in bare and "{index}" not in bare
-        if "section" in self.data or call["arguments"] != "json" or bare == marked or not is_named:
+        marked_begin = call["begin"]
+        bare_begin = "".join(marked_begin.partition('{"')[1:]) if isinstance(marked_begin, str) else ""
+        is_named = "{name}" in bare_begin and "{id}" not in bare_begin and "{index}" not in bare_begin
+        if "section" in self.data or call["arguments"] != "json" or bare_begin == marked_begin or not is_named:
             return self
-        names = [bare, bare.replace(": ", ":").replace(", ", ",")]
-        names += [bare.replace("{", f"{{\n{space}", 1).replace(", ", f",\n{space}") for space in ("  ", "    ")]
+        names = [bare_begin, bare_begin.replace(": ", ":").replace(", ", ",")]
+        names += [bare_begin.replace("{", f"{{\n{space}", 1).replace(", ", f",\n{space}") for space in ("  ", "    ")]
         begins = [code_fence + begin for code_fence in ("", "```json\n") for begin in names]
-        return ToolStyle(self.name, {**self.data, "call": {**call, "begin": [marked, *begins]}})
+        return ToolStyle(self.name, {**self.data, "call": {**call, "begin": [marked_begin, *begins]}})
 
     @property
     def between(self) -> str:
@@ -183,16 +184,16 @@ class ToolStyle:
         trigger = self.data.get("trigger") or self.data["section"]["begin"]
         return list(dict.fromkeys(trigger.replace("{name}", function.name) for function in functions))
 
-    def _calls(self, function: Function) -> list[Json]:
+    def _build_call_tags(self, function: Function) -> list[Json]:
         """The tags of one tool's calls. All begins that have the same content share a tag."""
         call, markup = self.data["call"], Markup.of(self.data)
         schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
         schema |= {name: call[name] for name in ("excludes",) if name in call}
         end: str | list[str] = call["end"]
-        after: list[Json] = []
+        end_formats: list[Json] = []
         if any(marker.rest("") for marker in markup.ends):
-            ends = [_elements(marker.parts("")) for marker in markup.ends]
-            after = (
+            ends = [_to_formats(marker.parts("")) for marker in markup.ends]
+            end_formats = (
                 [{"type": "or", "elements": [_sequence(elements) for elements in ends]}] if len(ends) > 1 else ends[0]
             )
             end = ""
@@ -204,131 +205,139 @@ class ToolStyle:
             {
                 "type": "tag",
                 "begin": begins if len(begins) > 1 else begins[0],
-                "content": _sequence([*_elements(rest), schema, *after]),
+                "content": _sequence([*_to_formats(rest), schema, *end_formats]),
                 "end": end,
             }
             for rest, begins in heads.items()
         ]
 
-    def _reasoning(self, mode: Reasoning) -> list[Json]:
+    def _build_reasoning(self, mode: Reasoning) -> list[Json]:
         marks = self.data.get("reasoning")
         if marks is None:
             return []
         if mode == "disabled":
-            return [_text(marks["disabled"])] if marks["disabled"] else []
+            return [_const_string(marks["disabled"])] if marks["disabled"] else []
         begin = "" if mode == "enabled" and marks["in_prompt"] else marks["begin"]
-        excluded = marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
-        free = {"type": "any_text", "excludes": excluded}
-        block: Json = {"type": "tag", "begin": begin, "content": free, "end": marks["end"]}
+        excluded_strings = (
+            marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
+        )
+        free_text = {"type": "any_text", "excludes": excluded_strings}
+        block: Json = {"type": "tag", "begin": begin, "content": free_text, "end": marks["end"]}
         if marks["after"]:
-            block = _sequence([block, _text(marks["after"])])
+            block = _sequence([block, _const_string(marks["after"])])
         if mode == "enabled":
             return [block]
-        alternatives = {"type": "or", "elements": [block, _text(marks["skipped"])]} if "skipped" in marks else block
+        alternatives = (
+            {"type": "or", "elements": [block, _const_string(marks["skipped"])]} if "skipped" in marks else block
+        )
         return [{"type": "optional", "content": alternatives}]
 
-    def _answer(self, choice: ChosenTools, parallel: bool) -> Json:
-        tags = [tag for function in choice.functions for tag in self._calls(function)]
+    def _build_answer(self, choice: ChosenTools, parallel: bool) -> Json:
+        tags = [tag for function in choice.functions for tag in self._build_call_tags(function)]
         if not tags:
             return {"type": "any_text", "excludes": self.data["excludes"]}
         section = self.data.get("section")
         if section is not None:
             if choice.mode == "named" or (choice.mode == "required" and not section.get("text_after", False)):
-                return self._section(choice, parallel, section.get("lead", ""))
+                return self._build_section(choice, parallel, section.get("lead", ""))
             if "trigger" in self.data:
-                return self._opened_sections(choice, parallel)
-            tags = [self._section(choice, parallel)]
+                return self._build_opened_sections(choice, parallel)
+            tags = [self._build_section(choice, parallel)]
         elif choice.mode == "named":
             return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
         triggers = self.triggers(choice.functions)
-        excluded = [*self.data["excludes"], *(section or {}).get("excludes", [])]
-        bare = [begin for tag in tags for begin in _begins(tag) if not begin.startswith(tuple(triggers))]
+        excluded_strings = [*self.data["excludes"], *(section or {}).get("excludes", [])]
+        bare_begins = [begin for tag in tags for begin in _begins(tag) if not begin.startswith(tuple(triggers))]
         return {
-            "type": "triggered_tags", "triggers": [*triggers, *bare], "tags": tags,
+            "type": "triggered_tags", "triggers": [*triggers, *bare_begins], "tags": tags,
             "at_least_one": choice.mode == "required", "stop_after_first": not parallel,
-            "excludes": [marker for marker in excluded if marker not in triggers],
+            "excludes": [marker for marker in excluded_strings if marker not in triggers],
         }  # fmt: skip
 
-    def _text_or_calls(self, choice: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
+    def _build_text_or_calls(self, choice: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
         """Only calls, or only text unless a call is required."""
         marks = self.triggers(choice.functions)
         only_text = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
         if not choice.functions:
             return only_text
         if "section" in self.data:
-            calls = self._section(choice, parallel, self.data["section"].get("lead", ""))
+            calls = self._build_section(choice, parallel, self.data["section"].get("lead", ""))
         else:
-            tags = [tag for function in choice.functions for tag in self._calls(function)]
-            calls = self._lines_of_calls(tags, marks, not parallel or choice.mode == "named")
+            tags = [tag for function in choice.functions for tag in self._build_call_tags(function)]
+            calls = self._build_unsectioned_calls(tags, marks, not parallel or choice.mode == "named")
         return calls if choice.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
 
-    def _lines_of_calls(self, tags: list[Json], triggers: Sequence[str], single: bool) -> Json:
-        """One call or several, without a section. The first one has its marker, and so shows that these are calls."""
-        marked = [{**tag, "begin": begins} for tag in tags if (begins := _begins_with(tag, triggers))] or tags
-        between = [_text(self.between)] if self.between else []
-        if single or marked == tags:
-            calls = [_tags_with_separator(marked, self.between, single)]
+    def _build_unsectioned_calls(self, tags: list[Json], triggers: Sequence[str], is_single: bool) -> Json:
+        """One call or several, without a section. The marker of the first one shows that these are calls."""
+        marked_tags = [{**tag, "begin": begins} for tag in tags if (begins := _begins_with(tag, triggers))] or tags
+        separator_format = [_const_string(self.between)] if self.between else []
+        if is_single or marked_tags == tags:
+            calls = [_tags_with_separator(marked_tags, self.between, is_single)]
         else:
-            later = _tags_with_separator(tags, self.between, False)
+            later_calls = _tags_with_separator(tags, self.between, False)
             calls = [
-                _tags_with_separator(marked, self.between, True),
-                {"type": "optional", "content": _sequence([*between, later])},
+                _tags_with_separator(marked_tags, self.between, True),
+                {"type": "optional", "content": _sequence([*separator_format, later_calls])},
             ]
-        if self.between.isspace() and not single:  # many models end every call with it, also the last one
-            calls.append({"type": "optional", "content": between[0]})
+        if self.between.isspace() and not is_single:  # many models write it after every call, including the last one
+            calls.append({"type": "optional", "content": separator_format[0]})
         return _sequence(calls)
 
-    def _section(self, choice: ChosenTools, parallel: bool, lead: str = "") -> Json:
+    def _build_section(self, choice: ChosenTools, parallel: bool, lead: str = "") -> Json:
         """A group of calls."""
         section = self.data["section"]
-        tags = [tag for function in choice.functions for tag in self._calls(function)]
+        tags = [tag for function in choice.functions for tag in self._build_call_tags(function)]
         calls = _tags_with_separator(tags, section["separator"], not parallel or choice.mode == "named")
         begin = lead + section["begin"] + section.get("open", "")
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
-    def _opened_sections(self, choice: ChosenTools, parallel: bool) -> Json:
+    def _build_opened_sections(self, choice: ChosenTools, parallel: bool) -> Json:
         """Free text, and groups of calls that begin with their first call.
 
         Triggered tags would need a tag for each call that may be the first, with all calls that may follow it.
         """
-        section = self._section(choice, parallel)
-        excluded = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
-        excluded += _without_overlaps(self.triggers(choice.functions))
-        free: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded))}
+        section = self._build_section(choice, parallel)
+        excluded_strings = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
+        excluded_strings += _cut_overlaps(self.triggers(choice.functions))
+        free_text: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded_strings))}
         if not parallel:
-            return section if choice.mode == "required" else _sequence([free, {"type": "optional", "content": section}])
-        later_sections: list[Json] = [{"type": "star", "content": _sequence([free, section])}, free]
+            return (
+                section
+                if choice.mode == "required"
+                else _sequence([free_text, {"type": "optional", "content": section}])
+            )
+        later_sections: list[Json] = [{"type": "star", "content": _sequence([free_text, section])}, free_text]
         return _sequence([section, *later_sections] if choice.mode == "required" else later_sections)
 
-    def _blocks(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
+    def _build_blocks(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
         """An answer of blocks: text, then calls if there are any."""
         response = self.data["response"]
         begin = "" if reasoning == "disabled" else response["begin"]
-        free = {"type": "any_text", "excludes": self.data["excludes"]}
-        blocks: list[Json] = [{"type": "tag", "begin": begin, "content": free, "end": response["end"]}]
+        free_text = {"type": "any_text", "excludes": self.data["excludes"]}
+        blocks: list[Json] = [{"type": "tag", "begin": begin, "content": free_text, "end": response["end"]}]
         if choice.functions:
-            section = self._section(choice, parallel)
+            section = self._build_section(choice, parallel)
             blocks.append({"type": "optional", "content": section} if choice.mode == "auto" else section)
-        return [*blocks, _text(self.data["end"])]
+        return [*blocks, _const_string(self.data["end"])]
 
-    def _messages(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> Json:
+    def _build_messages(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> Json:
         """An answer of messages: calls, text, and reasoning before each of them."""
         channels = self.data["channels"]
         message = {
             name: {"type": "tag", **channels[name], "content": {"type": "any_text"}} for name in ("text", "reasoning")
         }
-        calls = [tag for function in choice.functions for tag in self._calls(function)]
+        calls = [tag for function in choice.functions for tag in self._build_call_tags(function)]
         tags = calls if choice.mode != "auto" else [*calls, message["text"]]
         only_one_call = choice.mode == "named" or not parallel
         if reasoning == "disabled":
             return _tags_with_separator(tags, channels["separator"], only_one_call)
-        between = _text(channels["separator"])
-        reasoning_messages: Json = {"type": "star", "content": _sequence([message["reasoning"], between])}
-        first = _tags_with_separator(tags, channels["separator"], True)
+        separator_format = _const_string(channels["separator"])
+        reasoning_messages: Json = {"type": "star", "content": _sequence([message["reasoning"], separator_format])}
+        first_message = _tags_with_separator(tags, channels["separator"], True)
         if only_one_call:
-            return _sequence([reasoning_messages, first])
-        later: Json = _sequence([between, {"type": "or", "elements": [*tags, message["reasoning"]]}])
-        return _sequence([reasoning_messages, first, {"type": "star", "content": later}])
+            return _sequence([reasoning_messages, first_message])
+        later_message: Json = _sequence([separator_format, {"type": "or", "elements": [*tags, message["reasoning"]]}])
+        return _sequence([reasoning_messages, first_message, {"type": "star", "content": later_message}])
 
 
 def _tags_with_separator(tags: list[Json], separator: str, only_one_call: bool) -> Json:
@@ -348,34 +357,37 @@ def _begins_with(tag: Json, triggers: Sequence[str]) -> str | list[str]:
     return begins[0] if len(begins) == 1 else begins
 
 
-def _without_overlaps(triggers: Sequence[str]) -> list[str]:
+def _cut_overlaps(triggers: Sequence[str]) -> list[str]:
     """The strings that free text must not contain, so that the first trigger in an answer is the begin of a call.
 
-    These are the triggers. If the end of one is the begin of another, it is only the part before that end: this part
-    and the begin of a call would contain a trigger.
+    These are the triggers. If a suffix of a trigger is a prefix of a trigger, the string is only the part before the
+    suffix: after free text that ends with this part, the begin of a call could complete a trigger.
     """
-    begins = {trigger[:size] for trigger in triggers for size in range(1, len(trigger) + 1)}
-    sizes = [
-        next((at for at in range(1, len(trigger)) if trigger[at:] in begins), len(trigger)) for trigger in triggers
+    prefixes = {trigger[:length] for trigger in triggers for length in range(1, len(trigger) + 1)}
+    lengths = [
+        next((index for index in range(1, len(trigger)) if trigger[index:] in prefixes), len(trigger))
+        for trigger in triggers
     ]
-    return [trigger[:size] for trigger, size in zip(triggers, sizes, strict=True)]
+    return [trigger[:length] for trigger, length in zip(triggers, lengths, strict=True)]
 
 
-def _elements(parts: Sequence[tuple[str, bool]]) -> list[Json]:
+def _to_formats(parts: Sequence[tuple[str, bool]]) -> list[Json]:
     """Texts and patterns as formats."""
-    return [{"type": "regex", "pattern": text} if is_pattern else _text(text) for text, is_pattern in parts if text]
+    return [
+        {"type": "regex", "pattern": text} if is_pattern else _const_string(text) for text, is_pattern in parts if text
+    ]
 
 
 def _sequence(elements: list[Json]) -> Json:
     return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
 
-def _text(value: str) -> Json:
+def _const_string(value: str) -> Json:
     return {"type": "const_string", "value": value}
 
 
-def _structural_tag(form: Json) -> Json:
-    return {"type": "structural_tag", "format": form}
+def _structural_tag(format_object: Json) -> Json:
+    return {"type": "structural_tag", "format": format_object}
 
 
 @cache
@@ -386,7 +398,7 @@ def tool_style(name: str) -> ToolStyle:
         SpecError: the name is unknown.
     """
     if name not in TOOL_STYLES:
-        close = close_name(name, TOOL_STYLES)
-        hint = f"did you mean {close!r}?" if close else f"one of {', '.join(TOOL_STYLES)}"
+        similar_name = close_name(name, TOOL_STYLES)
+        hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(TOOL_STYLES)}"
         raise SpecError(f"there is no tool style {brief(name)}", hint=hint)
     return ToolStyle(name, json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8")))

@@ -29,7 +29,9 @@ class Function(NamedTuple):
 
 
 class ChosenTools(NamedTuple):
-    """The tools that may be called, and whether none, any or one given tool must be called."""
+    """The tools that may be called. `mode`: a call is optional ("auto"), required, or must be of one given tool
+    ("named").
+    """
 
     functions: tuple[Function, ...]
     mode: Mode
@@ -42,7 +44,7 @@ def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolCho
         SpecError: a tool or the choice is malformed. The error has a JSON Pointer, such as /tools/0/function/name.
         UnsupportedError: a tool has a type other than "function".
     """
-    functions = _functions([] if tools is None else tools)
+    functions = _read_functions([] if tools is None else tools)
     match tool_choice:
         case None | "auto":
             return ChosenTools(tuple(functions.values()), "auto")
@@ -58,46 +60,50 @@ def chosen_tools(tools: Sequence[Mapping[str, Any]] | None, tool_choice: ToolCho
     )  # fmt: skip
 
 
-def _functions(tools: object) -> dict[str, Function]:
+def _read_functions(tools: object) -> dict[str, Function]:
     if not isinstance(tools, list | tuple):
         raise SpecError(
-            f"tools are a list, not a {type(tools).__name__}", pointer="/tools", hint='write [{"type": ...}]'
+            f"tools must be a list, not a {type(tools).__name__}", pointer="/tools", hint='write [{"type": ...}]'
         )
     out: dict[str, Function] = {}
     for number, tool in enumerate(tools):
-        at = f"/tools/{number}"
-        function = _function(tool, at)
+        pointer = f"/tools/{number}"
+        function = _read_function(tool, pointer)
         if function.name in out:
             raise SpecError(
-                f"the name {function.name!r} is taken by an earlier tool", pointer=f"{at}/function/name",
+                f"the name {function.name!r} is taken by an earlier tool", pointer=f"{pointer}/function/name",
                 hint="rename one of them",
             )  # fmt: skip
         out[function.name] = function
     return out
 
 
-def _function(tool: object, at: str) -> Function:
+def _read_function(tool: object, pointer: str) -> Function:
     if not isinstance(tool, Mapping):
-        raise SpecError(f"a tool is an object, not {brief(tool)}", pointer=at, hint='write {"type": "function", ...}')
+        raise SpecError(
+            f"a tool is an object, not {brief(tool)}", pointer=pointer, hint='write {"type": "function", ...}'
+        )
     kind = tool.get("type")
     if kind != "function":
         if isinstance(kind, str) and kind:
             raise UnsupportedError(
-                f"tools of the type {brief(kind)} are not supported", pointer=f"{at}/type",
+                f"tools of the type {brief(kind)} are not supported", pointer=f"{pointer}/type",
                 hint="describe it as a function",
             )  # fmt: skip
-        raise SpecError('the "type" of a tool must be "function"', pointer=at, hint='write "type": "function"')
+        raise SpecError('the "type" of a tool must be "function"', pointer=pointer, hint='write "type": "function"')
     function = tool.get("function")
     if not isinstance(function, Mapping):
         hint = 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}'
         raise SpecError(
-            '"function" is missing, or not an object', pointer=f"{at}/function" if "function" in tool else at, hint=hint
+            '"function" is missing, or not an object',
+            pointer=f"{pointer}/function" if "function" in tool else pointer,
+            hint=hint,
         )
     name = function.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise SpecError(
             f"the name {brief(name)} is not a valid function name",
-            pointer=f"{at}/function/name" if "name" in function else f"{at}/function",
+            pointer=f"{pointer}/function/name" if "name" in function else f"{pointer}/function",
             hint="use 1 to 64 ASCII letters, digits, _, - and .",
         )  # fmt: skip
     parameters = function.get("parameters")
@@ -105,7 +111,7 @@ def _function(tool: object, at: str) -> Function:
         parameters = dict(_NO_ARGUMENTS)
     if not isinstance(parameters, dict | bool):
         raise SpecError(
-            f"the parameters are {brief(parameters)}, not a schema", pointer=f"{at}/function/parameters",
+            f"the parameters are {brief(parameters)}, not a schema", pointer=f"{pointer}/function/parameters",
             hint='write {"type": "object", "properties": {...}}',
         )  # fmt: skip
     return Function(name, parameters)
@@ -119,16 +125,20 @@ def _require_call(functions: tuple[Function, ...]) -> ChosenTools:
     return ChosenTools(functions, "required")
 
 
-def _find_function(functions: Mapping[str, Function], reference: object, at: str) -> Function:
+def _find_function(functions: Mapping[str, Function], reference: object, pointer: str) -> Function:
     function_reference = reference.get("function") if isinstance(reference, Mapping) else None
     name = function_reference.get("name") if isinstance(function_reference, Mapping) else None
     if not isinstance(reference, Mapping) or reference.get("type") != "function" or not isinstance(name, str):
         raise SpecError(
-            "a choice must name a function", pointer=at, hint='write {"type": "function", "function": {"name": ...}}'
+            "a choice must name a function",
+            pointer=pointer,
+            hint='write {"type": "function", "function": {"name": ...}}',
         )
     if name not in functions:
         raise SpecError(
-            f"no tool has the name {brief(name)}", pointer=f"{at}/function/name", hint=f"one of {', '.join(functions)}"
+            f"no tool has the name {brief(name)}",
+            pointer=f"{pointer}/function/name",
+            hint=f"one of {', '.join(functions)}",
         )
     return functions[name]
 
@@ -136,20 +146,22 @@ def _find_function(functions: Mapping[str, Function], reference: object, at: str
 def _read_choice_object(functions: Mapping[str, Function], choice: Mapping[str, Any]) -> ChosenTools:
     if choice.get("type") != "allowed_tools":
         return ChosenTools((_find_function(functions, choice, "/tool_choice"),), "named")
-    allowed, at = choice.get("allowed_tools"), "/tool_choice/allowed_tools"
-    if not isinstance(allowed, Mapping) or not isinstance(allowed.get("tools"), list):
+    allowed_tools, pointer = choice.get("allowed_tools"), "/tool_choice/allowed_tools"
+    if not isinstance(allowed_tools, Mapping) or not isinstance(allowed_tools.get("tools"), list):
         raise SpecError(
-            '"allowed_tools" must have a mode and tools', pointer=at, hint='write {"mode": "auto", "tools": [...]}'
+            '"allowed_tools" must have a mode and tools', pointer=pointer, hint='write {"mode": "auto", "tools": [...]}'
         )
-    chosen = {}
-    for number, reference in enumerate(allowed["tools"]):
-        function = _find_function(functions, reference, f"{at}/tools/{number}")
-        chosen[function.name] = function
-    match allowed.get("mode"):
+    chosen_functions = {}
+    for number, reference in enumerate(allowed_tools["tools"]):
+        function = _find_function(functions, reference, f"{pointer}/tools/{number}")
+        chosen_functions[function.name] = function
+    match allowed_tools.get("mode"):
         case "auto":
-            return ChosenTools(tuple(chosen.values()), "auto")
+            return ChosenTools(tuple(chosen_functions.values()), "auto")
         case "required":
-            return _require_call(tuple(chosen.values()))
+            return _require_call(tuple(chosen_functions.values()))
     raise SpecError(
-        f"there is no mode {brief(allowed.get('mode'))}", pointer=f"{at}/mode", hint='use "auto" or "required"'
+        f"there is no mode {brief(allowed_tools.get('mode'))}",
+        pointer=f"{pointer}/mode",
+        hint='use "auto" or "required"',
     )

@@ -9,8 +9,8 @@ namespace guided::lark {
 
 inline bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
 inline bool is_octal(char32_t c) { return c >= '0' && c <= '7'; }
-inline bool is_small(char32_t c) { return c >= 'a' && c <= 'z'; }
-inline bool is_capital(char32_t c) { return c >= 'A' && c <= 'Z'; }
+inline bool is_lower(char32_t c) { return c >= 'a' && c <= 'z'; }
+inline bool is_upper(char32_t c) { return c >= 'A' && c <= 'Z'; }
 
 inline int32_t hex_value(char32_t c) {
   if (is_digit(c)) return static_cast<int32_t>(c - '0');

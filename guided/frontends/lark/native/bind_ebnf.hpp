@@ -10,7 +10,7 @@ namespace guided::lark {
 
 namespace nb = nanobind;
 
-// The alternatives of each rule, as pairs of a name and whether it is a terminal.
+// Rule name -> its alternatives. A symbol is a pair of its name and whether it is a terminal.
 nb::dict named_rules(const Ebnf& names, const std::vector<Ebnf::Rule>& rules);
 void bind_ebnf(nb::module_& m);
 

@@ -11,7 +11,7 @@
 namespace guided::lark {
 namespace {
 
-nb::object text_of(const std::u32string& value) {
+nb::object to_python(const std::u32string& value) {
   return nb::steal(
       PyUnicode_FromKindAndData(PyUnicode_4BYTE_KIND, value.data(), static_cast<Py_ssize_t>(value.size())));
 }
@@ -26,20 +26,21 @@ ImportedText open_import(const nb::callable& open, const Import& import) {
   for (const std::string& part : import.path) path.append(part);
   nb::dict aliases;
   for (const auto& [name, alias] : import.aliases) aliases[name.c_str()] = alias;
-  const auto found = nb::cast<nb::tuple>(open(nb::tuple(path), import.is_relative, aliases, import.outer));
-  return {nb::cast<int32_t>(found[0]), characters(found[1])};
+  const auto imported = nb::cast<nb::tuple>(open(nb::tuple(path), import.is_relative, aliases, import.importer));
+  return {nb::cast<int32_t>(imported[0]), characters(imported[1])};
 }
 
-nb::object result(const Grammar& grammar, const Patterns& patterns) {
+nb::object make_result(const Grammar& grammar, const Patterns& patterns) {
   nb::list terminals, ignored, defined;
   for (const auto& [name, pattern, priority, is_named] : grammar.terminals) {
     const std::string flag(pattern.flag != 0 ? 1 : 0, pattern.flag);
-    terminals.append(nb::make_tuple(name, text_of(pattern.regexp()), pattern.is_text, priority, text_of(pattern.value),
-                                    flag, text_of(pattern.raw), is_named, width_of(patterns.width_if_known(pattern))));
+    terminals.append(nb::make_tuple(name, to_python(pattern.regexp()), pattern.is_text, priority,
+                                    to_python(pattern.value), flag, to_python(pattern.raw), is_named,
+                                    width_of(patterns.width_if_known(pattern))));
   }
   for (const std::string& name : grammar.ignored) ignored.append(name);
-  for (const auto& [name, written, text, span] : grammar.defined)
-    defined.append(nb::make_tuple(name, written, text, nb::make_tuple(span.begin, span.end)));
+  for (const auto& [name, written_name, text, span] : grammar.defined_names)
+    defined.append(nb::make_tuple(name, written_name, text, nb::make_tuple(span.begin, span.end)));
   return nb::make_tuple(terminals, named_rules(grammar.ebnf, grammar.rules), ignored, defined);
 }
 
@@ -47,17 +48,17 @@ nb::object read_grammar(const nb::str& text, const nb::str& start, PythonAlphabe
                         const std::pair<int32_t, int64_t>& limits, const nb::callable& name_of,
                         const nb::callable& python_width_of, const nb::callable& open) {
   const Patterns patterns(alphabet, {limits.first, limits.second}, [&](const std::u32string& pattern) {
-    const auto found = nb::cast<nb::tuple>(python_width_of(text_of(pattern)));
-    return Width{nb::cast<int64_t>(found[0]), found[1].is_none() ? kUnbounded : nb::cast<int64_t>(found[1])};
+    const auto width = nb::cast<nb::tuple>(python_width_of(to_python(pattern)));
+    return Width{nb::cast<int64_t>(width[0]), width[1].is_none() ? kUnbounded : nb::cast<int64_t>(width[1])};
   });
   const Loader loader{
       patterns,
       limits.first,
-      [&](const std::u32string& value) { return nb::cast<std::string>(name_of(text_of(value))); },
+      [&](const std::u32string& value) { return nb::cast<std::string>(name_of(to_python(value))); },
       [&](const Import& import) { return open_import(open, import); },
   };
   try {
-    return result(Grammar(loader, characters(text), nb::cast<std::string>(start)), patterns);
+    return make_result(Grammar(loader, characters(text), nb::cast<std::string>(start)), patterns);
   } catch (const Unusual&) {
     return nb::none();
   } catch (const nb::python_error& error) {  // from a function that Python passed

@@ -15,16 +15,16 @@ namespace {
 
 nb::object tuple_of(size_t size, auto item) {
   nb::object out = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(size)));
-  for (size_t at = 0; at < size; ++at)
-    PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(at), nb::object(item(at)).release().ptr());
+  for (size_t index = 0; index < size; ++index)
+    PyTuple_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(index), nb::object(item(index)).release().ptr());
   return out;
 }
 
 nb::object number(int32_t value) { return nb::steal(PyLong_FromLong(value)); }
 
 nb::object state(bool accepts, const std::vector<Edge>& edges) {
-  return nb::make_tuple(accepts, tuple_of(edges.size(), [&](size_t at) {
-                          const Edge& edge = edges[at];
+  return nb::make_tuple(accepts, tuple_of(edges.size(), [&](size_t index) {
+                          const Edge& edge = edges[index];
                           return nb::make_tuple(number(edge.low), number(edge.high), number(edge.to));
                         }));
 }
@@ -32,10 +32,11 @@ nb::object state(bool accepts, const std::vector<Edge>& edges) {
 nb::object terminal_states(const nb::str& pattern, PythonAlphabet& alphabet,
                            const std::tuple<int32_t, int64_t, int64_t>& bounds) {
   try {
-    const auto& [depth, nodes, most_unrolled] = bounds;
+    const auto& [depth, nodes, max_unrolled] = bounds;
     const Pattern read = read_regex(characters(pattern), alphabet, {depth, nodes});
-    const Automaton found = leftmost_texts(read.tree, most_unrolled);
-    return tuple_of(found.edges.size(), [&](size_t at) { return state(found.accepts[at] != 0, found.edges[at]); });
+    const Automaton found = leftmost_texts(read.tree, max_unrolled);
+    return tuple_of(found.edges.size(),
+                    [&](size_t index) { return state(found.accepts[index] != 0, found.edges[index]); });
   } catch (const Unusual&) {
     return nb::none();
   }
@@ -43,7 +44,7 @@ nb::object terminal_states(const nb::str& pattern, PythonAlphabet& alphabet,
 
 Texts texts_of(const nb::tuple& states, int32_t start) {
   Automaton out;
-  const auto in_range = [&](int32_t state) {
+  const auto checked_state = [&](int32_t state) {
     if (state < 0 || static_cast<size_t>(state) >= nb::len(states)) throw nb::index_error("there is no such state");
     return state;
   };
@@ -53,44 +54,45 @@ Texts texts_of(const nb::tuple& states, int32_t start) {
     auto& edges = out.edges.emplace_back();
     for (const nb::handle each : nb::cast<nb::tuple>(parts[1])) {
       const auto edge = nb::cast<nb::tuple>(each);
-      edges.push_back({nb::cast<int32_t>(edge[0]), nb::cast<int32_t>(edge[1]), in_range(nb::cast<int32_t>(edge[2]))});
+      edges.push_back(
+          {nb::cast<int32_t>(edge[0]), nb::cast<int32_t>(edge[1]), checked_state(nb::cast<int32_t>(edge[2]))});
     }
   }
-  return Texts(std::move(out), in_range(start));
+  return Texts(std::move(out), checked_state(start));
 }
 
 nb::object string_states(const nb::str& text, bool any_case, PythonAlphabet& alphabet) {
   const std::u32string value = characters(text);
-  return tuple_of(value.size() + 1, [&](size_t at) {
+  return tuple_of(value.size() + 1, [&](size_t index) {
     std::vector<Edge> edges;
-    if (at < value.size()) {
-      const auto character = static_cast<int32_t>(value[at]);
-      const Ranges alone{{character, character}};
-      for (const auto& [low, high] : any_case ? alphabet.either_case(character) : alone)
-        edges.push_back({low, high, static_cast<int32_t>(at) + 1});
+    if (index < value.size()) {
+      const auto character = static_cast<int32_t>(value[index]);
+      const Ranges single_range{{character, character}};
+      for (const auto& [low, high] : any_case ? alphabet.case_variants(character) : single_range)
+        edges.push_back({low, high, static_cast<int32_t>(index) + 1});
     }
-    return state(at == value.size(), edges);
+    return state(index == value.size(), edges);
   });
 }
 
 }  // namespace
 
-const Ranges& PythonAlphabet::either_case(int32_t character) {
-  const auto known = known_.find(-1 - character);
-  if (known != known_.end()) return known->second;
+const Ranges& PythonAlphabet::case_variants(int32_t character) {
+  const auto known = chars_by_key_.find(-1 - character);
+  if (known != chars_by_key_.end()) return known->second;
   const nb::object text = nb::steal(PyUnicode_FromOrdinal(character));
   return chars(nb::cast<std::string>(text), -1 - character);
 }
 
 const Ranges& PythonAlphabet::chars(const std::string& pattern, int32_t key) {
-  const auto known = known_.find(key);
-  if (known != known_.end()) return known->second;
+  const auto known = chars_by_key_.find(key);
+  if (known != chars_by_key_.end()) return known->second;
   Ranges out;
   for (const nb::handle each : nb::cast<nb::tuple>(chars_of_(pattern))) {
     const auto pair = nb::cast<nb::tuple>(each);
     out.emplace_back(nb::cast<int32_t>(pair[0]), nb::cast<int32_t>(pair[1]));
   }
-  return known_.emplace(key, std::move(out)).first->second;
+  return chars_by_key_.emplace(key, std::move(out)).first->second;
 }
 
 std::u32string characters(nb::handle text) {
@@ -103,7 +105,8 @@ std::u32string characters(nb::handle text) {
 }
 
 void bind_regex(nb::module_& m) {
-  nb::class_<PythonAlphabet>(m, "Alphabet", "The characters of classes, and those that differ only by case.")
+  nb::class_<PythonAlphabet>(
+      m, "Alphabet", "The character sets that depend on Unicode: classes, and characters that differ only in case.")
       .def(
           nb::init<nb::callable>(), nb::arg("chars_of"),
           nb::sig("def __init__(self, chars_of: typing.Callable[[str], tuple[tuple[int, int], ...]]) -> None"),
@@ -116,8 +119,8 @@ void bind_regex(nb::module_& m) {
 None: the Python code has to find them, see `native/regex.hpp` and `native/leftmost.hpp`.
 
 Args:
-    bounds: for the depth and nodes of the pattern, as in `Limits`, and for the rounds of repetitions that may be
-        unrolled.)");
+    bounds: the maximum depth and number of nodes of the pattern, as in `Limits`, and the maximum number of rounds
+        of repetitions that may be unrolled.)");
   nb::class_<Texts>(m, "Texts", "The texts of an automaton, as in `guided/frontends/common/regular_texts.py`.")
       .def(
           "__init__",
@@ -130,11 +133,12 @@ Args:
           "longest_match", [](const Texts& self, const nb::str& text) { return self.longest_match(characters(text)); },
           nb::arg("text"), "The length of the longest prefix that the automaton accepts; 0 if there is none.")
       .def("share_a_text", &Texts::share_a_text, nb::arg("other"), nb::arg("most"),
-           "Whether some text begins with a text of both; True if this is undecided after `most` pairs of states.");
+           "Whether a text of one is a prefix of a text of the other; True if it is undecided after `most` pairs of "
+           "states.");
   m.def("string_states", &string_states, nb::arg("text"), nb::arg("any_case"), nb::arg("alphabet"),
         nb::sig("def string_states(text: str, any_case: bool, alphabet: Alphabet) -> "
                 "tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]"),
-        "The states of the automaton of one string.");
+        "The states of an automaton that accepts one string.");
 }
 
 }  // namespace guided::lark

@@ -13,18 +13,18 @@ namespace guided::lark {
 
 namespace nb = nanobind;
 
-// Asks a Python function for the characters of \d, \s and \w, and of single characters if case is ignored.
+// Asks a Python function for the characters of \d, \s and \w, and for the case variants of single characters.
 class PythonAlphabet final : public Alphabet {
  public:
   explicit PythonAlphabet(nb::callable chars_of) : chars_of_(std::move(chars_of)) {}
-  const Ranges& of_class(char letter) override { return chars(std::string{'\\', letter}, letter); }
-  const Ranges& either_case(int32_t character) override;
+  const Ranges& class_chars(char letter) override { return chars(std::string{'\\', letter}, letter); }
+  const Ranges& case_variants(int32_t character) override;
 
  private:
   const Ranges& chars(const std::string& pattern, int32_t key);
 
   nb::callable chars_of_;
-  std::unordered_map<int32_t, Ranges> known_;
+  std::unordered_map<int32_t, Ranges> chars_by_key_;
 };
 
 std::u32string characters(nb::handle text);

@@ -1,5 +1,5 @@
 // Expands rules with operators into lists of alternatives, as Lark's loader does. In: trees of rules. Out: the names
-// and the alternatives, in order, of all rules, including those that implement repetitions.
+// and the alternatives of all rules, in order, including the rules that implement repetitions.
 //
 //     a: b (c | d)? e+        a: b c __a_plus_0 | b d __a_plus_0 | b __a_plus_0        __a_plus_0: e | __a_plus_0 e
 //
@@ -8,7 +8,7 @@
 // which Lark walks a tree: the deepest level first, from left to right.
 //
 // Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in the result.
-// What it does not do: repetitions of 50 and more, and all errors are left to Lark itself (`Unusual`).
+// What it does not do: it leaves repetitions of 50 and more, and all errors, to Lark itself (`Unusual`).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class Ebnf {
   enum class Kind : uint8_t { kSymbol, kSequence, kChoice, kAlias, kMaybe, kOptional, kStar, kPlus, kTimes };
   struct Node {
     Kind kind;
-    int32_t symbol = 0;        // the symbol; of an alias: its name
-    bool is_left_out = false;  // a terminal that Lark's parser filters out of its trees
+    int32_t symbol = 0;            // the symbol; of an alias: its name
+    bool is_filtered_out = false;  // a terminal that Lark's parser filters out of its trees
     int32_t low = 0, high = 0;
     std::vector<int32_t> parts = {};
   };
@@ -37,47 +37,47 @@ class Ebnf {
     Alternatives alternatives;
   };
 
-  // `most_symbols`: a bound for the symbols of all alternatives, including those that are dropped.
-  explicit Ebnf(size_t most_symbols = SIZE_MAX) : symbols_left_(most_symbols) {}
+  // `max_symbols`: a bound on the symbols of all alternatives, including dropped ones.
+  explicit Ebnf(size_t max_symbols = SIZE_MAX) : symbols_left_(max_symbols) {}
 
-  int32_t symbol(const std::string& name, bool is_terminal);
-  const std::pair<std::string, bool>& of_symbol(int32_t symbol) const { return names_[symbol]; }
-  int32_t add(Node node);
+  int32_t intern_symbol(const std::string& name, bool is_terminal);
+  const std::pair<std::string, bool>& symbol_info(int32_t symbol) const { return names_[symbol]; }
+  int32_t add_node(Node node);
   const Node& node(int32_t node) const { return nodes_[node]; }
-  // Turns a node into a symbol.
-  void name(int32_t node, int32_t symbol, bool is_left_out);
-  // The nodes of a tree in Lark's order (see above), the root last.
-  std::vector<int32_t> walk(int32_t root) const;
-  // Adds the next rule, by its root. `keeps_all`: no symbol is filtered out.
+  // Replaces a node by a symbol.
+  void set_symbol(int32_t node, int32_t symbol, bool is_filtered_out);
+  // The nodes of a tree in Lark's order (see the top of this file), the root last.
+  std::vector<int32_t> nodes_in_order(int32_t root) const;
+  // Adds the next rule, whose tree has this root. `keeps_all`: no symbol is filtered out.
   void add_rule(int32_t name, int32_t root, bool keeps_all);
   // Expands all rules that can be used, in Lark's order.
-  std::vector<Rule> rules(int32_t start);
+  std::vector<Rule> expand_rules(int32_t start);
 
  private:
   struct Root {
     int32_t name, node;
   };
-  struct Written {
+  struct Alternative {
     std::vector<int32_t> symbols;
     int32_t alias = -1;
-    auto operator<=>(const Written&) const = default;
+    auto operator<=>(const Alternative&) const = default;
   };
 
-  int32_t replaced(int32_t node, const std::string& prefix, bool keeps_all);
-  int32_t repeated(int32_t item, const char* kind, const std::string& prefix);
-  int32_t size(int32_t node, bool keeps_all) const;
+  int32_t replace_operator(int32_t node, const std::string& prefix, bool keeps_all);
+  int32_t repeat_item(int32_t item, const char* kind, const std::string& prefix);
+  int32_t max_children(int32_t node, bool keeps_all) const;
   void spend(size_t symbols);
   void append_key(int32_t node, std::vector<int32_t>& key) const;
-  const std::vector<Written>& written(int32_t node);
-  Alternatives alternatives(const Root& root);
+  const std::vector<Alternative>& expand_node(int32_t node);
+  Alternatives expand_root(const Root& root);
 
   std::vector<Node> nodes_;
   std::vector<std::pair<std::string, bool>> names_;
   std::map<std::pair<std::string, bool>, int32_t> numbers_;
-  std::vector<Root> roots_, made_;
+  std::vector<Root> roots_, repetition_roots_;
   std::map<std::vector<int32_t>, int32_t> repetitions_;  // repeated item -> the node of the rule's name
-  std::map<int32_t, std::vector<Written>> written_;
-  int32_t counted_ = 0;
+  std::map<int32_t, std::vector<Alternative>> expansions_;
+  int32_t repetition_count_ = 0;
   size_t symbols_left_;
 };
 

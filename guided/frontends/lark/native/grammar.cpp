@@ -5,42 +5,42 @@
 namespace guided::lark {
 namespace {
 
-// Smaller than the bounds of ../bounds.py, or equal.
+// At most the bounds of ../bounds.py.
 constexpr int32_t kMaxImports = 8, kMaxLevels = 30, kMaxUsages = 4'000, kRepeatBreak = 50, kMaxNodes = 300'000;
 constexpr int64_t kMaxExpanded = 100'000, kMaxTotalLength = 2'000'000, kMaxAlternatives = 50'000;
 constexpr size_t kMaxNameLength = 150, kMaxSymbols = 3'000'000;
 constexpr int32_t kMaxArgumentLength = 64;
 
 template <class Visit>
-void each_tree(const Notation& tree, const Visit& visit) {
+void each_tree(const SyntaxTree& tree, const Visit& visit) {
   visit(tree);
-  for (const Notation& part : tree.parts) each_tree(part, visit);
+  for (const SyntaxTree& part : tree.parts) each_tree(part, visit);
 }
 
-bool is_name(const Notation& tree) {
-  return tree.kind == Notation::Kind::kName || tree.kind == Notation::Kind::kTemplate;
+bool is_name(const SyntaxTree& tree) {
+  return tree.kind == SyntaxTree::Kind::kName || tree.kind == SyntaxTree::Kind::kTemplate;
 }
 
-void rename(Notation& tree, const std::function<std::string(const std::string&)>& mangle) {
+void rename(SyntaxTree& tree, const std::function<std::string(const std::string&)>& mangle) {
   if (is_name(tree)) tree.name = mangle(tree.name);
-  for (Notation& part : tree.parts) rename(part, mangle);
+  for (SyntaxTree& part : tree.parts) rename(part, mangle);
 }
 
 // The number of alternatives to which Lark expands a tree; see `_alternatives` in ../bounds.py.
-int64_t alternatives(const Notation& tree) {
-  using Kind = Notation::Kind;
+int64_t count_alternatives(const SyntaxTree& tree) {
+  using Kind = SyntaxTree::Kind;
   const auto bounded = [](int64_t count) { return std::min(count, kMaxAlternatives + 1); };
   int64_t out = 0;
   switch (tree.kind) {
     case Kind::kChoice:
-      for (const Notation& part : tree.parts) out = bounded(out + alternatives(part));
+      for (const SyntaxTree& part : tree.parts) out = bounded(out + count_alternatives(part));
       return out;
     case Kind::kMaybe:
-      return bounded(alternatives(tree.parts[0]) + 1);
+      return bounded(count_alternatives(tree.parts[0]) + 1);
     case Kind::kOperator:
-      return bounded(alternatives(tree.parts[0]) + (tree.sign == '?'));
+      return bounded(count_alternatives(tree.parts[0]) + (tree.sign == '?'));
     case Kind::kTimes: {
-      const int64_t each = alternatives(tree.parts[0]);
+      const int64_t each = count_alternatives(tree.parts[0]);
       if (tree.high >= kRepeatBreak) throw Unusual{};
       int64_t power = 1;
       for (int32_t count = 0; count <= tree.high; ++count) {
@@ -53,7 +53,7 @@ int64_t alternatives(const Notation& tree) {
     case Kind::kSequence:
     case Kind::kAlias:
       out = 1;
-      for (const Notation& part : tree.parts) out = bounded(out * alternatives(part));
+      for (const SyntaxTree& part : tree.parts) out = bounded(out * count_alternatives(part));
       return out;
     default:
       return 1;
@@ -66,8 +66,8 @@ Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::stri
     : ebnf(kMaxSymbols), loader_(loader) {
   const Text& all = read_text(text, 0, nullptr, 0);
   check_rules(all);
-  const auto found = all.scope.find(start);
-  if (found == all.scope.end() || found->second->is_terminal || !found->second->parameters.empty()) throw Unusual{};
+  const auto it = all.scope.find(start);
+  if (it == all.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw Unusual{};
   for (const std::string& name : ignored)
     if (!all.scope.contains(name)) throw Unusual{};
   add_terminals(all);
@@ -75,10 +75,10 @@ Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::stri
 }
 
 Grammar::Text& Grammar::read_text(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth) {
-  std::vector<Statement> statements = parse_notation(text, loader_.most_depth);
+  std::vector<Statement> statements = parse_statements(text, loader_.max_depth);
   Text& out = texts_.emplace_back();
   import_into(out, statements, number, mangle, depth);
-  for (Statement& each : statements) define(out, each, number, mangle);
+  for (Statement& each : statements) add_definition(out, each, number, mangle);
   for (Definition* each : out.order)
     if (each->is_terminal) check_terminal(*each, 0);
   return out;
@@ -90,9 +90,9 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
   for (const Statement& each : statements) {
     if (each.kind != Statement::Kind::kImport) continue;
     const auto has_path = [&](const Import& other) { return other.path == each.names; };
-    auto found = std::find_if(imports.begin(), imports.end(), has_path);
-    if (found == imports.end()) found = imports.insert(found, {each.names, each.is_relative, {}, number});
-    for (const auto& [name, alias] : each.aliases) found->aliases[name] = alias;
+    auto it = std::find_if(imports.begin(), imports.end(), has_path);
+    if (it == imports.end()) it = imports.insert(it, {each.names, each.is_relative, {}, number});
+    for (const auto& [name, alias] : each.aliases) it->aliases[name] = alias;
   }
   if (!imports.empty() && depth >= kMaxImports) throw Unusual{};
   for (const Import& each : imports) {
@@ -105,7 +105,7 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
                                                         : prefix + "__" + name;
       return mangle ? mangle(mangled) : mangled;
     };
-    const ImportedText imported = loader_.open(each);
+    const ImportedText imported = loader_.open_import(each);
     Text& text = read_text(imported.text, imported.number, inner, depth + 1);
     std::vector<std::string> used;
     for (const auto& [name, _] : each.aliases) used.push_back(inner(name));
@@ -117,63 +117,64 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
   }
 }
 
-void Grammar::define(Text& out, Statement& statement, int32_t number, const Mangle& mangle) {
+void Grammar::add_definition(Text& out, Statement& statement, int32_t number, const Mangle& mangle) {
   const auto mangled = [&](const std::string& name) { return mangle ? mangle(name) : name; };
   switch (statement.kind) {
     case Statement::Kind::kImport:
       return;
     case Statement::Kind::kIgnore:
-      if (!mangle) ignore(out, statement, number);  // in an imported file, it has no effect
+      if (!mangle) add_ignored(out, statement, number);  // in an imported file, it has no effect
       return;
     case Statement::Kind::kDeclare:
       for (const std::string& name : statement.names) {
         if (!is_terminal(name)) throw Unusual{};
-        add(out, mangled(name), true).is_declared = true;
+        new_definition(out, mangled(name), true).is_declared = true;
       }
       return;
     case Statement::Kind::kRule:
     case Statement::Kind::kTerminal:
-      Definition& made = add(out, mangled(statement.name), statement.kind == Statement::Kind::kTerminal);
-      made.keeps_all = statement.keeps_all;
-      made.priority = statement.priority;
-      for (const std::string& name : statement.names) made.parameters.push_back(mangled(name));
-      made.tree = std::move(statement.tree);
-      if (mangle) rename(made.tree, mangle);
-      defined.push_back({made.name, statement.name, number, statement.span});
+      Definition& definition =
+          new_definition(out, mangled(statement.name), statement.kind == Statement::Kind::kTerminal);
+      definition.keeps_all = statement.keeps_all;
+      definition.priority = statement.priority;
+      for (const std::string& name : statement.names) definition.parameters.push_back(mangled(name));
+      definition.tree = std::move(statement.tree);
+      if (mangle) rename(definition.tree, mangle);
+      defined_names.push_back({definition.name, statement.name, number, statement.span});
   }
 }
 
-Grammar::Definition& Grammar::add(Text& out, std::string name, bool is_terminal) {
-  Definition& made = definitions_.emplace_back(Definition{.name = std::move(name), .is_terminal = is_terminal});
-  made.scope = &out.scope;
-  if (!out.scope.emplace(made.name, &made).second) throw Unusual{};
-  if (made.name.starts_with("__") && !made.name.starts_with("__IGNORE_")) throw Unusual{};
-  out.order.push_back(&made);
-  return made;
+Grammar::Definition& Grammar::new_definition(Text& out, std::string name, bool is_terminal) {
+  Definition& definition = definitions_.emplace_back(Definition{.name = std::move(name), .is_terminal = is_terminal});
+  definition.scope = &out.scope;
+  if (!out.scope.emplace(definition.name, &definition).second) throw Unusual{};
+  if (definition.name.starts_with("__") && !definition.name.starts_with("__IGNORE_")) throw Unusual{};
+  out.order.push_back(&definition);
+  return definition;
 }
 
-void Grammar::ignore(Text& out, Statement& statement, int32_t number) {
-  const Notation& tree = statement.tree;
-  if (tree.parts.size() == 1 && tree.parts[0].kind == Notation::Kind::kSequence && tree.parts[0].parts.size() == 1) {
-    const Notation& item = tree.parts[0].parts[0];
-    if (item.kind == Notation::Kind::kName && item.is_terminal) {
+void Grammar::add_ignored(Text& out, Statement& statement, int32_t number) {
+  const SyntaxTree& tree = statement.tree;
+  if (tree.parts.size() == 1 && tree.parts[0].kind == SyntaxTree::Kind::kSequence && tree.parts[0].parts.size() == 1) {
+    const SyntaxTree& item = tree.parts[0].parts[0];
+    if (item.kind == SyntaxTree::Kind::kName && item.is_terminal) {
       ignored.push_back(item.name);
       return;
     }
   }
   ignored.push_back("__IGNORE_" + std::to_string(ignored.size()));
-  add(out, ignored.back(), true).tree = std::move(statement.tree);
-  defined.push_back({ignored.back(), "%ignore", number, statement.span});
+  new_definition(out, ignored.back(), true).tree = std::move(statement.tree);
+  defined_names.push_back({ignored.back(), "%ignore", number, statement.span});
 }
 
 void Grammar::remove_unused(Text& text, std::vector<std::string> used) {
   std::set<std::string> kept(used.begin(), used.end());
   while (!used.empty()) {
-    const auto found = text.scope.find(used.back());
+    const auto it = text.scope.find(used.back());
     used.pop_back();
-    if (found == text.scope.end() || found->second->is_terminal) continue;
-    const auto& parameters = found->second->parameters;
-    each_tree(found->second->tree, [&](const Notation& tree) {
+    if (it == text.scope.end() || it->second->is_terminal) continue;
+    const auto& parameters = it->second->parameters;
+    each_tree(it->second->tree, [&](const SyntaxTree& tree) {
       if (!is_name(tree) || std::find(parameters.begin(), parameters.end(), tree.name) != parameters.end()) return;
       if (kept.insert(tree.name).second) used.push_back(tree.name);
     });
@@ -181,7 +182,7 @@ void Grammar::remove_unused(Text& text, std::vector<std::string> used) {
   std::erase_if(text.order, [&](const Definition* each) { return !kept.contains(each->name); });
 }
 
-// Refuses what Lark refuses, and large terminals.
+// Throws `Unusual` for terminals that Lark refuses, and for large ones.
 void Grammar::check_terminal(Definition& terminal, int32_t depth) {
   if (terminal.level != 0 || terminal.is_declared) return;
   if (depth > kMaxLevels) throw Unusual{};
@@ -190,25 +191,25 @@ void Grammar::check_terminal(Definition& terminal, int32_t depth) {
   const auto& options = terminal.tree.parts;
   if (options.size() == 1 && options[0].parts.empty()) throw Unusual{};  // it is empty
   int32_t level = 1;
-  each_tree(terminal.tree, [&](const Notation& tree) {
-    if (tree.kind == Notation::Kind::kName) level = std::max(level, terminal.scope->at(tree.name)->level + 1);
+  each_tree(terminal.tree, [&](const SyntaxTree& tree) {
+    if (tree.kind == SyntaxTree::Kind::kName) level = std::max(level, terminal.scope->at(tree.name)->level + 1);
   });
   terminal.level = level;
   if (level > kMaxLevels || terminal.length > kMaxExpanded) throw Unusual{};
 }
 
-void Grammar::check_terminal_tree(Definition& terminal, const Notation& tree, int32_t depth) {
-  if (tree.kind == Notation::Kind::kAlias || tree.kind == Notation::Kind::kTemplate) throw Unusual{};
+void Grammar::check_terminal_tree(Definition& terminal, const SyntaxTree& tree, int32_t depth) {
+  if (tree.kind == SyntaxTree::Kind::kAlias || tree.kind == SyntaxTree::Kind::kTemplate) throw Unusual{};
   terminal.length += tree.length;
-  if (tree.kind == Notation::Kind::kName) {
-    const auto found = terminal.scope->find(tree.name);
-    if (found == terminal.scope->end() || !tree.is_terminal) throw Unusual{};
-    if (!found->second->is_terminal || found->second->is_declared) throw Unusual{};
-    if (found->second->level < 0) throw Unusual{};  // it contains itself
-    check_terminal(*found->second, depth + 1);
-    terminal.length += found->second->length;
+  if (tree.kind == SyntaxTree::Kind::kName) {
+    const auto it = terminal.scope->find(tree.name);
+    if (it == terminal.scope->end() || !tree.is_terminal) throw Unusual{};
+    if (!it->second->is_terminal || it->second->is_declared) throw Unusual{};
+    if (it->second->level < 0) throw Unusual{};  // it contains itself
+    check_terminal(*it->second, depth + 1);
+    terminal.length += it->second->length;
   }
-  for (const Notation& part : tree.parts) check_terminal_tree(terminal, part, depth);
+  for (const SyntaxTree& part : tree.parts) check_terminal_tree(terminal, part, depth);
 }
 
 void Grammar::check_rules(const Text& text) const {
@@ -219,34 +220,34 @@ void Grammar::check_rules(const Text& text) const {
     for (const std::string& name : parameters)
       if (text.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw Unusual{};
     check_rule(text, *each, each->tree);
-    total += alternatives(each->tree);
+    total += count_alternatives(each->tree);
     if (total > kMaxAlternatives) throw Unusual{};
   }
 }
 
-void Grammar::check_rule(const Text& text, const Definition& rule, const Notation& tree) const {
-  each_tree(tree, [&](const Notation& each) {
-    if (each.kind == Notation::Kind::kRange) loader_.patterns.of_literal(each);  // Lark reads those of unused templates
+void Grammar::check_rule(const Text& text, const Definition& rule, const SyntaxTree& tree) const {
+  each_tree(tree, [&](const SyntaxTree& each) {
+    if (each.kind == SyntaxTree::Kind::kRange)
+      loader_.patterns.literal_pattern(each);  // Lark also reads the ranges of unused templates
     if (!is_name(each)) return;
-    const auto found = text.scope.find(each.name);
+    const auto it = text.scope.find(each.name);
     const bool is_parameter =
         std::find(rule.parameters.begin(), rule.parameters.end(), each.name) != rule.parameters.end();
-    if (each.kind == Notation::Kind::kName) {
-      if (found == text.scope.end() && !is_parameter) throw Unusual{};
+    if (each.kind == SyntaxTree::Kind::kName) {
+      if (it == text.scope.end() && !is_parameter) throw Unusual{};
       return;
     }
-    if (is_parameter || found == text.scope.end() || found->second->parameters.size() != each.parts.size())
-      throw Unusual{};
+    if (is_parameter || it == text.scope.end() || it->second->parameters.size() != each.parts.size()) throw Unusual{};
   });
 }
 
 const TerminalPattern& Grammar::pattern_of(Definition& terminal) {
   if (!terminal.pattern) {
-    terminal.pattern = loader_.patterns.of(terminal.tree, [&](const std::string& name) -> TerminalPattern {
+    terminal.pattern = loader_.patterns.pattern_of(terminal.tree, [&](const std::string& name) -> TerminalPattern {
       return pattern_of(*terminal.scope->at(name));
     });
-    length_ += static_cast<int64_t>(terminal.pattern->value.size());
-    if (length_ > kMaxTotalLength) throw Unusual{};
+    total_length_ += static_cast<int64_t>(terminal.pattern->value.size());
+    if (total_length_ > kMaxTotalLength) throw Unusual{};
   }
   return *terminal.pattern;
 }
@@ -265,65 +266,66 @@ void Grammar::add_terminals(const Text& text) {
 void Grammar::add_rules(const Text& text, const std::string& start) {
   for (const Definition* each : text.order)
     if (!each->is_terminal && each->parameters.empty())
-      instances_.push_back({ebnf.symbol(each->name, false), each, {}});
-  for (size_t at = 0; at < instances_.size(); ++at) {  // grows during the loop
-    const Instance each = instances_[at];
-    const int32_t root = node(each.definition->tree, each.arguments);
+      instances_.push_back({ebnf.intern_symbol(each->name, false), each, {}});
+  for (size_t i = 0; i < instances_.size(); ++i) {  // grows during the loop
+    const Instance each = instances_[i];
+    const int32_t root = build_node(each.definition->tree, each.arguments);
     name_literals(root, each.definition->keeps_all);
     apply_templates(root, text);
     ebnf.add_rule(each.name, root, each.definition->keeps_all);
   }
-  rules = ebnf.rules(ebnf.symbol(start, false));
+  rules = ebnf.expand_rules(ebnf.intern_symbol(start, false));
   std::set<int32_t> names;
   for (const auto& rule : rules) names.insert(rule.name);
   for (const auto& rule : rules)
     for (const auto& symbols : rule.alternatives)
       for (const int32_t symbol : symbols)
-        if (!ebnf.of_symbol(symbol).second && !names.contains(symbol)) throw Unusual{};  // a template
+        if (!ebnf.symbol_info(symbol).second && !names.contains(symbol)) throw Unusual{};  // it names a template
 }
 
-int32_t Grammar::node(const Notation& tree, const Arguments& arguments) {
-  using Kind = Notation::Kind;
-  if (++nodes_ > kMaxNodes) throw Unusual{};
+int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) {
+  using Kind = SyntaxTree::Kind;
+  if (++node_count_ > kMaxNodes) throw Unusual{};
   const auto parts = [&] {
     std::vector<int32_t> out;
-    for (const Notation& part : tree.parts) out.push_back(node(part, arguments));
+    for (const SyntaxTree& part : tree.parts) out.push_back(build_node(part, arguments));
     return out;
   };
   switch (tree.kind) {
     case Kind::kChoice:
-      return ebnf.add({.kind = Ebnf::Kind::kChoice, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kChoice, .parts = parts()});
     case Kind::kSequence:
-      return ebnf.add({.kind = Ebnf::Kind::kSequence, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = parts()});
     case Kind::kAlias:
-      return ebnf.add({.kind = Ebnf::Kind::kAlias, .symbol = ebnf.symbol(tree.name, false), .parts = parts()});
+      return ebnf.add_node(
+          {.kind = Ebnf::Kind::kAlias, .symbol = ebnf.intern_symbol(tree.name, false), .parts = parts()});
     case Kind::kMaybe:
-      return ebnf.add({.kind = Ebnf::Kind::kMaybe, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kMaybe, .parts = parts()});
     case Kind::kTimes:
-      return ebnf.add({.kind = Ebnf::Kind::kTimes, .low = tree.low, .high = tree.high, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kTimes, .low = tree.low, .high = tree.high, .parts = parts()});
     case Kind::kOperator:
-      return ebnf.add({.kind = tree.sign == '?'   ? Ebnf::Kind::kOptional
-                               : tree.sign == '*' ? Ebnf::Kind::kStar
-                                                  : Ebnf::Kind::kPlus,
-                       .parts = parts()});
+      return ebnf.add_node({.kind = tree.sign == '?'   ? Ebnf::Kind::kOptional
+                                    : tree.sign == '*' ? Ebnf::Kind::kStar
+                                                       : Ebnf::Kind::kPlus,
+                            .parts = parts()});
     case Kind::kTemplate: {
-      for (const Notation& part : tree.parts)
+      for (const SyntaxTree& part : tree.parts)
         if (part.length > kMaxArgumentLength) throw Unusual{};
-      const int32_t out = ebnf.add({.kind = Ebnf::Kind::kSequence, .parts = parts()});
+      const int32_t out = ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = parts()});
       usages_.emplace(out, &tree);
       return out;
     }
     case Kind::kName: {
-      if (const auto found = arguments.find(tree.name); found != arguments.end())
-        return ebnf.add(
-            {.kind = Ebnf::Kind::kSymbol, .symbol = found->second.number, .is_left_out = found->second.is_left_out});
-      return ebnf.add({.kind = Ebnf::Kind::kSymbol,
-                       .symbol = ebnf.symbol(tree.name, tree.is_terminal),
-                       .is_left_out = tree.is_left_out});
+      if (const auto it = arguments.find(tree.name); it != arguments.end())
+        return ebnf.add_node(
+            {.kind = Ebnf::Kind::kSymbol, .symbol = it->second.number, .is_filtered_out = it->second.is_filtered_out});
+      return ebnf.add_node({.kind = Ebnf::Kind::kSymbol,
+                            .symbol = ebnf.intern_symbol(tree.name, tree.is_terminal),
+                            .is_filtered_out = tree.is_filtered_out});
     }
     case Kind::kLiteral:
     case Kind::kRange: {
-      const int32_t out = ebnf.add({.kind = Ebnf::Kind::kSymbol});
+      const int32_t out = ebnf.add_node({.kind = Ebnf::Kind::kSymbol});
       literals_.emplace(out, &tree);
       return out;
     }
@@ -333,17 +335,17 @@ int32_t Grammar::node(const Notation& tree, const Arguments& arguments) {
 
 void Grammar::name_literals(int32_t root, bool keeps_all) {
   if (literals_.empty()) return;
-  for (const int32_t at : ebnf.walk(root)) {
-    const auto found = literals_.find(at);
-    if (found == literals_.end()) continue;
-    const Symbol symbol = literal_symbol(*found->second);
-    ebnf.name(at, symbol.number, symbol.is_left_out && !keeps_all);
+  for (const int32_t node : ebnf.nodes_in_order(root)) {
+    const auto it = literals_.find(node);
+    if (it == literals_.end()) continue;
+    const Symbol symbol = literal_symbol(*it->second);
+    ebnf.set_symbol(node, symbol.number, symbol.is_filtered_out && !keeps_all);
   }
   literals_.clear();
 }
 
-Grammar::Symbol Grammar::literal_symbol(const Notation& literal) {
-  const TerminalPattern pattern = loader_.patterns.of_literal(literal);
+Grammar::Symbol Grammar::literal_symbol(const SyntaxTree& literal) {
+  const TerminalPattern pattern = loader_.patterns.literal_pattern(literal);
   auto key = std::tuple(pattern.is_text, pattern.value, pattern.flag);
   auto known = names_by_pattern_.find(key);
   if (known == names_by_pattern_.end()) {
@@ -352,38 +354,38 @@ Grammar::Symbol Grammar::literal_symbol(const Notation& literal) {
     terminals.push_back({name, pattern, 0, declared_.contains(name)});
     known = names_by_pattern_.emplace(std::move(key), std::move(name)).first;
   }
-  return {ebnf.symbol(known->second, true), pattern.is_text};
+  return {ebnf.intern_symbol(known->second, true), pattern.is_text};
 }
 
 std::string Grammar::literal_name(const TerminalPattern& pattern) {
-  std::string name = pattern.is_text ? loader_.name_of(pattern.value) : "";
+  std::string name = pattern.is_text ? loader_.terminal_name(pattern.value) : "";
   if (!name.empty() && !terminal_names_.contains(name)) return name;
-  name = "__ANON_" + std::to_string(unnamed_++);
+  name = "__ANON_" + std::to_string(unnamed_count_++);
   if (terminal_names_.contains(name)) throw Unusual{};
   return name;
 }
 
-// A usage becomes the name of a rule, inner usages first.
+// Replaces each use of a template by the name of a rule, inner uses first.
 void Grammar::apply_templates(int32_t root, const Text& text) {
   if (usages_.empty()) return;
-  for (const int32_t at : ebnf.walk(root)) {
-    const auto found = usages_.find(at);
-    if (found == usages_.end()) continue;
-    if (++used_templates_ > kMaxUsages) throw Unusual{};
-    const Definition* definition = text.scope.at(found->second->name);
+  for (const int32_t node : ebnf.nodes_in_order(root)) {
+    const auto it = usages_.find(node);
+    if (it == usages_.end()) continue;
+    if (++usage_count_ > kMaxUsages) throw Unusual{};
+    const Definition* definition = text.scope.at(it->second->name);
     std::string name = definition->name + "{";
     Arguments arguments;
-    const std::vector<int32_t> parts = ebnf.node(at).parts;
+    const std::vector<int32_t> parts = ebnf.node(node).parts;
     for (size_t part = 0; part < parts.size(); ++part) {
       const Ebnf::Node& argument = ebnf.node(parts[part]);
-      name += (part == 0 ? "" : ",") + ebnf.of_symbol(argument.symbol).first;
-      arguments[definition->parameters[part]] = {argument.symbol, argument.is_left_out};
+      name += (part == 0 ? "" : ",") + ebnf.symbol_info(argument.symbol).first;
+      arguments[definition->parameters[part]] = {argument.symbol, argument.is_filtered_out};
     }
     name += "}";
     if (name.size() > kMaxNameLength) throw Unusual{};
-    const int32_t symbol = ebnf.symbol(name, false);
-    if (created_.insert(symbol).second) instances_.push_back({symbol, definition, std::move(arguments)});
-    ebnf.name(at, symbol, false);
+    const int32_t symbol = ebnf.intern_symbol(name, false);
+    if (created_rules_.insert(symbol).second) instances_.push_back({symbol, definition, std::move(arguments)});
+    ebnf.set_symbol(node, symbol, false);
   }
   usages_.clear();
 }

@@ -1,12 +1,13 @@
-// Reads a Lark text. In: a text and its start rule. Out: terminals as patterns, and rules as lists of alternatives, in
-// the order and with the names that Lark's loader gives them.
+// Reads a Lark grammar. In: its text and its start rule. Out: terminals as patterns, and rules as lists of
+// alternatives, with the order and the names that Lark's loader gives them.
 //
 // How: imports come first, each file with the names that Lark gives to its definitions. Then the definitions are
-// checked as in Lark. A literal in a rule becomes a terminal when it is first used. The use of a template becomes a
-// rule for each list of arguments. `Ebnf` expands the rules.
+// checked as in Lark. A literal in a rule becomes a terminal when it is first used. A template becomes a rule
+// for each list of arguments with which it is used. `Ebnf` expands the rules.
 //
 // Source: lark/load_grammar.py, `GrammarBuilder` and `Grammar.compile`. Cost: linear in the texts and in the result.
-// What it does not do: all errors, and texts near the bounds of ../bounds.py, are left to the Python code (`Unusual`).
+// What it does not do: it leaves all errors, and grammars near the bounds of ../bounds.py, to the Python code
+// (`Unusual`).
 #pragma once
 
 #include <deque>
@@ -31,12 +32,13 @@ struct Terminal {
   std::string name;
   TerminalPattern pattern;
   int32_t priority;
-  bool is_named;  // a text defines or declares it; otherwise, it is a literal in a rule
+  bool is_named;  // the grammar defines or declares it; otherwise, it is a literal in a rule
 };
 
-// The location of the first definition of a name, in the text with this number. `written`: the name in that text.
+// The location of the first definition of a name, in the text with the number `text`. `written_name`: the name in that
+// text.
 struct DefinedName {
-  std::string name, written;
+  std::string name, written_name;
   int32_t text;
   Span span;
 };
@@ -50,14 +52,14 @@ struct Import {
   std::vector<std::string> path;
   bool is_relative;
   std::map<std::string, std::string> aliases;
-  int32_t outer;  // the number of the importing text
+  int32_t importer;  // the number of the importing text
 };
 
 struct Loader {
   const Patterns& patterns;
-  int32_t most_depth;
-  std::function<std::string(const std::u32string&)> name_of;  // the name of a terminal for a string; "" if it has none
-  std::function<ImportedText(const Import&)> open;
+  int32_t max_depth;
+  std::function<std::string(const std::u32string&)> terminal_name;  // for a string; "" if it has none
+  std::function<ImportedText(const Import&)> open_import;
 };
 
 class Grammar {
@@ -67,7 +69,7 @@ class Grammar {
   std::vector<Terminal> terminals;
   std::vector<Ebnf::Rule> rules;
   std::vector<std::string> ignored;
-  std::vector<DefinedName> defined;
+  std::vector<DefinedName> defined_names;
   Ebnf ebnf;  // the names of the symbols in `rules`
 
  private:
@@ -79,7 +81,7 @@ class Grammar {
     bool is_terminal = false, is_declared = false, keeps_all = false;
     int32_t priority = 0;
     std::vector<std::string> parameters = {};
-    Notation tree = {.kind = Notation::Kind::kChoice};
+    SyntaxTree tree = {.kind = SyntaxTree::Kind::kChoice};
     const Scope* scope = nullptr;
     int32_t level = 0;  // of a terminal: how deeply it nests terminals; -1 while this is computed
     int64_t length = 0;
@@ -91,7 +93,7 @@ class Grammar {
   };
   struct Symbol {
     int32_t number;
-    bool is_left_out;
+    bool is_filtered_out;
   };
   using Arguments = std::map<std::string, Symbol>;
   struct Instance {
@@ -103,20 +105,20 @@ class Grammar {
   Text& read_text(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth);
   void import_into(Text& out, const std::vector<Statement>& statements, int32_t number, const Mangle& mangle,
                    int32_t depth);
-  void define(Text& out, Statement& statement, int32_t number, const Mangle& mangle);
-  Definition& add(Text& out, std::string name, bool is_terminal);
-  void ignore(Text& out, Statement& statement, int32_t number);
+  void add_definition(Text& out, Statement& statement, int32_t number, const Mangle& mangle);
+  Definition& new_definition(Text& out, std::string name, bool is_terminal);
+  void add_ignored(Text& out, Statement& statement, int32_t number);
   static void remove_unused(Text& text, std::vector<std::string> used);
   void check_terminal(Definition& terminal, int32_t depth);
-  void check_terminal_tree(Definition& terminal, const Notation& tree, int32_t depth);
+  void check_terminal_tree(Definition& terminal, const SyntaxTree& tree, int32_t depth);
   void check_rules(const Text& text) const;
-  void check_rule(const Text& text, const Definition& rule, const Notation& tree) const;
+  void check_rule(const Text& text, const Definition& rule, const SyntaxTree& tree) const;
   const TerminalPattern& pattern_of(Definition& terminal);
   void add_terminals(const Text& text);
   void add_rules(const Text& text, const std::string& start);
-  int32_t node(const Notation& tree, const Arguments& arguments);
+  int32_t build_node(const SyntaxTree& tree, const Arguments& arguments);
   void name_literals(int32_t root, bool keeps_all);
-  Symbol literal_symbol(const Notation& literal);
+  Symbol literal_symbol(const SyntaxTree& literal);
   std::string literal_name(const TerminalPattern& pattern);
   void apply_templates(int32_t root, const Text& text);
 
@@ -125,11 +127,11 @@ class Grammar {
   std::deque<Definition> definitions_;
   std::set<std::string> terminal_names_, declared_;
   std::map<std::tuple<bool, std::u32string, char>, std::string> names_by_pattern_;
-  std::unordered_map<int32_t, const Notation*> literals_, usages_;  // by node of `ebnf`, of one rule
-  std::set<int32_t> created_;
+  std::unordered_map<int32_t, const SyntaxTree*> literals_, usages_;  // by node of `ebnf`, for the current rule
+  std::set<int32_t> created_rules_;
   std::vector<Instance> instances_;
-  int64_t length_ = 0;
-  int32_t unnamed_ = 0, used_templates_ = 0, nodes_ = 0;
+  int64_t total_length_ = 0;
+  int32_t unnamed_count_ = 0, usage_count_ = 0, node_count_ = 0;
 };
 
 }  // namespace guided::lark

@@ -10,14 +10,14 @@ namespace {
 class Sets {
  public:
   Sets(size_t count, size_t bits, Steps& steps) : words_((bits + 63) / 64) {
-    steps.spend(3 * count * words_);  // the sets that are read, that follow, and that are certain
+    steps.spend(3 * count * words_);  // the read, follow and certain sets
     all_.assign(count * words_, 0);
   }
 
   size_t words() const { return words_; }
-  uint64_t* operator[](size_t at) { return all_.data() + at * words_; }
-  const uint64_t* operator[](size_t at) const { return all_.data() + at * words_; }
-  void add(size_t at, size_t bit) { (*this)[at][bit / 64] |= uint64_t{1} << (bit % 64); }
+  uint64_t* operator[](size_t index) { return all_.data() + index * words_; }
+  const uint64_t* operator[](size_t index) const { return all_.data() + index * words_; }
+  void add(size_t index, size_t bit) { (*this)[index][bit / 64] |= uint64_t{1} << (bit % 64); }
   void unite(uint64_t* to, size_t from) const {
     for (size_t word = 0; word < words_; ++word) to[word] |= (*this)[from][word];
   }
@@ -33,62 +33,62 @@ struct Edges {
 
   Edges(size_t count, const std::vector<std::pair<int32_t, int32_t>>& edges) : begin(count + 1), to(edges.size()) {
     for (const auto& [from, _] : edges) ++begin[from + 1];
-    for (size_t at = 0; at < count; ++at) begin[at + 1] += begin[at];
-    auto free = begin;
-    for (const auto& [from, target] : edges) to[free[from]++] = target;
+    for (size_t i = 0; i < count; ++i) begin[i + 1] += begin[i];
+    auto next_free = begin;
+    for (const auto& [from, target] : edges) to[next_free[from]++] = target;
   }
 };
 
-// Adds to each set the sets to which it leads, by Tarjan's strongly connected components (SIAM J. Comput. 1(2), 1972).
-// Returns the numbers in the order in which they were finished: each comes after those to which it leads, except within
-// its own component.
+// Unites each set with all sets that its node leads to, by Tarjan's strongly connected components (SIAM J. Comput.
+// 1(2), 1972). Returns the nodes in the order in which they were finished: a node comes after all nodes that it leads
+// to, except within its component.
 std::vector<int32_t> close(const Edges& edges, Sets& sets, Steps& steps) {
   const auto count = static_cast<int32_t>(edges.begin.size()) - 1;
-  std::vector<int32_t> low(count), next(edges.begin), stack, path, order;
-  const int32_t done = count + 1;
+  std::vector<int32_t> lowlink(count), next(edges.begin), stack, path, order;
+  const int32_t finished = count + 1;
   order.reserve(count);
   for (int32_t root = 0; root < count; ++root) {
-    if (low[root] != 0) continue;
+    if (lowlink[root] != 0) continue;
     path.push_back(root);
     while (!path.empty()) {
-      const int32_t at = path.back();
-      if (low[at] == 0) {
-        stack.push_back(at);
-        low[at] = static_cast<int32_t>(stack.size());
+      const int32_t node = path.back();
+      if (lowlink[node] == 0) {
+        stack.push_back(node);
+        lowlink[node] = static_cast<int32_t>(stack.size());
       }
-      if (next[at] < edges.begin[at + 1]) {
-        const int32_t to = edges.to[next[at]];
-        if (low[to] == 0) {
+      if (next[node] < edges.begin[node + 1]) {
+        const int32_t to = edges.to[next[node]];
+        if (lowlink[to] == 0) {
           path.push_back(to);
           continue;
         }
-        ++next[at];
-        low[at] = std::min(low[at], low[to]);
-        sets.unite(sets[at], to);
+        ++next[node];
+        lowlink[node] = std::min(lowlink[node], lowlink[to]);
+        sets.unite(sets[node], to);
         steps.spend(1 + sets.words());
         continue;
       }
       path.pop_back();
-      if (stack[low[at] - 1] != at) continue;
+      if (stack[lowlink[node] - 1] != node) continue;
       while (true) {
         const int32_t member = stack.back();
         stack.pop_back();
-        low[member] = done;
-        if (member != at) std::copy_n(sets[at], sets.words(), sets[member]);
+        lowlink[member] = finished;
+        if (member != node) std::copy_n(sets[node], sets.words(), sets[member]);
         order.push_back(member);
-        if (member == at) break;
+        if (member == node) break;
       }
     }
   }
   return order;
 }
 
-// Sorts by a number below `count`, and keeps the order of equal ones. Cost: linear.
+// Sorts by a number below `count`; a stable sort. Cost: linear.
 template <class Item>
 void sort_by(std::vector<Item>& items, size_t count, int32_t Item::* number) {
   std::vector<int32_t> begin(count + 1);
   for (const Item& each : items) ++begin[each.*number + 1];
-  for (size_t at = 0; at < count; ++at) begin[at + 1] += begin[at];
+  for (size_t i = 0; i < count; ++i) begin[i + 1] += begin[i];
   std::vector<Item> out(items.size());
   for (const Item& each : items) out[begin[each.*number]++] = each;
   items = std::move(out);
@@ -97,31 +97,31 @@ void sort_by(std::vector<Item>& items, size_t count, int32_t Item::* number) {
 class Lookaheads {
  public:
   Lookaheads(const Rules& rules, const Lr0& automaton, Steps& steps)
-      : rules_(rules), automaton_(automaton), steps_(steps), nullable_(rules.nullable()) {
-    for (int32_t state = 0; state < automaton.states(); ++state)
-      for (const int32_t symbol : automaton.reads(state)) {
-        number_.push_back(rules.is_rule(symbol) ? static_cast<int32_t>(calls_.size()) : -1);
+      : rules_(rules), automaton_(automaton), steps_(steps), nullable_(rules.nullable_rules()) {
+    for (int32_t state = 0; state < automaton.state_count(); ++state)
+      for (const int32_t symbol : automaton.read_symbols(state)) {
+        call_number_.push_back(rules.is_rule(symbol) ? static_cast<int32_t>(calls_.size()) : -1);
         if (rules.is_rule(symbol)) calls_.push_back({state, symbol});
       }
     root_ = static_cast<int32_t>(calls_.size());
     follow_alternatives(root_, 0, 0);
     for (int32_t call = 0; call < root_; ++call)
       follow_alternatives(call, calls_[call].state, calls_[call].symbol - rules.terminals);
-    sort_by(lookback_, rules.rule.size(), &Lookback::alternative);
-    sort_by(lookback_, automaton.states(), &Lookback::state);
+    sort_by(lookback_, rules.rule_of.size(), &Lookback::alternative);
+    sort_by(lookback_, automaton.state_count(), &Lookback::state);
   }
 
   std::optional<std::vector<LalrRow>> rows() {
-    Sets follow = read();
+    Sets follow = read_sets();
     std::vector<std::pair<int32_t, int32_t>> includes;
     for (const auto& each : includes_) includes.emplace_back(each.call, each.caller);
     const Sets read = follow;
     const auto order = close(Edges(root_ + 1, includes), follow, steps_);
     if (has_conflict(follow)) return std::nullopt;
-    const Sets certain = this->certain(read, follow, order);
+    const Sets certain = certain_sets(read, follow, order);
     std::vector<LalrRow> out;
-    for (int32_t state = 0; state < automaton_.states(); ++state)
-      if (state == 0 || entered_by_terminal(state)) out.push_back(row(state, follow, certain));
+    for (int32_t state = 0; state < automaton_.state_count(); ++state)
+      if (state == 0 || is_entered_by_terminal(state)) out.push_back(make_row(state, follow, certain));
     return out;
   }
 
@@ -129,8 +129,8 @@ class Lookaheads {
   struct Call {
     int32_t state, symbol;
   };
-  struct Inclusion {  // what follows the caller also follows the call at the end of its alternative
-    int32_t call, place, caller;
+  struct Inclusion {  // what follows the caller also follows this call, which ends its alternative
+    int32_t call, item, caller;
   };
   struct Lookback {
     int32_t state, alternative, caller;
@@ -138,54 +138,54 @@ class Lookaheads {
 
   // Follows the alternatives of a rule from the state that calls it.
   void follow_alternatives(int32_t caller, int32_t state, int32_t rule) {
-    rules_.each_alternative(rule, [&](int32_t each) {
-      const int32_t begin = rules_.begin[each], end = rules_.begin[each + 1] - 1;
+    rules_.for_each_alternative(rule, [&](int32_t each) {
+      const int32_t begin = rules_.first_items[each], end = rules_.first_items[each + 1] - 1;
       steps_.spend(end - begin + 1);
-      int32_t last = end;  // from here on, all symbols may be empty
-      while (last > begin && rules_.is_rule(rules_.symbols[last - 1]) &&
-             nullable_[rules_.symbols[last - 1] - rules_.terminals])
-        --last;
-      int32_t at = state;
-      for (int32_t place = begin; place < end; ++place) {
-        const int32_t transition = automaton_.transition(at, rules_.symbols[place]);
-        if (number_[transition] >= 0 && place >= last - 1) includes_.push_back({number_[transition], place, caller});
-        at = automaton_.target(transition);
+      int32_t nullable_from = end;  // from this item on, all symbols may be empty
+      while (nullable_from > begin && rules_.is_rule(rules_.symbols[nullable_from - 1]) &&
+             nullable_[rules_.symbols[nullable_from - 1] - rules_.terminals])
+        --nullable_from;
+      int32_t current = state;
+      for (int32_t item = begin; item < end; ++item) {
+        const int32_t transition = automaton_.find_transition(current, rules_.symbols[item]);
+        if (call_number_[transition] >= 0 && item >= nullable_from - 1)
+          includes_.push_back({call_number_[transition], item, caller});
+        current = automaton_.target(transition);
       }
-      lookback_.push_back({at, each, caller});
+      lookback_.push_back({current, each, caller});
     });
   }
 
   // The terminals that can be shifted after a call, possibly after empty rules.
-  Sets read() {
+  Sets read_sets() {
     Sets out(root_ + 1, rules_.terminals + 1, steps_);
     std::vector<std::pair<int32_t, int32_t>> reads;
     for (int32_t call = 0; call < root_; ++call) {
-      const int32_t after = automaton_.target(automaton_.transition(calls_[call].state, calls_[call].symbol));
-      const auto symbols = automaton_.reads(after);
+      const int32_t next_state = automaton_.target(automaton_.find_transition(calls_[call].state, calls_[call].symbol));
+      const auto symbols = automaton_.read_symbols(next_state);
       steps_.spend(symbols.size());
-      for (size_t at = 0; at < symbols.size(); ++at)
-        if (!rules_.is_rule(symbols[at]))
-          out.add(call, symbols[at]);
-        else if (nullable_[symbols[at] - rules_.terminals])
-          reads.emplace_back(call, number_[automaton_.row_begin(after) + at]);
+      for (size_t i = 0; i < symbols.size(); ++i)
+        if (!rules_.is_rule(symbols[i]))
+          out.add(call, symbols[i]);
+        else if (nullable_[symbols[i] - rules_.terminals])
+          reads.emplace_back(call, call_number_[automaton_.row_begin(next_state) + i]);
     }
-    out.add(number_[automaton_.transition(0, rules_.symbols[0])], rules_.terminals);
+    out.add(call_number_[automaton_.find_transition(0, rules_.symbols[0])], rules_.terminals);
     close(Edges(root_ + 1, reads), out, steps_);
     return out;
   }
 
   bool has_conflict(const Sets& follow) {
     std::vector<uint64_t> reduced(follow.words()), lookahead(follow.words());
-    for (size_t at = 0; at < lookback_.size();) {
-      const int32_t state = lookback_[at].state;
+    for (size_t i = 0; i < lookback_.size();) {
+      const int32_t state = lookback_[i].state;
       std::fill(reduced.begin(), reduced.end(), 0);
-      while (at < lookback_.size() && lookback_[at].state == state) {
-        const int32_t alternative = lookback_[at].alternative;
+      while (i < lookback_.size() && lookback_[i].state == state) {
+        const int32_t alternative = lookback_[i].alternative;
         std::fill(lookahead.begin(), lookahead.end(), 0);
-        for (; at < lookback_.size() && lookback_[at].state == state && lookback_[at].alternative == alternative;
-             ++at) {
+        for (; i < lookback_.size() && lookback_[i].state == state && lookback_[i].alternative == alternative; ++i) {
           steps_.spend(follow.words());
-          follow.unite(lookahead.data(), lookback_[at].caller);
+          follow.unite(lookahead.data(), lookback_[i].caller);
         }
         for (size_t word = 0; word < reduced.size(); ++word) {
           if ((reduced[word] & lookahead[word]) != 0) return true;
@@ -197,69 +197,70 @@ class Lookaheads {
   }
 
   // The terminals that follow a call in all contexts (see lalr.hpp). The sets shrink until nothing changes.
-  Sets certain(const Sets& read, const Sets& follow, const std::vector<int32_t>& order) {
-    sort_by(includes_, rules_.symbols.size(), &Inclusion::place);
+  Sets certain_sets(const Sets& read, const Sets& follow, const std::vector<int32_t>& order) {
+    sort_by(includes_, rules_.symbols.size(), &Inclusion::item);
     sort_by(includes_, root_ + 1, &Inclusion::call);
     std::vector<size_t> begin(root_ + 2);
-    std::vector<std::pair<int32_t, int32_t>> users;
+    std::vector<std::pair<int32_t, int32_t>> dependents;
     for (const auto& each : includes_) {
       ++begin[each.call + 1];
-      users.emplace_back(each.caller, each.call);
+      dependents.emplace_back(each.caller, each.call);
     }
     for (int32_t call = 0; call <= root_; ++call) begin[call + 1] += begin[call];
-    const Edges used(root_ + 1, users);
+    const Edges dependent_calls(root_ + 1, dependents);
     Sets out = follow;
-    std::vector<bool> waits(root_ + 1, true);
+    std::vector<bool> is_queued(root_ + 1, true);
     std::vector<int32_t> todo(order), next;
-    std::vector<uint64_t> after(out.words()), way(out.words());
+    std::vector<uint64_t> united(out.words()), intersected(out.words());
     for (; !todo.empty(); todo.swap(next), next.clear())
       for (const int32_t call : todo) {
-        waits[call] = false;
-        std::copy_n(read[call], out.words(), after.begin());
-        for (size_t at = begin[call]; at < begin[call + 1];) {
-          const int32_t place = includes_[at].place;
-          std::copy_n(out[includes_[at].caller], out.words(), way.begin());
-          for (; at < begin[call + 1] && includes_[at].place == place; ++at) {
+        is_queued[call] = false;
+        std::copy_n(read[call], out.words(), united.begin());
+        for (size_t i = begin[call]; i < begin[call + 1];) {
+          const int32_t item = includes_[i].item;
+          std::copy_n(out[includes_[i].caller], out.words(), intersected.begin());
+          for (; i < begin[call + 1] && includes_[i].item == item; ++i) {
             steps_.spend(out.words());
-            for (size_t word = 0; word < way.size(); ++word) way[word] &= out[includes_[at].caller][word];
+            for (size_t word = 0; word < intersected.size(); ++word)
+              intersected[word] &= out[includes_[i].caller][word];
           }
-          for (size_t word = 0; word < way.size(); ++word) after[word] |= way[word];
+          for (size_t word = 0; word < intersected.size(); ++word) united[word] |= intersected[word];
         }
-        if (std::equal(after.begin(), after.end(), out[call])) continue;
-        std::copy(after.begin(), after.end(), out[call]);
-        for (int32_t at = used.begin[call]; at < used.begin[call + 1]; ++at)
-          if (!waits[used.to[at]]) {
-            waits[used.to[at]] = true;
-            next.push_back(used.to[at]);
+        if (std::equal(united.begin(), united.end(), out[call])) continue;
+        std::copy(united.begin(), united.end(), out[call]);
+        for (int32_t i = dependent_calls.begin[call]; i < dependent_calls.begin[call + 1]; ++i)
+          if (!is_queued[dependent_calls.to[i]]) {
+            is_queued[dependent_calls.to[i]] = true;
+            next.push_back(dependent_calls.to[i]);
           }
       }
     return out;
   }
 
-  bool entered_by_terminal(int32_t state) const {
+  bool is_entered_by_terminal(int32_t state) const {
     const int32_t symbol = rules_.symbols[automaton_.kernel(state)[0] - 1];
     return !rules_.is_rule(symbol);
   }
 
-  LalrRow row(int32_t state, const Sets& follow, const Sets& certain) {
-    Terminals all(follow.words()), sure(follow.words()), way(follow.words());
-    for (const int32_t symbol : automaton_.reads(state))
+  LalrRow make_row(int32_t state, const Sets& follow, const Sets& certain) {
+    Terminals all(follow.words()), certain_terminals(follow.words()), intersected(follow.words());
+    for (const int32_t symbol : automaton_.read_symbols(state))
       if (!rules_.is_rule(symbol)) all[symbol / 64] |= uint64_t{1} << (symbol % 64);
-    sure = all;
+    certain_terminals = all;
     const auto is_before = [](const Lookback& each, int32_t state) { return each.state < state; };
-    auto at = std::lower_bound(lookback_.begin(), lookback_.end(), state, is_before);
-    while (at != lookback_.end() && at->state == state) {
-      const int32_t alternative = at->alternative;
-      std::copy_n(certain[at->caller], way.size(), way.begin());
-      for (; at != lookback_.end() && at->state == state && at->alternative == alternative; ++at)
-        for (size_t word = 0; word < way.size(); ++word) {
-          all[word] |= follow[at->caller][word];
-          way[word] &= certain[at->caller][word];
+    auto it = std::lower_bound(lookback_.begin(), lookback_.end(), state, is_before);
+    while (it != lookback_.end() && it->state == state) {
+      const int32_t alternative = it->alternative;
+      std::copy_n(certain[it->caller], intersected.size(), intersected.begin());
+      for (; it != lookback_.end() && it->state == state && it->alternative == alternative; ++it)
+        for (size_t word = 0; word < intersected.size(); ++word) {
+          all[word] |= follow[it->caller][word];
+          intersected[word] &= certain[it->caller][word];
         }
-      for (size_t word = 0; word < way.size(); ++word) sure[word] |= way[word];
+      for (size_t word = 0; word < intersected.size(); ++word) certain_terminals[word] |= intersected[word];
     }
-    for (size_t word = 0; word < all.size(); ++word) sure[word] = all[word] & ~sure[word];
-    return {state, std::move(all), std::move(sure)};
+    for (size_t word = 0; word < all.size(); ++word) certain_terminals[word] = all[word] & ~certain_terminals[word];
+    return {state, std::move(all), std::move(certain_terminals)};
   }
 
   const Rules& rules_;
@@ -267,8 +268,8 @@ class Lookaheads {
   Steps& steps_;
   std::vector<bool> nullable_;
   std::vector<Call> calls_;
-  std::vector<int32_t> number_;  // by transition: its number as a call, or -1
-  int32_t root_ = 0;             // the call of rule 0, which has no transition
+  std::vector<int32_t> call_number_;  // by transition: its number as a call, or -1
+  int32_t root_ = 0;                  // the call of rule 0, which has no transition
   std::vector<Inclusion> includes_;
   std::vector<Lookback> lookback_;
 };

@@ -5,8 +5,8 @@
 //
 // How: DeRemer and Pennello, "Efficient computation of LALR(1) look-ahead sets" (TOPLAS 4(4), 1982), with their names.
 // Sets that include each other are computed once for each strongly connected component. A terminal is not doubtful if
-// it follows whatever state the callee was entered from. This is the greatest solution of the same equations, with an
-// intersection over the callers.
+// it can follow regardless of the state from which the rule was called. These terminals are the greatest solution of
+// the same equations, with an intersection over the callers instead of a union.
 //
 // Cost: calls times the symbols of their alternatives, and one bit per terminal for each call and inclusion. Bounded by
 // `Steps`.
@@ -28,7 +28,7 @@ struct LalrRow {
   Terminals terminals, doubtful;
 };
 
-// The rows that the head describes; nothing if there is a reduce/reduce conflict.
+// The rows that are described at the top of this file; nothing if there is a reduce/reduce conflict.
 std::optional<std::vector<LalrRow>> lalr_rows(const Rules& rules, const Lr0& automaton, Steps& steps);
 
 }  // namespace guided::lark

@@ -9,16 +9,16 @@ namespace {
 constexpr int64_t kMaxPositions = 20'000, kMaxSteps = 20'000'000;
 constexpr size_t kMaxStates = 10'000, kMaxEdges = 500'000;
 
-int64_t positions(const Regex& tree, bool is_unrolled) {
+int64_t count_positions(const Regex& tree, bool is_unrolled) {
   int64_t out = 0;
-  for (const Regex& part : tree.parts) out += positions(part, is_unrolled);
+  for (const Regex& part : tree.parts) out += count_positions(part, is_unrolled);
   if (tree.kind == Regex::Kind::kChars) return 1;
   if (tree.kind == Regex::Kind::kRepeat)
     out = std::max<int64_t>(1, out) * (is_unrolled ? std::max({1, tree.low, tree.high}) : 1);
   return std::min(out, int64_t{1} << 40);
 }
 
-// The positions of a tree: each reads a character, or tries other positions in order, or is the match.
+// The positions of a tree. A position reads a character, tries other positions in order (`ways`), or is the match.
 class Program {
  public:
   struct Step {
@@ -33,8 +33,8 @@ class Program {
 
   int32_t start() const { return start_; }
   size_t size() const { return steps_.size(); }
-  const Step& operator[](int32_t at) const { return steps_[at]; }
-  bool is_match(int32_t at) const { return at == 0; }
+  const Step& operator[](int32_t position) const { return steps_[position]; }
+  bool is_match(int32_t position) const { return position == 0; }
 
  private:
   int32_t add(Step step) {
@@ -42,43 +42,45 @@ class Program {
     return static_cast<int32_t>(steps_.size()) - 1;
   }
 
-  // Adds the positions of `tree`, which continues at `then`; returns the first one.
-  int32_t compile(const Regex& tree, int32_t then) {
+  // Adds the positions of `tree`, which continues at `continuation`; returns the first one.
+  int32_t compile(const Regex& tree, int32_t continuation) {
     switch (tree.kind) {
       case Regex::Kind::kChars:
       case Regex::Kind::kNothing:
-        return add({&tree.chars, {then}});
+        return add({&tree.chars, {continuation}});
       case Regex::Kind::kSequence:
-        for (size_t at = tree.parts.size(); at-- > 0;) then = compile(tree.parts[at], then);
-        return then;
+        for (size_t i = tree.parts.size(); i-- > 0;) continuation = compile(tree.parts[i], continuation);
+        return continuation;
       case Regex::Kind::kChoice: {
         Step step;
-        for (const Regex& part : tree.parts) step.ways.push_back(compile(part, then));
+        for (const Regex& part : tree.parts) step.ways.push_back(compile(part, continuation));
         return add(std::move(step));
       }
       case Regex::Kind::kRepeat:
-        return repeat(tree, then);
+        return repeat(tree, continuation);
     }
     throw Unusual{};
   }
 
-  int32_t repeat(const Regex& tree, int32_t then) {
+  int32_t repeat(const Regex& tree, int32_t continuation) {
     const Regex& item = tree.parts[0];
-    const auto ways = [&](int32_t again) { return tree.is_lazy ? std::vector{then, again} : std::vector{again, then}; };
-    int32_t at = then;
+    const auto ordered_ways = [&](int32_t repetition) {
+      return tree.is_lazy ? std::vector{continuation, repetition} : std::vector{repetition, continuation};
+    };
+    int32_t position = continuation;
     if (tree.high == kUnbounded) {
       if (may_be_empty(item)) throw Unusual{};
-      at = add({});
-      auto found = ways(compile(item, at));
-      steps_[at].ways = std::move(found);
+      position = add({});
+      auto ways = ordered_ways(compile(item, position));
+      steps_[position].ways = std::move(ways);
     } else {
       for (int32_t round = tree.low; round < tree.high; ++round) {
-        auto found = ways(compile(item, at));
-        at = add({nullptr, std::move(found)});
+        auto ways = ordered_ways(compile(item, position));
+        position = add({nullptr, std::move(ways)});
       }
     }
-    for (int32_t round = 0; round < tree.low; ++round) at = compile(item, at);
-    return at;
+    for (int32_t round = 0; round < tree.low; ++round) position = compile(item, position);
+    return position;
   }
 
   static bool may_be_empty(const Regex& tree) {
@@ -102,7 +104,7 @@ class Program {
 
 using List = std::vector<int32_t>;
 
-struct HashOfList {
+struct ListHash {
   size_t operator()(const List& list) const {
     uint64_t out = 0xcbf29ce484222325;
     for (const int32_t each : list) out = (out ^ static_cast<uint64_t>(each)) * 0x100000001b3;
@@ -110,21 +112,21 @@ struct HashOfList {
   }
 };
 
-// The lists of positions that can be reached are the states.
+// Subset construction with lists: the states are the reachable lists of positions.
 class Subsets {
  public:
-  explicit Subsets(const Program& program) : program_(program), seen_(program.size()) {}
+  explicit Subsets(const Program& program) : program_(program), seen_round_(program.size()) {}
 
   Automaton automaton() {
     Automaton out;
-    number({program_.start()});
-    for (size_t at = 0; at < lists_.size(); ++at) {
-      const List state = *lists_[at];
+    intern_list({program_.start()});
+    for (size_t i = 0; i < lists_.size(); ++i) {
+      const List state = *lists_[i];
       std::vector<Edge> edges;
-      pieces(state);
-      for (size_t piece = 0; piece + 1 < ends_.size(); ++piece) {
-        if (following_[piece].empty()) continue;
-        const int32_t low = ends_[piece], high = ends_[piece + 1] - 1, to = number(following_[piece]);
+      split_ranges(state);
+      for (size_t piece = 0; piece + 1 < boundaries_.size(); ++piece) {
+        if (successors_[piece].empty()) continue;
+        const int32_t low = boundaries_[piece], high = boundaries_[piece + 1] - 1, to = intern_list(successors_[piece]);
         if (!edges.empty() && edges.back().high + 1 == low && edges.back().to == to)
           edges.back().high = high;
         else
@@ -139,49 +141,50 @@ class Subsets {
   }
 
  private:
-  int32_t number(const List& starts) {
-    const auto [at, is_new] = numbers_.try_emplace(closure(starts), static_cast<int32_t>(lists_.size()));
-    if (is_new) lists_.push_back(&at->first);
+  int32_t intern_list(const List& starts) {
+    const auto [it, is_new] = numbers_.try_emplace(closure(starts), static_cast<int32_t>(lists_.size()));
+    if (is_new) lists_.push_back(&it->first);
     if (lists_.size() > kMaxStates) throw Unusual{};
-    return at->second;
+    return it->second;
   }
 
-  // The positions that read a character, in order, up to the match.
+  // The positions that read a character, in order of preference, up to the match.
   List closure(const List& starts) {
     List out;
     ++round_;
     stack_.assign(starts.rbegin(), starts.rend());
     while (!stack_.empty()) {
-      const int32_t at = stack_.back();
+      const int32_t position = stack_.back();
       stack_.pop_back();
-      if (seen_[at] == round_) continue;
-      seen_[at] = round_;
+      if (seen_round_[position] == round_) continue;
+      seen_round_[position] = round_;
       spend(1);
-      const auto& step = program_[at];
-      if (step.chars != nullptr || program_.is_match(at)) out.push_back(at);
-      if (program_.is_match(at)) break;
+      const auto& step = program_[position];
+      if (step.chars != nullptr || program_.is_match(position)) out.push_back(position);
+      if (program_.is_match(position)) break;
       if (step.chars == nullptr) stack_.insert(stack_.end(), step.ways.rbegin(), step.ways.rend());
     }
     return out;
   }
 
-  // Sets `ends_` to the borders of the state's ranges, and `following_` to the positions after each piece between them.
-  void pieces(const List& state) {
-    ends_.clear();
-    const auto each_range = [&](auto visit) {
-      for (const int32_t at : state)
-        if (program_[at].chars != nullptr)
-          for (const auto& [low, high] : *program_[at].chars) visit(at, low, high);
+  // Sets `boundaries_` to the boundaries of the state's ranges, and `successors_` to the positions that follow each
+  // piece between two boundaries.
+  void split_ranges(const List& state) {
+    boundaries_.clear();
+    const auto for_each_range = [&](auto visit) {
+      for (const int32_t position : state)
+        if (program_[position].chars != nullptr)
+          for (const auto& [low, high] : *program_[position].chars) visit(position, low, high);
     };
-    each_range([&](int32_t, int32_t low, int32_t high) { ends_.insert(ends_.end(), {low, high + 1}); });
-    std::sort(ends_.begin(), ends_.end());
-    ends_.erase(std::unique(ends_.begin(), ends_.end()), ends_.end());
-    following_.assign(ends_.size(), {});
-    each_range([&](int32_t at, int32_t low, int32_t high) {
-      auto piece = std::lower_bound(ends_.begin(), ends_.end(), low) - ends_.begin();
-      for (; ends_[piece] <= high; ++piece) {
+    for_each_range([&](int32_t, int32_t low, int32_t high) { boundaries_.insert(boundaries_.end(), {low, high + 1}); });
+    std::sort(boundaries_.begin(), boundaries_.end());
+    boundaries_.erase(std::unique(boundaries_.begin(), boundaries_.end()), boundaries_.end());
+    successors_.assign(boundaries_.size(), {});
+    for_each_range([&](int32_t position, int32_t low, int32_t high) {
+      auto piece = std::lower_bound(boundaries_.begin(), boundaries_.end(), low) - boundaries_.begin();
+      for (; boundaries_[piece] <= high; ++piece) {
         spend(1);
-        following_[piece].push_back(program_[at].ways[0]);
+        successors_[piece].push_back(program_[position].ways[0]);
       }
     });
   }
@@ -192,21 +195,21 @@ class Subsets {
   }
 
   const Program& program_;
-  std::vector<int32_t> seen_;
+  std::vector<int32_t> seen_round_;
   int32_t round_ = 0;
   int64_t steps_ = 0;
   size_t edges_ = 0;
-  std::unordered_map<List, int32_t, HashOfList> numbers_;
+  std::unordered_map<List, int32_t, ListHash> numbers_;
   std::vector<const List*> lists_;
-  std::vector<int32_t> stack_, ends_;
-  std::vector<List> following_;
+  std::vector<int32_t> stack_, boundaries_;
+  std::vector<List> successors_;
 };
 
 }  // namespace
 
-Automaton leftmost_texts(const Regex& tree, int64_t most_unrolled) {
-  const int64_t unrolled = positions(tree, true);
-  if (unrolled > kMaxPositions || unrolled - positions(tree, false) > most_unrolled) throw Unusual{};
+Automaton leftmost_texts(const Regex& tree, int64_t max_unrolled) {
+  const int64_t unrolled = count_positions(tree, true);
+  if (unrolled > kMaxPositions || unrolled - count_positions(tree, false) > max_unrolled) throw Unusual{};
   const Program program(tree);
   return Subsets(program).automaton();
 }

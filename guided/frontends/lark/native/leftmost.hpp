@@ -1,7 +1,8 @@
 // Finds the texts that a backtracking matcher matches as a whole. In: a tree that keeps the order of preference. Out: a
-// deterministic automaton, equal to that of guided/frontends/regex/leftmost_match.py, which explains the algorithm.
+// deterministic automaton, the same as guided/frontends/regex/leftmost_match.py creates, which explains the algorithm.
 //
-// Patterns whose counts that module keeps, and patterns that need many states or steps, are left to it (`Unusual`).
+// It leaves patterns whose counts that module does not unroll, and patterns that need many states or steps, to that
+// module (`Unusual`).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct Automaton {
   std::vector<std::vector<Edge>> edges;  // by state, sorted and disjoint
 };
 
-// `most_unrolled`: the most rounds of counted repetitions that may be unrolled.
-Automaton leftmost_texts(const Regex& tree, int64_t most_unrolled);
+// `max_unrolled`: the maximum number of rounds of counted repetitions that may be unrolled.
+Automaton leftmost_texts(const Regex& tree, int64_t max_unrolled);
 
 }  // namespace guided::lark

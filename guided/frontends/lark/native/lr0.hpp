@@ -1,12 +1,12 @@
 // The LR(0) automaton of a grammar. In: rules whose symbols are numbers. Out: states, their kernels and transitions.
 //
 // A symbol below `terminals` is a terminal; `terminals + r` is rule r. Rule 0 has one alternative, the start rule.
-// Alternatives are numbered consecutively over all rules. A place (an LR item) is also a number: the first place of its
+// Alternatives are numbered consecutively over all rules. An LR item is also a number: the first item of its
 // alternative plus the number of symbols that were read.
 //
 // How: Knuth, "On the translation of languages from left to right" (Information and Control 8(6), 1965), without
-// lookahead. Cost: states times items. A grammar may have exponentially many states: when `Steps` are used up, TooLarge
-// is thrown.
+// lookahead. Cost: states times items. A grammar may have exponentially many states: when the `Steps` are used up,
+// TooLarge is thrown.
 #pragma once
 
 #include <cstdint>
@@ -32,34 +32,34 @@ class Steps {
 };
 
 struct Rules {
-  int32_t terminals = 0;
-  std::vector<int32_t> first;    // by rule: its first alternative; one more at the end
-  std::vector<int32_t> begin;    // by alternative: its first place; one more at the end
-  std::vector<int32_t> symbols;  // by place: the symbol after it, or -1 at the end of the alternative
-  std::vector<int32_t> rule;     // by alternative: its rule
-  std::vector<bool> dead;        // by alternative: whether it is excluded; empty: none is
+  int32_t terminals = 0;                    // the number of terminals
+  std::vector<int32_t> first_alternatives;  // by rule: its first alternative; one more at the end
+  std::vector<int32_t> first_items;         // by alternative: its first item; one more at the end
+  std::vector<int32_t> symbols;             // by item: the next symbol, or -1 at the end of the alternative
+  std::vector<int32_t> rule_of;             // by alternative: its rule
+  std::vector<bool> is_dead;                // by alternative: whether it is excluded; empty: none is
 
-  int32_t count() const { return static_cast<int32_t>(first.size()) - 1; }
+  int32_t rule_count() const { return static_cast<int32_t>(first_alternatives.size()) - 1; }
   bool is_rule(int32_t symbol) const { return symbol >= terminals; }
   template <class Visit>
-  void each_alternative(int32_t of, Visit&& visit) const {
-    for (int32_t each = first[of]; each < first[of + 1]; ++each)
-      if (dead.empty() || !dead[each]) visit(each);
+  void for_each_alternative(int32_t rule, Visit&& visit) const {
+    for (int32_t each = first_alternatives[rule]; each < first_alternatives[rule + 1]; ++each)
+      if (is_dead.empty() || !is_dead[each]) visit(each);
   }
-  std::vector<bool> nullable() const;  // the rules that may be empty
+  std::vector<bool> nullable_rules() const;  // whether each rule may be empty
 };
 
 class Lr0 {
  public:
   Lr0(const Rules& rules, Steps& steps);
 
-  int32_t states() const { return static_cast<int32_t>(kernel_begin_.size()) - 1; }
-  std::span<const int32_t> kernel(int32_t state) const { return part(kernels_, kernel_begin_, state); }
-  // The symbols that a state reads, sorted, so that terminals come first; and the states to which they lead.
-  std::span<const int32_t> reads(int32_t state) const { return part(symbols_, row_begin_, state); }
-  std::span<const int32_t> targets(int32_t state) const { return part(targets_, row_begin_, state); }
-  // The number of the transition by a symbol that the state reads.
-  int32_t transition(int32_t state, int32_t symbol) const;
+  int32_t state_count() const { return static_cast<int32_t>(kernel_begin_.size()) - 1; }
+  std::span<const int32_t> kernel(int32_t state) const { return slice(kernels_, kernel_begin_, state); }
+  // The symbols that a state reads, sorted, so that terminals come first, and the states that they lead to.
+  std::span<const int32_t> read_symbols(int32_t state) const { return slice(symbols_, row_begin_, state); }
+  std::span<const int32_t> targets(int32_t state) const { return slice(targets_, row_begin_, state); }
+  // The number of the transition by a symbol, which the state must read.
+  int32_t find_transition(int32_t state, int32_t symbol) const;
   // Pairs of a state and a state of `part` to which the same symbols lead. `part`: the automaton of the same rules,
   // without their dead alternatives.
   std::vector<std::pair<int32_t, int32_t>> paired_states(const Lr0& part, Steps& steps) const;
@@ -67,8 +67,9 @@ class Lr0 {
   int32_t row_begin(int32_t state) const { return row_begin_[state]; }
 
  private:
-  static std::span<const int32_t> part(const std::vector<int32_t>& all, const std::vector<int32_t>& begin, int32_t at) {
-    return {all.data() + begin[at], all.data() + begin[at + 1]};
+  static std::span<const int32_t> slice(const std::vector<int32_t>& all, const std::vector<int32_t>& begin,
+                                        int32_t index) {
+    return {all.data() + begin[index], all.data() + begin[index + 1]};
   }
 
   std::vector<int32_t> kernels_, kernel_begin_, symbols_, targets_, row_begin_;

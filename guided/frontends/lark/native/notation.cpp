@@ -12,76 +12,75 @@ constexpr int32_t kMaxRepetitions = 10'000;
 
 class Parser {
  public:
-  Parser(std::u32string_view text, int32_t most_depth)
-      : tokens_(text), most_depth_(std::min(most_depth, kMaxBrackets)) {}
+  Parser(std::u32string_view text, int32_t max_depth) : tokens_(text), max_depth_(std::min(max_depth, kMaxBrackets)) {}
 
-  std::vector<Statement> statements() {
+  std::vector<Statement> parse_statements() {
     std::vector<Statement> out;
     while (tokens_.kind() != Token::kEnd)
-      if (!take(Token::kNewline)) out.push_back(statement());
+      if (!take(Token::kNewline)) out.push_back(parse_statement());
     return out;
   }
 
  private:
-  using Kind = Notation::Kind;
+  using Kind = SyntaxTree::Kind;
 
   bool take(Token kind) {
     if (tokens_.kind() != kind) return false;
     tokens_.advance();
     return true;
   }
-  void need(Token kind) {
+  void expect(Token kind) {
     if (!take(kind)) throw Unusual{};
   }
-  std::string name() {
+  std::string parse_name() {
     const Token kind = tokens_.kind();
     if (kind != Token::kRule && kind != Token::kTerminal) throw Unusual{};
-    const auto written = tokens_.text();
+    const auto token_text = tokens_.text();
     if (tokens_.is_followed_by('[')) throw Unusual{};  // attributes, in another dialect
-    std::string out(written.begin(), written.end());
+    std::string out(token_text.begin(), token_text.end());
     tokens_.advance();
     return out;
   }
-  std::string rule_name() {
+  std::string parse_rule_name() {
     if (tokens_.kind() != Token::kRule) throw Unusual{};
-    return name();
+    return parse_name();
   }
-  int32_t number() {
+  int32_t parse_number() {
     if (tokens_.kind() != Token::kNumber) throw Unusual{};
-    const auto written = tokens_.text();
-    if (written.size() > 9) throw Unusual{};
-    const bool is_negative = written[0] == '-';
+    const auto token_text = tokens_.text();
+    if (token_text.size() > 9) throw Unusual{};
+    const bool is_negative = token_text[0] == '-';
     int32_t out = 0;
-    for (const char32_t c : written)
+    for (const char32_t c : token_text)
       if (is_digit(c)) out = 10 * out + static_cast<int32_t>(c - '0');
     tokens_.advance();
     return is_negative ? -out : out;
   }
 
-  Statement statement() {
+  Statement parse_statement() {
     const Token kind = tokens_.kind();
-    if (kind == Token::kModifiers || kind == Token::kRule) return rule();
-    if (kind == Token::kTerminal) return terminal();
+    if (kind == Token::kModifiers || kind == Token::kRule) return parse_rule();
+    if (kind == Token::kTerminal) return parse_terminal();
     if (take(Token::kIgnore)) {
       Statement out{.kind = Statement::Kind::kIgnore};
       first_token_ = {};
-      out.tree = choice(0);
+      out.tree = parse_choice(0);
       out.span = first_token_;
-      need(Token::kNewline);
+      expect(Token::kNewline);
       return out;
     }
     if (take(Token::kDeclare)) {
       Statement out{.kind = Statement::Kind::kDeclare};
       do {
-        out.names.push_back(name());
+        out.names.push_back(parse_name());
       } while (!take(Token::kNewline));
       return out;
     }
-    if (take(Token::kImport)) return import();
+    if (take(Token::kImport)) return parse_import();
     throw Unusual{};
   }
 
-  Statement rule() {
+  Statement parse_rule() {
     Statement out{.kind = Statement::Kind::kRule};
     bool is_inlined = false;
     if (tokens_.kind() == Token::kModifiers) {
@@ -90,62 +89,62 @@ class Parser {
       tokens_.advance();
     }
     out.span = tokens_.span();
-    out.name = rule_name();
+    out.name = parse_rule_name();
     if (is_inlined && out.name[0] == '_') throw Unusual{};
     if (take(Token::kOpenBrace)) {
       do {
-        out.names.push_back(rule_name());
+        out.names.push_back(parse_rule_name());
       } while (take(Token::kComma));
-      need(Token::kCloseBrace);
+      expect(Token::kCloseBrace);
     }
-    if (take(Token::kDot)) number();  // the priority of a rule does not change its texts
-    need(Token::kColon);
-    out.tree = choice(0);
-    need(Token::kNewline);
+    if (take(Token::kDot)) parse_number();  // the priority of a rule does not change its texts
+    expect(Token::kColon);
+    out.tree = parse_choice(0);
+    expect(Token::kNewline);
     return out;
   }
 
-  Statement terminal() {
+  Statement parse_terminal() {
     Statement out{.kind = Statement::Kind::kTerminal, .span = tokens_.span()};
-    out.name = name();
-    if (take(Token::kDot)) out.priority = number();
-    need(Token::kColon);
-    out.tree = choice(0);
-    need(Token::kNewline);
+    out.name = parse_name();
+    if (take(Token::kDot)) out.priority = parse_number();
+    expect(Token::kColon);
+    out.tree = parse_choice(0);
+    expect(Token::kNewline);
     return out;
   }
 
-  Statement import() {
+  Statement parse_import() {
     Statement out{.kind = Statement::Kind::kImport};
     out.is_relative = take(Token::kDot);
     do {
-      out.names.push_back(name());
+      out.names.push_back(parse_name());
     } while (take(Token::kDot));
     if (take(Token::kOpen)) {
       do {
-        const std::string each = name();
+        const std::string each = parse_name();
         out.aliases.emplace_back(each, each);
       } while (take(Token::kComma));
-      need(Token::kClose);
+      expect(Token::kClose);
     } else {
       const std::string last = out.names.back();
       out.names.pop_back();
-      out.aliases.emplace_back(last, take(Token::kTo) ? name() : last);
+      out.aliases.emplace_back(last, take(Token::kArrow) ? parse_name() : last);
     }
     if (out.names.empty()) throw Unusual{};
-    need(Token::kNewline);
+    expect(Token::kNewline);
     return out;
   }
 
-  Notation choice(int32_t depth) {
-    if (depth > most_depth_) throw Unusual{};
-    Notation out{.kind = Kind::kChoice};
+  SyntaxTree parse_choice(int32_t depth) {
+    if (depth > max_depth_) throw Unusual{};
+    SyntaxTree out{.kind = Kind::kChoice};
     do {
-      Notation branch = sequence(depth);
-      if (tokens_.kind() == Token::kTo) {
+      SyntaxTree branch = parse_sequence(depth);
+      if (tokens_.kind() == Token::kArrow) {
         if (depth > 0) throw Unusual{};  // Lark mistakes a nested alias for the name of a rule
         tokens_.advance();
-        Notation alias{.kind = Kind::kAlias, .name = rule_name()};
+        SyntaxTree alias{.kind = Kind::kAlias, .name = parse_rule_name()};
         alias.parts.push_back(std::move(branch));
         branch = std::move(alias);
       }
@@ -154,8 +153,8 @@ class Parser {
     return out;
   }
 
-  Notation sequence(int32_t depth) {
-    Notation out{.kind = Kind::kSequence};
+  SyntaxTree parse_sequence(int32_t depth) {
+    SyntaxTree out{.kind = Kind::kSequence};
     while (true) switch (tokens_.kind()) {
         case Token::kOpen:
         case Token::kOpenSquare:
@@ -163,16 +162,16 @@ class Parser {
         case Token::kTerminal:
         case Token::kString:
         case Token::kRegex:
-          out.parts.push_back(repeated(depth));
+          out.parts.push_back(parse_repeated(depth));
           break;
         default:
           return out;
       }
   }
 
-  Notation repeated(int32_t depth) {
-    Notation item = atom(depth);
-    Notation out{.kind = Kind::kOperator};
+  SyntaxTree parse_repeated(int32_t depth) {
+    SyntaxTree item = parse_atom(depth);
+    SyntaxTree out{.kind = Kind::kOperator};
     if (tokens_.kind() == Token::kOperator) {
       record_first_token();
       out.sign = static_cast<char>(tokens_.text()[0]);
@@ -183,10 +182,10 @@ class Parser {
       tokens_.advance();
       out.kind = Kind::kTimes;
       out.length = 24;
-      out.low = out.high = count();
+      out.low = out.high = parse_count();
       if (take(Token::kDots)) {
         out.has_range = true;
-        out.high = count();
+        out.high = parse_count();
       }
       if (out.low > out.high) throw Unusual{};
     } else {
@@ -196,56 +195,56 @@ class Parser {
     return out;
   }
 
-  int32_t count() {
-    const int32_t out = number();
+  int32_t parse_count() {
+    const int32_t out = parse_number();
     if (out < 0 || out > kMaxRepetitions) throw Unusual{};
     return out;
   }
 
-  Notation atom(int32_t depth) {
+  SyntaxTree parse_atom(int32_t depth) {
     if (take(Token::kOpen)) {
-      Notation out = choice(depth + 1);
-      need(Token::kClose);
+      SyntaxTree out = parse_choice(depth + 1);
+      expect(Token::kClose);
       return out;
     }
     if (take(Token::kOpenSquare)) {
-      Notation out{.kind = Kind::kMaybe};
-      out.parts.push_back(choice(depth + 1));
-      need(Token::kCloseSquare);
+      SyntaxTree out{.kind = Kind::kMaybe};
+      out.parts.push_back(parse_choice(depth + 1));
+      expect(Token::kCloseSquare);
       return out;
     }
-    return value(depth);
+    return parse_value(depth);
   }
 
-  Notation value(int32_t depth) {
-    if (depth > most_depth_) throw Unusual{};
+  SyntaxTree parse_value(int32_t depth) {
+    if (depth > max_depth_) throw Unusual{};
     const Token kind = tokens_.kind();
-    if (kind == Token::kString || kind == Token::kRegex) return literal();
-    Notation out{.kind = Kind::kName, .name = name()};
+    if (kind == Token::kString || kind == Token::kRegex) return parse_literal();
+    SyntaxTree out{.kind = Kind::kName, .name = parse_name()};
     out.is_terminal = kind == Token::kTerminal;
-    out.is_left_out = out.is_terminal && out.name[0] == '_';
+    out.is_filtered_out = out.is_terminal && out.name[0] == '_';
     if (kind == Token::kRule && take(Token::kOpenBrace)) {
       out.kind = Kind::kTemplate;
       do {
-        out.parts.push_back(value(depth + 1));
+        out.parts.push_back(parse_value(depth + 1));
       } while (take(Token::kComma));
-      need(Token::kCloseBrace);
+      expect(Token::kCloseBrace);
     }
     return out;
   }
 
-  Notation literal() {
+  SyntaxTree parse_literal() {
     record_first_token();
     const bool is_string = tokens_.kind() == Token::kString;
-    Notation out{.kind = Kind::kLiteral, .literal = std::u32string(tokens_.text())};
+    SyntaxTree out{.kind = Kind::kLiteral, .literal = std::u32string(tokens_.text())};
     tokens_.advance();
     if (is_string && take(Token::kDots)) {
       if (tokens_.kind() != Token::kString) throw Unusual{};
       out.kind = Kind::kRange;
-      out.last = tokens_.text();
+      out.range_end = tokens_.text();
       tokens_.advance();
     }
-    out.length = static_cast<int32_t>(out.literal.size() + out.last.size());
+    out.length = static_cast<int32_t>(out.literal.size() + out.range_end.size());
     return out;
   }
 
@@ -254,16 +253,16 @@ class Parser {
   }
 
   Tokens tokens_;
-  int32_t most_depth_;
+  int32_t max_depth_;
   Span first_token_;
 };
 
 }  // namespace
 
-bool is_terminal(std::string_view name) { return is_capital(static_cast<char32_t>(name[name[0] == '_' ? 1 : 0])); }
+bool is_terminal(std::string_view name) { return is_upper(static_cast<char32_t>(name[name[0] == '_' ? 1 : 0])); }
 
-std::vector<Statement> parse_notation(std::u32string_view text, int32_t most_depth) {
-  return Parser(text, most_depth).statements();
+std::vector<Statement> parse_statements(std::u32string_view text, int32_t max_depth) {
+  return Parser(text, max_depth).parse_statements();
 }
 
 }  // namespace guided::lark

@@ -1,4 +1,4 @@
-// Parses Lark's notation. In: a text. Out: its statements, with trees as Lark's loader creates them.
+// Parses a grammar in Lark's notation. In: its text. Out: its statements, with the trees that Lark's loader creates.
 //
 //     ?pair{x}: x "," x -> two | [NAME]        %ignore /\s+/        %import common.NUMBER -> DIGITS
 //
@@ -6,7 +6,7 @@
 // recursive descent. Lines that continue a rule begin with `|`.
 //
 // Source: lark/load_grammar.py, `TERMINALS` and `RULES`. Cost: linear in the text.
-// What it does not do: %override, %extend, extensions of the notation (../dialect/) and all errors are left to the
+// What it does not do: it leaves %override, %extend, extensions of the notation (../dialect/) and all errors to the
 // Python code (`Unusual`).
 #pragma once
 
@@ -20,9 +20,9 @@
 
 namespace guided::lark {
 
-// A tree. `parts` are the alternatives of a choice, the items of a sequence, the arguments of a template, or the item
-// of an alias, an operator or `[x]`. A value is a name, a literal, a range or a template.
-struct Notation {
+// A syntax tree. `parts` are the alternatives of a choice, the items of a sequence, the arguments of a template, or the
+// item of an alias, an operator or `[x]`. A value is a name, a literal, a range or a template.
+struct SyntaxTree {
   enum class Kind : uint8_t {
     kChoice,
     kSequence,
@@ -36,15 +36,15 @@ struct Notation {
     kTemplate
   };
   Kind kind;
-  std::string name = {};                   // of a rule, terminal, template or alias
-  bool is_terminal = false;                // of a name
-  bool is_left_out = false;                // a terminal that Lark's parser filters out of its trees
-  char sign = 0;                           // ?, * or +
-  int32_t low = 0, high = 0;               // the counts of kTimes
-  bool has_range = false;                  // it has two counts
-  std::u32string literal = {}, last = {};  // as written; `last` is the end of a range
-  int32_t length = 0;                      // characters of its tokens that Lark keeps
-  std::vector<Notation> parts = {};
+  std::string name = {};                        // of a rule, terminal, template or alias
+  bool is_terminal = false;                     // of a name
+  bool is_filtered_out = false;                 // a terminal that Lark's parser filters out of its trees
+  char sign = 0;                                // ?, * or +
+  int32_t low = 0, high = 0;                    // the counts of kTimes
+  bool has_range = false;                       // it has two counts
+  std::u32string literal = {}, range_end = {};  // as written
+  int32_t length = 0;                           // characters of the tokens in it that Lark keeps
+  std::vector<SyntaxTree> parts = {};
 };
 
 struct Statement {
@@ -57,10 +57,10 @@ struct Statement {
   std::vector<std::string> names = {};                            // parameters; declared names; the path of an import
   std::vector<std::pair<std::string, std::string>> aliases = {};  // of an import: a name, and its new name
   bool is_relative = false;
-  Notation tree = {.kind = Notation::Kind::kChoice};
+  SyntaxTree tree = {.kind = SyntaxTree::Kind::kChoice};
 };
 
 bool is_terminal(std::string_view name);
-std::vector<Statement> parse_notation(std::u32string_view text, int32_t most_depth);
+std::vector<Statement> parse_statements(std::u32string_view text, int32_t max_depth);
 
 }  // namespace guided::lark

@@ -3,7 +3,7 @@
 //     NUMBER: /[0-9]/+ ("." DIGITS)?        (?:[0-9])+(?:\.(?:[0-9])+)?
 //
 // Source: lark/load_grammar.py, `_literal_to_pattern` and `TerminalTreeToPattern`. Cost: linear in the result.
-// What it does not do: all errors, and several flags of one literal, are left to the Python code (`Unusual`).
+// What it does not do: it leaves all errors, and literals with several flags, to the Python code (`Unusual`).
 #pragma once
 
 #include <functional>
@@ -29,16 +29,17 @@ class Patterns {
   Patterns(Alphabet& alphabet, const RegexLimits& limits, std::function<Width(const std::u32string&)> width_of)
       : alphabet_(alphabet), limits_(limits), width_of_(std::move(width_of)) {}
 
-  // The pattern of a tree. `terminal`: the pattern of a terminal in it.
-  TerminalPattern of(const Notation& tree, const std::function<TerminalPattern(const std::string&)>& terminal) const;
-  TerminalPattern of_literal(const Notation& literal) const;
-  // Nothing if only Python's `re` can determine it.
+  // The pattern of a tree. `terminal`: returns the pattern of a terminal that the tree refers to.
+  TerminalPattern pattern_of(const SyntaxTree& tree,
+                             const std::function<TerminalPattern(const std::string&)>& terminal) const;
+  TerminalPattern literal_pattern(const SyntaxTree& literal) const;
+  // The width of a pattern; nothing if only Python's `re` can determine it.
   std::optional<Width> width_if_known(const TerminalPattern& pattern) const;
 
  private:
-  using OfTerminal = std::function<TerminalPattern(const std::string&)>;
-  TerminalPattern choice(const Notation& tree, const OfTerminal& terminal) const;
-  TerminalPattern sequence(const Notation& tree, const OfTerminal& terminal) const;
+  using TerminalLookup = std::function<TerminalPattern(const std::string&)>;
+  TerminalPattern choice_pattern(const SyntaxTree& tree, const TerminalLookup& terminal) const;
+  TerminalPattern sequence_pattern(const SyntaxTree& tree, const TerminalLookup& terminal) const;
   Width width(const TerminalPattern& pattern) const;
 
   Alphabet& alphabet_;

@@ -11,8 +11,8 @@ using Ranges = std::vector<std::pair<int32_t, int32_t>>;  // first and last char
 
 constexpr int32_t kLastChar = 0x10FFFF;
 
-// The characters in any of these ranges, which may overlap and may be in any order.
-Ranges normalised(Ranges ranges);
+// The union of ranges, which may overlap and may be in any order.
+Ranges normalise(Ranges ranges);
 Ranges complement(const Ranges& ranges);
 
 // The character sets that depend on Unicode.
@@ -23,9 +23,9 @@ class Alphabet {
   Alphabet& operator=(const Alphabet&) = delete;
   virtual ~Alphabet() = default;
   // \d, \s or \w.
-  virtual const Ranges& of_class(char letter) = 0;
+  virtual const Ranges& class_chars(char letter) = 0;
   // The characters that a character matches if case is ignored.
-  virtual const Ranges& either_case(int32_t character) = 0;
+  virtual const Ranges& case_variants(int32_t character) = 0;
 };
 
 }  // namespace guided::lark

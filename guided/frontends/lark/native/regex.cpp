@@ -8,7 +8,7 @@
 
 namespace guided::lark {
 
-Ranges normalised(Ranges ranges) {
+Ranges normalise(Ranges ranges) {
   std::sort(ranges.begin(), ranges.end());
   Ranges joined;
   for (const auto& [low, high] : ranges)
@@ -32,7 +32,7 @@ Ranges complement(const Ranges& ranges) {
     next = high + 1;
   }
   if (next <= kLastChar) out.emplace_back(next, kLastChar);
-  return normalised(std::move(out));
+  return normalise(std::move(out));
 }
 
 namespace {
@@ -46,7 +46,7 @@ Width operator+(const Width& a, const Width& b) {
   return {a.low + b.low, is_bounded ? a.high + b.high : kUnbounded};
 }
 
-Width either(const Width& a, const Width& b) {
+Width unite(const Width& a, const Width& b) {
   const bool is_bounded = a.high != kUnbounded && b.high != kUnbounded;
   return {std::min(a.low, b.low), is_bounded ? std::max(a.high, b.high) : kUnbounded};
 }
@@ -54,11 +54,11 @@ Width either(const Width& a, const Width& b) {
 class RegexReader {
  public:
   RegexReader(std::u32string_view text, Alphabet& alphabet, const RegexLimits& limits)
-      : text_(text), alphabet_(alphabet), most_depth_(std::min(limits.depth, kMaxGroups)), nodes_left_(limits.nodes) {}
+      : text_(text), alphabet_(alphabet), max_depth_(std::min(limits.depth, kMaxGroups)), nodes_left_(limits.nodes) {}
 
   Pattern read() {
-    Pattern out = choice(0, 0);
-    if (at_ != text_.size()) throw Unusual{};
+    Pattern out = parse_choice(0, 0);
+    if (pos_ != text_.size()) throw Unusual{};
     return out;
   }
 
@@ -68,44 +68,44 @@ class RegexReader {
     int32_t low, high;
   };
 
-  char32_t peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : 0; }
-  bool is_end() const { return at_ >= text_.size(); }
+  char32_t peek(size_t ahead = 0) const { return pos_ + ahead < text_.size() ? text_[pos_ + ahead] : 0; }
+  bool is_end() const { return pos_ >= text_.size(); }
   bool take(char32_t c) {
-    if (is_end() || text_[at_] != c) return false;
-    ++at_;
+    if (is_end() || text_[pos_] != c) return false;
+    ++pos_;
     return true;
   }
   char32_t next() {
     if (is_end()) throw Unusual{};
-    return text_[at_++];
+    return text_[pos_++];
   }
   void spend(size_t nodes) {
     nodes_left_ -= static_cast<int64_t>(nodes);
     if (nodes_left_ < 0) throw Unusual{};
   }
 
-  Pattern choice(int flags, int32_t depth) {
-    if (depth > most_depth_) throw Unusual{};
-    Pattern out = sequence(flags, depth);
+  Pattern parse_choice(int flags, int32_t depth) {
+    if (depth > max_depth_) throw Unusual{};
+    Pattern out = parse_sequence(flags, depth);
     if (is_end() || peek() != '|') return out;
     Regex tree{.kind = Kind::kChoice};
     tree.parts.push_back(std::move(out.tree));
     while (take('|')) {
-      Pattern branch = sequence(flags, depth);
-      out.width = either(out.width, branch.width);
+      Pattern branch = parse_sequence(flags, depth);
+      out.width = unite(out.width, branch.width);
       tree.parts.push_back(std::move(branch.tree));
     }
     out.tree = std::move(tree);
     return out;
   }
 
-  Pattern sequence(int flags, int32_t depth) {
+  Pattern parse_sequence(int flags, int32_t depth) {
     Pattern out;
     bool is_nothing = false;
     while (!is_end() && peek() != '|' && peek() != ')') {
-      Pattern piece = atom(flags, depth);
+      Pattern piece = parse_atom(flags, depth);
       spend(1);
-      if (const auto counts = quantifier()) piece = repeated(std::move(piece), *counts);
+      if (const auto counts = parse_quantifier()) piece = repeat(std::move(piece), *counts);
       out.width = out.width + piece.width;
       if (out.width.low > kMaxWidth || out.width.high > kMaxWidth) throw Unusual{};
       is_nothing = is_nothing || piece.tree.kind == Kind::kNothing;
@@ -120,35 +120,35 @@ class RegexReader {
     return out;
   }
 
-  Pattern atom(int flags, int32_t depth) {
+  Pattern parse_atom(int flags, int32_t depth) {
     const char32_t c = peek();
-    if (c == '(') return group(flags, depth);
-    if (c == '[') return one_of(set(flags));
-    if (c == '\\') return escape(flags);
+    if (c == '(') return parse_group(flags, depth);
+    if (c == '[') return chars_pattern(parse_set(flags));
+    if (c == '\\') return parse_escape(flags);
     if (c == '.') {
-      ++at_;
-      return one_of(complement(flags & kDotAll ? Ranges{} : Ranges{{'\n', '\n'}}));
+      ++pos_;
+      return chars_pattern(complement(flags & kDotAll ? Ranges{} : Ranges{{'\n', '\n'}}));
     }
-    if (c == '^' || c == '$' || c == '*' || c == '+' || c == '?' || (c == '{' && counts())) throw Unusual{};
-    ++at_;
-    return literal(c, flags);
+    if (c == '^' || c == '$' || c == '*' || c == '+' || c == '?' || (c == '{' && parse_counts())) throw Unusual{};
+    ++pos_;
+    return literal_pattern(c, flags);
   }
 
-  Pattern one_of(Ranges chars) {
+  Pattern chars_pattern(Ranges chars) {
     spend(chars.size());
     Regex tree{.kind = chars.empty() ? Kind::kNothing : Kind::kChars, .chars = std::move(chars)};
     return {std::move(tree), {1, 1}};
   }
 
-  Pattern literal(char32_t c, int flags) {
+  Pattern literal_pattern(char32_t c, int flags) {
     if (c >= 0xD800 && c <= 0xDFFF) throw Unusual{};
     const auto character = static_cast<int32_t>(c);
-    if ((flags & kIgnoreCase) == 0) return one_of({{character, character}});
-    return one_of(alphabet_.either_case(character));
+    if ((flags & kIgnoreCase) == 0) return chars_pattern({{character, character}});
+    return chars_pattern(alphabet_.case_variants(character));
   }
 
-  Pattern group(int flags, int32_t depth) {
-    ++at_;
+  Pattern parse_group(int flags, int32_t depth) {
+    ++pos_;
     if (take('?') && !take(':')) {
       for (char32_t c = next(); c != ':'; c = next()) {
         if (c == 'i')
@@ -159,54 +159,54 @@ class RegexReader {
           throw Unusual{};
       }
     }
-    Pattern out = choice(flags, depth + 1);
+    Pattern out = parse_choice(flags, depth + 1);
     if (!take(')')) throw Unusual{};
     return out;
   }
 
   // The counts in braces at the cursor, which moves past them.
-  std::optional<Counts> counts() {
-    const size_t start = at_;
-    ++at_;
+  std::optional<Counts> parse_counts() {
+    const size_t start = pos_;
+    ++pos_;
     const auto number = [&]() -> std::optional<int32_t> {
-      const size_t begin = at_;
+      const size_t begin = pos_;
       int32_t out = 0;
       while (is_digit(peek())) {
-        out = std::min(10 * out + static_cast<int32_t>(text_[at_] - '0'), 10 * kMaxRounds);
-        ++at_;
+        out = std::min(10 * out + static_cast<int32_t>(text_[pos_] - '0'), 10 * kMaxRounds);
+        ++pos_;
       }
-      return at_ == begin ? std::nullopt : std::optional(out);
+      return pos_ == begin ? std::nullopt : std::optional(out);
     };
     const auto low = number();
     const bool has_comma = take(',');
     const auto high = has_comma ? number() : low;
     if ((!low && !has_comma) || !take('}')) {
-      at_ = start;
+      pos_ = start;
       return std::nullopt;
     }
     return Counts{low.value_or(0), high.value_or(kUnbounded)};
   }
 
-  std::optional<Counts> quantifier() {
-    auto out = mark();
+  std::optional<Counts> parse_quantifier() {
+    auto out = parse_quantifier_symbol();
     if (!out) return out;
     if (out->low >= kMaxRounds || out->high >= kMaxRounds || (out->high != kUnbounded && out->high < out->low))
       throw Unusual{};
     is_lazy_ = take('?');
-    const size_t here = at_;
-    if (mark()) throw Unusual{};  // a possessive quantifier, or an error
-    at_ = here;
+    const size_t end = pos_;
+    if (parse_quantifier_symbol()) throw Unusual{};  // a possessive quantifier, or an error
+    pos_ = end;
     return out;
   }
 
-  std::optional<Counts> mark() {
+  std::optional<Counts> parse_quantifier_symbol() {
     if (take('*')) return Counts{0, kUnbounded};
     if (take('+')) return Counts{1, kUnbounded};
     if (take('?')) return Counts{0, 1};
-    return !is_end() && peek() == '{' ? counts() : std::nullopt;
+    return !is_end() && peek() == '{' ? parse_counts() : std::nullopt;
   }
 
-  Pattern repeated(Pattern piece, const Counts& counts) {
+  Pattern repeat(Pattern piece, const Counts& counts) {
     spend(1);
     Pattern out;
     out.width.low = piece.width.low * counts.low;
@@ -220,30 +220,30 @@ class RegexReader {
     return out;
   }
 
-  Pattern escape(int flags) {
+  Pattern parse_escape(int flags) {
     const char32_t c = peek(1);
-    if (auto chars = class_at_cursor()) return one_of(std::move(*chars));
+    if (auto chars = take_class()) return chars_pattern(std::move(*chars));
     if (c >= '1' && c <= '9') throw Unusual{};
     if (c == 'b') throw Unusual{};
-    ++at_;
-    return literal(character(), flags);
+    ++pos_;
+    return literal_pattern(parse_escaped_character(), flags);
   }
 
   // \d, \s, \w or an opposite at the cursor, which moves past it.
-  std::optional<Ranges> class_at_cursor() {
+  std::optional<Ranges> take_class() {
     const char32_t c = peek(1);
-    const char32_t small = c | 32;
-    if (peek() != '\\' || (small != 'd' && small != 's' && small != 'w')) return std::nullopt;
-    at_ += 2;
-    const Ranges& chars = alphabet_.of_class(static_cast<char>(small));
-    return c == small ? chars : complement(chars);
+    const char32_t lower = c | 32;
+    if (peek() != '\\' || (lower != 'd' && lower != 's' && lower != 'w')) return std::nullopt;
+    pos_ += 2;
+    const Ranges& chars = alphabet_.class_chars(static_cast<char>(lower));
+    return c == lower ? chars : complement(chars);
   }
 
   // The character of an escape; the cursor is after the backslash.
-  char32_t character() {
+  char32_t parse_escaped_character() {
     const char32_t c = next();
     constexpr std::u32string_view kNames = U"abfnrtv", kValues = U"\a\b\f\n\r\t\v";
-    if (const size_t at = kNames.find(c); at != kNames.npos) return kValues[at];
+    if (const size_t index = kNames.find(c); index != kNames.npos) return kValues[index];
     if (c == 'x' || c == 'u' || c == 'U') {
       int64_t out = 0;
       for (int digits = c == 'x' ? 2 : c == 'u' ? 4 : 8; digits > 0; --digits) out = 16 * out + hex_value(next());
@@ -256,55 +256,56 @@ class RegexReader {
       if (out > 0xFF) throw Unusual{};
       return out;
     }
-    if (is_digit(c) || is_small(c) || is_capital(c)) throw Unusual{};
+    if (is_digit(c) || is_lower(c) || is_upper(c)) throw Unusual{};
     return c;
   }
 
-  Ranges set(int flags) {
-    ++at_;
+  Ranges parse_set(int flags) {
+    ++pos_;
     const bool is_negated = take('^');
     Ranges members;
     bool has_class = false;
-    if (peek() == '[') throw Unusual{};  // Python warns of it
+    if (peek() == '[') throw Unusual{};  // Python warns about it
     for (bool is_first = true; is_first || peek() != ']'; is_first = false) {
       const char32_t here = peek();
-      if (peek(1) == here && (here == '-' || here == '&' || here == '~' || here == '|')) throw Unusual{};  // the same
-      if (const auto chars = class_at_cursor()) {
+      if (peek(1) == here && (here == '-' || here == '&' || here == '~' || here == '|'))
+        throw Unusual{};  // Python warns about this, too
+      if (const auto chars = take_class()) {
         if (peek() == '-' && peek(1) != ']') throw Unusual{};
         members.insert(members.end(), chars->begin(), chars->end());
         has_class = true;
         continue;
       }
-      const auto low = static_cast<int32_t>(member());
+      const auto low = static_cast<int32_t>(parse_set_member());
       int32_t high = low;
       if (peek() == '-' && peek(1) != ']') {
-        ++at_;
-        if (peek() == '-' || class_at_cursor()) throw Unusual{};
-        high = static_cast<int32_t>(member());
+        ++pos_;
+        if (peek() == '-' || take_class()) throw Unusual{};
+        high = static_cast<int32_t>(parse_set_member());
         if (high < low) throw Unusual{};
       }
       members.emplace_back(low, high);
     }
-    ++at_;
+    ++pos_;
     if (flags & kIgnoreCase) {
       if (has_class) throw Unusual{};
-      members = either_case(members);
+      members = case_variants_of_set(members);
     }
-    Ranges out = normalised(std::move(members));
+    Ranges out = normalise(std::move(members));
     return is_negated ? complement(out) : out;
   }
 
-  char32_t member() {
+  char32_t parse_set_member() {
     const char32_t c = next();
-    return c == '\\' ? character() : c;
+    return c == '\\' ? parse_escaped_character() : c;
   }
 
-  Ranges either_case(const Ranges& members) {
+  Ranges case_variants_of_set(const Ranges& members) {
     Ranges out;
     for (const auto& [low, high] : members) {
       if (high > 0x7F) throw Unusual{};
       for (int32_t c = low; c <= high; ++c) {
-        const Ranges& chars = alphabet_.either_case(c);
+        const Ranges& chars = alphabet_.case_variants(c);
         out.insert(out.end(), chars.begin(), chars.end());
       }
     }
@@ -313,9 +314,9 @@ class RegexReader {
 
   std::u32string_view text_;
   Alphabet& alphabet_;
-  int32_t most_depth_;
+  int32_t max_depth_;
   int64_t nodes_left_;
-  size_t at_ = 0;
+  size_t pos_ = 0;
   bool is_lazy_ = false;
 };
 

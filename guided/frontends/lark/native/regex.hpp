@@ -1,13 +1,13 @@
 // Reads the common part of Python's regular expressions. In: a pattern. Out: its tree, which keeps the order of
-// preference, and the width of its texts as Python's `re` computes it.
+// preference, and the width (least and greatest length) of its texts as Python's `re` computes it.
 //
 //     (a|bc)*?\d{2}
 //
-// How: one pass by recursive descent. It is a subset of guided/frontends/regex/python_syntax.py, and creates the same
+// How: one pass by recursive descent. It reads a subset of guided/frontends/regex/python_syntax.py, with the same
 // characters. Cost: linear in the pattern.
-// What it does not do: lookarounds, anchors, back-references, named groups, atomic groups, possessive quantifiers,
-// flags other than i, m, s and u, counts of 1,000 and more, case-insensitive sets beyond ASCII, and all errors are left
-// to the Python code (`Unusual`).
+// What it does not do: it leaves to the Python code (`Unusual`): lookarounds, anchors, back-references, named groups,
+// atomic groups, possessive quantifiers, flags other than i, m, s and u, counts of 1,000 and more, case-insensitive
+// sets beyond ASCII, and all errors.
 #pragma once
 
 #include <cstdint>

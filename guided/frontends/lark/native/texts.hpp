@@ -15,7 +15,8 @@ class Texts {
 
   // The length of the longest prefix of a text that the automaton accepts; 0 if there is none.
   size_t longest_match(std::u32string_view text) const;
-  // Whether some text begins with a text of both; true if this is undecided after `most` pairs of states.
+  // Whether a text of one automaton equals a text of the other, or is a prefix of one; true if this is undecided after
+  // `most` pairs of states.
   bool share_a_text(const Texts& other, size_t most) const;
 
  private:

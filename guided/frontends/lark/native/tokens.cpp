@@ -12,159 +12,161 @@ bool is_space(char32_t c) { return c == ' ' || c == '\t' || c == '\f' || c == '\
 
 }  // namespace
 
-Token Tokens::finish() {
+Token Tokens::read_end() {
   const bool is_first = !is_finished_;
   is_finished_ = true;
   return is_first ? Token::kNewline : Token::kEnd;
 }
 
-Token Tokens::read() {
-  const char32_t c = text_[begin_], next = at(begin_ + 1);
+Token Tokens::read_token() {
+  const char32_t c = text_[begin_], next = char_at(begin_ + 1);
   switch (c) {
     case '\n':
     case '\r':
-      return newline();
+      return read_newline();
     case '(':
-      return single(Token::kOpen);
+      return make_token(Token::kOpen);
     case ')':
-      return single(Token::kClose);
+      return make_token(Token::kClose);
     case '[':
-      return single(Token::kOpenSquare);
+      return make_token(Token::kOpenSquare);
     case ']':
-      return single(Token::kCloseSquare);
+      return make_token(Token::kCloseSquare);
     case '{':
-      return single(Token::kOpenBrace);
+      return make_token(Token::kOpenBrace);
     case '}':
-      return single(Token::kCloseBrace);
+      return make_token(Token::kCloseBrace);
     case ':':
-      return single(Token::kColon);
+      return make_token(Token::kColon);
     case ',':
-      return single(Token::kComma);
+      return make_token(Token::kComma);
     case '|':
-      return single(Token::kOr);
+      return make_token(Token::kOr);
     case '~':
-      return single(Token::kTilde);
+      return make_token(Token::kTilde);
     case '.':
-      return next == '.' ? single(Token::kDots, 2) : single(Token::kDot);
+      return next == '.' ? make_token(Token::kDots, 2) : make_token(Token::kDot);
     case '*':
-      return single(Token::kOperator);
+      return make_token(Token::kOperator);
     case '?':
     case '!':
-      return modifiers();
+      return read_modifiers();
     case '+':
     case '-':
-      if (is_digit(next)) return number();
-      if (c == '+') return single(Token::kOperator);
-      if (next == '>') return single(Token::kTo, 2);
+      if (is_digit(next)) return read_number();
+      if (c == '+') return make_token(Token::kOperator);
+      if (next == '>') return make_token(Token::kArrow, 2);
       throw Unusual{};
     case '"':
-      return string();
+      return read_string();
     case '/':
-      return regex();
+      return read_regex_literal();
     case '%':
-      return directive();
+      return read_directive();
     default:
-      return is_digit(c) ? number() : name();
+      return is_digit(c) ? read_number() : read_name();
   }
 }
 
 bool Tokens::skip() {
-  size_t place = begin_;
-  if (at(place) == '\\') {
-    for (++place; at(place) == ' '; ++place) {
+  size_t pos = begin_;
+  if (char_at(pos) == '\\') {
+    for (++pos; char_at(pos) == ' '; ++pos) {
     }
-    if (at(place) != '\n') throw Unusual{};
-    end_ = place + 1;
+    if (char_at(pos) != '\n') throw Unusual{};
+    end_ = pos + 1;
     return true;
   }
-  while (is_space(at(place))) ++place;
-  if (at(place) == '#' || (at(place) == '/' && at(place + 1) == '/')) {
-    while (place < text_.size() && text_[place] != '\n') ++place;
-    end_ = place;
+  while (is_space(char_at(pos))) ++pos;
+  if (char_at(pos) == '#' || (char_at(pos) == '/' && char_at(pos + 1) == '/')) {
+    while (pos < text_.size() && text_[pos] != '\n') ++pos;
+    end_ = pos;
     return true;
   }
-  place = begin_;
-  while (at(place) == ' ' || at(place) == '\t') ++place;
-  end_ = place;
-  return place > begin_;
+  pos = begin_;
+  while (char_at(pos) == ' ' || char_at(pos) == '\t') ++pos;
+  end_ = pos;
+  return pos > begin_;
 }
 
-Token Tokens::newline() {
-  size_t place = begin_;
-  if (at(place) == '\r' && at(place + 1) != '\n') throw Unusual{};
-  while (is_space(at(place))) ++place;
-  end_ = place;
-  if (at(place) != '|') return Token::kNewline;
+Token Tokens::read_newline() {
+  size_t pos = begin_;
+  if (char_at(pos) == '\r' && char_at(pos + 1) != '\n') throw Unusual{};
+  while (is_space(char_at(pos))) ++pos;
+  end_ = pos;
+  if (char_at(pos) != '|') return Token::kNewline;
   ++end_;
   return Token::kOrLine;
 }
 
-Token Tokens::modifiers() {
+Token Tokens::read_modifiers() {
   const char32_t c = text_[begin_];
-  size_t place = begin_ + 1;
-  if (at(place) == (c == '?' ? U'!' : U'?')) ++place;
-  if (is_small(at(place)) || at(place) == '_') return single(Token::kModifiers, place - begin_);
-  if (c == '?' && !is_small(at(begin_ + 1)) && at(begin_ + 1) != '_') return single(Token::kOperator);
+  size_t pos = begin_ + 1;
+  if (char_at(pos) == (c == '?' ? U'!' : U'?')) ++pos;
+  if (is_lower(char_at(pos)) || char_at(pos) == '_') return make_token(Token::kModifiers, pos - begin_);
+  if (c == '?' && !is_lower(char_at(begin_ + 1)) && char_at(begin_ + 1) != '_') return make_token(Token::kOperator);
   throw Unusual{};
 }
 
-Token Tokens::number() {
-  size_t place = begin_ + 1;
-  while (is_digit(at(place))) ++place;
-  return single(Token::kNumber, place - begin_);
+Token Tokens::read_number() {
+  size_t pos = begin_ + 1;
+  while (is_digit(char_at(pos))) ++pos;
+  return make_token(Token::kNumber, pos - begin_);
 }
 
-Token Tokens::string() {
-  size_t place = begin_ + 1;
-  for (; at(place) != '"'; ++place) {
-    const char32_t next = at(place + 1);
-    if (place >= text_.size() || text_[place] == '\n') throw Unusual{};
-    if (text_[place] != '\\') continue;
+Token Tokens::read_string() {
+  size_t pos = begin_ + 1;
+  for (; char_at(pos) != '"'; ++pos) {
+    const char32_t next = char_at(pos + 1);
+    if (pos >= text_.size() || text_[pos] == '\n') throw Unusual{};
+    if (text_[pos] != '\\') continue;
     if (next == 'b' || next == 'f' || next == '/') throw Unusual{};  // an escape of JSON
-    if (next == 'u' && (at(place + 2) | 32) == 'd') throw Unusual{};
+    if (next == 'u' && (char_at(pos + 2) | 32) == 'd') throw Unusual{};
     if (next == '"' || next == '\\') {
-      if (next == '\\' && is_json_escape(place + 1)) throw Unusual{};
-      ++place;
+      if (next == '\\' && is_json_escape(pos + 1)) throw Unusual{};
+      ++pos;
     }
   }
-  ++place;
-  return single(Token::kString, place + (at(place) == 'i') - begin_);
+  ++pos;
+  return make_token(Token::kString, pos + (char_at(pos) == 'i') - begin_);
 }
 
-bool Tokens::is_json_escape(size_t place) const {
-  const char32_t next = at(place + 1);
-  return next == 'b' || next == 'f' || next == '/' || (next == 'u' && (at(place + 2) | 32) == 'd');
+bool Tokens::is_json_escape(size_t pos) const {
+  const char32_t next = char_at(pos + 1);
+  return next == 'b' || next == 'f' || next == '/' || (next == 'u' && (char_at(pos + 2) | 32) == 'd');
 }
 
-Token Tokens::regex() {
-  size_t place = begin_ + 1;
-  for (; at(place) != '/'; ++place) {
-    if (place >= text_.size() || text_[place] == '\n') throw Unusual{};
-    if (text_[place] == '\\' && (at(place + 1) == '/' || at(place + 1) == '\\')) ++place;
+Token Tokens::read_regex_literal() {
+  size_t pos = begin_ + 1;
+  for (; char_at(pos) != '/'; ++pos) {
+    if (pos >= text_.size() || text_[pos] == '\n') throw Unusual{};
+    if (text_[pos] == '\\' && (char_at(pos + 1) == '/' || char_at(pos + 1) == '\\')) ++pos;
   }
-  ++place;
-  while (std::u32string_view(U"imslux").find(at(place)) != std::u32string_view::npos && at(place) != 0) ++place;
-  return single(Token::kRegex, place - begin_);
+  ++pos;
+  while (std::u32string_view(U"imslux").find(char_at(pos)) != std::u32string_view::npos && char_at(pos) != 0) ++pos;
+  return make_token(Token::kRegex, pos - begin_);
 }
 
-Token Tokens::directive() {
+Token Tokens::read_directive() {
   constexpr std::array<std::pair<std::u32string_view, Token>, 3> kDirectives{{
       {U"%ignore", Token::kIgnore},
       {U"%declare", Token::kDeclare},
       {U"%import", Token::kImport},
   }};
-  for (const auto& [written, kind] : kDirectives)
-    if (text_.substr(begin_).starts_with(written)) return single(kind, written.size());
+  for (const auto& [directive_text, kind] : kDirectives)
+    if (text_.substr(begin_).starts_with(directive_text)) return make_token(kind, directive_text.size());
   throw Unusual{};
 }
 
-Token Tokens::name() {
-  size_t place = begin_ + (text_[begin_] == '_');
-  const bool is_rule = is_small(at(place));
-  if (!is_rule && !is_capital(at(place))) throw Unusual{};
-  const auto belongs = [&](char32_t c) { return c == '_' || is_digit(c) || (is_rule ? is_small(c) : is_capital(c)); };
-  while (belongs(at(place))) ++place;
-  return single(is_rule ? Token::kRule : Token::kTerminal, place - begin_);
+Token Tokens::read_name() {
+  size_t pos = begin_ + (text_[begin_] == '_');
+  const bool is_rule = is_lower(char_at(pos));
+  if (!is_rule && !is_upper(char_at(pos))) throw Unusual{};
+  const auto is_name_char = [&](char32_t c) {
+    return c == '_' || is_digit(c) || (is_rule ? is_lower(c) : is_upper(c));
+  };
+  while (is_name_char(char_at(pos))) ++pos;
+  return make_token(is_rule ? Token::kRule : Token::kTerminal, pos - begin_);
 }
 
 }  // namespace guided::lark

@@ -1,5 +1,5 @@
-// Splits a text in Lark's notation into tokens, in the order of the rules of Lark's lexer. Comments and blanks are
-// skipped. A character that cannot begin a token, and escapes of JSON in strings, are `Unusual`.
+// Splits a grammar in Lark's notation into tokens. Tries the rules of Lark's lexer in their order, and skips comments
+// and blanks. Throws `Unusual` for a character that cannot begin a token, and for escapes that only JSON strings have.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ enum class Token : uint8_t {
   kString,
   kRegex,
   kNumber,
-  kTo,
+  kArrow,
   kIgnore,
   kDeclare,
   kImport,
@@ -55,31 +55,31 @@ class Tokens {
     do {
       begin_ = end_;
     } while (skip());
-    kind_ = begin_ >= text_.size() ? finish() : read();
+    kind_ = begin_ >= text_.size() ? read_end() : read_token();
   }
 
  private:
-  char32_t at(size_t place) const { return place < text_.size() ? text_[place] : 0; }
+  char32_t char_at(size_t pos) const { return pos < text_.size() ? text_[pos] : 0; }
 
-  // Lark adds a line end to the text.
-  Token finish();
+  // The end of the text, before which Lark adds a line end.
+  Token read_end();
 
-  // Steps past blanks, a comment with all white space before it, or an escaped line end.
+  // Skips blanks, a comment with all white space before it, or an escaped line end. Returns whether it skipped any.
   bool skip();
 
-  Token single(Token kind, size_t length = 1) {
+  Token make_token(Token kind, size_t length = 1) {
     end_ = begin_ + length;
     return kind;
   }
-  Token read();
-  Token newline();
-  Token modifiers();
-  Token number();
-  Token string();
-  bool is_json_escape(size_t place) const;
-  Token regex();
-  Token directive();
-  Token name();
+  Token read_token();
+  Token read_newline();
+  Token read_modifiers();
+  Token read_number();
+  Token read_string();
+  bool is_json_escape(size_t pos) const;
+  Token read_regex_literal();
+  Token read_directive();
+  Token read_name();
 
   std::u32string_view text_;
   size_t begin_ = 0, end_ = 0;

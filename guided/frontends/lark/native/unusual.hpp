@@ -1,4 +1,4 @@
-// What the C++ code leaves to the Python code, which reads every input and explains every error.
+// Thrown for input that the C++ code leaves to the Python code, which reads every input and explains every error.
 #pragma once
 
 namespace guided::lark {
