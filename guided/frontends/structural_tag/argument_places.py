@@ -282,7 +282,9 @@ def arguments_goal(expander: Expander, root: Schema) -> Goal:
 def refuse_unique(schema: Schema) -> NoReturn:
     """Refuse items that must differ."""
     raise UnsupportedError(
-        "uniqueItems is not supported in this style", pointer=schema.at("uniqueItems"), hint="leave uniqueItems out"
+        "uniqueItems is not supported in this style",
+        pointer=schema.location_of("uniqueItems"),
+        hint="leave uniqueItems out",
     )
 
 

@@ -107,7 +107,7 @@ class ElementNotation(Notation):
         root = arguments_goal(expander, self.lowering.root)
         if not self._form.is_typed:
             self._places = Places(expander, root, self._elements)
-            self._places_by_number, self._wheres = [self._places.root], [self.lowering.root.where]
+            self._places_by_number, self._wheres = [self._places.root], [self.lowering.root.location]
         return self.lowering.value(root, _ROOT)
 
     def text_level(self, level: int) -> int:
@@ -139,7 +139,7 @@ class ElementNotation(Notation):
         if self._form.repeats_names:
             raise UnsupportedError(
                 "undeclared properties cannot be written in this style, which repeats the name at the end",
-                pointer=goal[0].where if goal else where,
+                pointer=goal[0].location if goal else where,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
         goals = frozenset([goal])
@@ -159,7 +159,7 @@ class ElementNotation(Notation):
             if self._form.nests and {"object", "array"} <= self._places.kinds(place):
                 raise UnsupportedError(
                     "an object and an array cannot be distinguished in this style",
-                    pointer=min((goal[0].where for goal in place if goal), default=where),
+                    pointer=min((goal[0].location for goal in place if goal), default=where),
                     hint="put them into two properties",
                 )
             self._numbers[place] = len(self._places_by_number)

@@ -57,6 +57,6 @@ def is_alias(schema: Schema) -> bool:
 def endless_error(schema: Schema) -> SpecError:
     """The error for a schema that refers to itself without end."""
     return SpecError(
-        "the schema refers to itself without end", pointer=schema.where,
+        "the schema refers to itself without end", pointer=schema.location,
         hint="put the recursive reference into a member or an item: below properties, items, ...",
     )  # fmt: skip

@@ -14,9 +14,9 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.exactly_one import exactly_one
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
 from guided.frontends.json_schema.documents.keywords import REFERENCES
-from guided.frontends.json_schema.documents.malformed import malformed
+from guided.frontends.json_schema.documents.malformed import malformed_error
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical, check_texts
+from guided.frontends.json_schema.documents.values import Json, canonical_key, refuse_surrogates
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reader
@@ -67,7 +67,7 @@ def _enumeration(
             return []  # reported where the branch itself is read
         if values is None:
             return []
-        branch_values = {canonical(value): value for value in values}
+        branch_values = {canonical_key(value): value for value in values}
         repeated.update(key for key in branch_values if key in listed_values)
         listed_values |= branch_values
     distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
@@ -102,16 +102,16 @@ def _dependencies(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Sc
     """For each name: the member is absent, or it is present and its dependent schema holds."""
     value = schema.get(keyword)
     if not isinstance(value, dict):
-        raise malformed(schema, keyword, "an object", value)
+        raise malformed_error(schema, keyword, "an object", value)
     groups: list[tuple[Schema, ...]] = []
     for name, dependency in value.items():
-        check_texts(name, schema, keyword)
+        refuse_surrogates(name, schema, keyword)
         names: tuple[str, ...] = (name,)
         branches: tuple[tuple[Schema, ...], ...] = ()
         if isinstance(dependency, list) and keyword != "dependentSchemas":
-            names = (name, *reader.names_of(dependency, schema, keyword, name))
+            names = (name, *reader.read_names(dependency, schema, keyword, name))
         elif keyword == "dependentRequired":
-            raise malformed(schema, keyword, "an object of lists of names", dependency, name)
+            raise malformed_error(schema, keyword, "an object of lists of names", dependency, name)
         else:
             branches = ((reader.library.child(schema, keyword, name),),)
         present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))

@@ -82,7 +82,7 @@ class Binding:
         self._base, self._formula, self._expander = shape, formula, expander
         self._negation = expander.reader.negation
         self._leaves = leaves(formula)
-        self._where = self._leaves[0].at.where if self._leaves else ""
+        self._where = self._leaves[0].at.location if self._leaves else ""
         self._partition = ValuePartition(expander, self._where).cells
         self._constants: dict[Leaf, list[dict[str, Goal]]] = {}
         for leaf in self._leaves:

@@ -63,7 +63,7 @@ def refuse_content(shape: Shape, length: Window) -> None:
 def content_error(schema: Schema, reason: str, hint: str) -> UnsupportedError:
     """The error for a schema with `contentMediaType`."""
     full_hint = f"{hint}, or pass format='annotate'"
-    return UnsupportedError(reason, pointer=schema.at("contentMediaType"), hint=full_hint)
+    return UnsupportedError(reason, pointer=schema.location_of("contentMediaType"), hint=full_hint)
 
 
 def _is_base64_of_json(text: str) -> bool:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical
+from guided.frontends.json_schema.documents.values import Json, canonical_key
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
@@ -186,7 +186,7 @@ class _Counter:
         values = list(self._letters.values())
         return (
             None not in values
-            and len({canonical(v) for listed_values in values for v in listed_values or ()})
+            and len({canonical_key(v) for listed_values in values for v in listed_values or ()})
             <= _MAX_DISTINGUISHED_VALUES
         )
 
@@ -200,15 +200,15 @@ class _Counter:
         while grows:
             grows = False
             for values in self._letters.values():
-                new_values = [value for value in values or () if canonical(value) not in distinguished]
+                new_values = [value for value in values or () if canonical_key(value) not in distinguished]
                 if new_values and (needs_equal_items or len(new_values) < fewer_than):
-                    distinguished |= {canonical(value): value for value in new_values}
+                    distinguished |= {canonical_key(value): value for value in new_values}
                     grows = True
         atoms: dict[object, _Atom] = {}
         for value in distinguished.values():
             allowed_at = tuple(self._expander.membership.has(base, value) for base in self._item_schemas)
             counts = tuple(self._expander.membership.has((requirement.schema,), value) for requirement in self._counted)
-            key = (allowed_at, counts, canonical(value) if needs_equal_items else None)
+            key = (allowed_at, counts, canonical_key(value) if needs_equal_items else None)
             if any(allowed_at):
                 others = atoms[key].values if key in atoms else ()
                 atoms[key] = _Atom((*others, value), allowed_at, counts)
@@ -297,7 +297,7 @@ class _Counter:
         return False
 
     def _is_in_atom(self, value: Json) -> bool:
-        return any(canonical(value) == canonical(other) for atom in self._atoms for other in atom.values)
+        return any(canonical_key(value) == canonical_key(other) for atom in self._atoms for other in atom.values)
 
     @staticmethod
     def _affects_rest(requirement: _CountedItems, count: int) -> bool:
@@ -341,7 +341,7 @@ class _Counter:
     def _refuse(self, why: str) -> None:
         counted = self._counted[0].schema if self._counted else self._source_schema()
         raise UnsupportedError(
-            f"counting the items of this array would take too many states: {why}", pointer=counted.where,
+            f"counting the items of this array would take too many states: {why}", pointer=counted.location,
             hint="use smaller bounds on the number of items, or fewer contains and prefixes next to uniqueItems",
         )  # fmt: skip
 

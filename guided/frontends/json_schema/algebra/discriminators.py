@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import canonical, json_type
+from guided.frontends.json_schema.documents.values import canonical_key, json_type
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.disjoint import DisjointnessTest
@@ -88,7 +88,7 @@ def _paths(
     disjoint.count(1)
     shape = reduce(Shape.meet, map(disjoint.outline, schemas), siblings)
     if shape.values is not None:
-        return {(): frozenset(canonical(value) for value in shape.values if json_type(value) in shape.types)}
+        return {(): frozenset(canonical_key(value) for value in shape.values if json_type(value) in shape.types)}
     out: dict[_Path, _Values] = {}
     for name, step, inner in _required_parts(disjoint, shape) if steps_left else ():
         others = frozenset(("type", other) for other in shape.types if other != name)

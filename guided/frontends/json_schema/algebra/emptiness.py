@@ -56,7 +56,7 @@ def repeated_items_error(shape: Shape) -> UnsupportedError:
     assert shape.repeated is not None
     return UnsupportedError(
         "an array that must contain two equal items is not enforced if its items may have many values",
-        pointer=shape.repeated.where,
+        pointer=shape.repeated.location,
         hint="not, oneOf or if requires it: it is the complement of uniqueItems",
     )
 

@@ -143,7 +143,7 @@ class Expander:
             try:
                 expansion = self._expansions[goal] = self._expand(goal)
             except LimitExceeded as error:
-                error.place = error.place or goal[0].where
+                error.place = error.place or goal[0].location
                 raise
             finally:
                 self.open_goals.discard(goal)
@@ -167,7 +167,7 @@ class Expander:
     def _compute(self, goal: Goal) -> Expansion:
         if len(goal) == 1 and not (meaning := self.reader.read(goal[0])).groups and goal[0].value is not False:
             shapes, why = self.resolve_obligations(meaning.shape)  # the usual case: nothing to combine
-            return Expansion(shapes, () if shapes else ((goal[0].where, why),))
+            return Expansion(shapes, () if shapes else ((goal[0].location, why),))
         for schema in goal:
             self._acyclic.check(schema)
         for max_nodes in self._bounds(goal):
@@ -220,7 +220,7 @@ class Expander:
                 steps += len(resolved)
                 shapes += resolved
                 if not resolved:
-                    reasons.append((goal[0].where if goal else "", why))
+                    reasons.append((goal[0].location if goal else "", why))
                 continue
             group, groups = groups
             if len(group) > 1 and not chosen.isdisjoint(group):  # the group adds nothing
@@ -230,9 +230,9 @@ class Expander:
                 if schema in chosen or schema in deferred:
                     work.append((shape, groups, chosen, deferred))
                 elif self.negation.excludes(schema, chosen) or self.negation.excludes(schema, deferred):
-                    reasons.append((schema.where, "the schema is both required and excluded"))
+                    reasons.append((schema.location, "the schema is both required and excluded"))
                 elif schema.value is False:
-                    reasons.append((schema.where, "false allows no value"))
+                    reasons.append((schema.location, "false allows no value"))
                 elif len(group) > 1 and self._choices.has_cases(schema):
                     work.append((shape, groups, chosen, (*deferred, schema)))
                 else:
@@ -244,7 +244,7 @@ class Expander:
                     if both is not shape and rest is not None:  # do not multiply an empty shape
                         narrowed, why = self._narrow(both)
                         if not narrowed.types:
-                            reasons.append((schema.where, why))
+                            reasons.append((schema.location, why))
                             continue
                     work.append((both, rest, chosen | {schema}, deferred))
         return Expansion(tuple(shapes), tuple(reasons))
@@ -253,7 +253,7 @@ class Expander:
         """The shapes type by type, with a formula for the rest, if alternatives would multiply."""
         shapes = self.by_type.shapes(goal)
         why = "no type is allowed by all parts of the schema"
-        return Expansion(shapes, () if shapes else ((goal[0].where, why),))
+        return Expansion(shapes, () if shapes else ((goal[0].location, why),))
 
     def narrow_or_none(self, shape: Shape) -> Shape | None:
         """The shape without types that have no values left. None if no type is left."""
@@ -409,4 +409,4 @@ def _has_many_obligations(shape: Shape) -> bool:
 
 def _pattern_of(shape: Shape) -> str:
     """The location of some pattern of names."""
-    return next((schema.where for part in shape.objects for _, schema in part.patterns), "")
+    return next((schema.location for part in shape.objects for _, schema in part.patterns), "")

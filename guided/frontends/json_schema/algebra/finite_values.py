@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
 from guided.frontends.json_schema.algebra.strings import with_length
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key
 from guided.ir.nodes import And
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class ListedValues:
         for part in parts:
             if part is None:
                 return None
-            out |= {canonical(value): value for value in part}
+            out |= {canonical_key(value): value for value in part}
             if len(out) > MAX_VALUES:
                 return None
         return tuple(out.values())
@@ -159,12 +159,14 @@ class ListedValues:
                 return None
             if len(partial_arrays) * len(items) > _MAX_TRIED_VALUES:
                 return None
-            keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in partial_arrays]
+            keys = [
+                {canonical_key(item) for item in array} if shape.unique is not None else () for array in partial_arrays
+            ]
             partial_arrays = [
                 [*array, item]
                 for array, item_keys in zip(partial_arrays, keys, strict=True)
                 for item in items
-                if canonical(item) not in item_keys
+                if canonical_key(item) not in item_keys
             ]
             if len(out) + len(partial_arrays) > MAX_VALUES:
                 return None

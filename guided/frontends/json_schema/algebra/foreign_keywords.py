@@ -22,5 +22,5 @@ def check_foreign(schema: Schema, keyword: str) -> None:
         assumed = "" if schema.document.is_declared else ", which is assumed without $schema"
         hint = f"add $schema, or pass draft={definition.until!r}" if assumed else f"use its replacement in {draft}"
         raise UnsupportedError(
-            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
+            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.location_of(keyword), hint=hint
         )

@@ -14,7 +14,7 @@ from guided.frontends.json_schema.algebra.content import content_fits
 from guided.frontends.json_schema.algebra.keys import Keys
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
 
 __all__ = ["Membership"]
 
@@ -50,7 +50,7 @@ class Membership:
         """Whether the value is in the shape."""
         if json_type(value) not in shape.types:
             return False
-        if shape.values is not None and canonical(value) not in map(canonical, shape.values):
+        if shape.values is not None and canonical_key(value) not in map(canonical_key, shape.values):
             return False
         if isinstance(value, str):
             fits = len(value) in shape.length and content_fits(value, shape)
@@ -63,7 +63,7 @@ class Membership:
 
     def _items_fit(self, shape: Shape, items: list[Json]) -> bool:
         if shape.unique is not None or shape.repeated is not None:
-            are_distinct = len({canonical(item) for item in items}) == len(items)
+            are_distinct = len({canonical_key(item) for item in items}) == len(items)
             if (shape.unique is not None and not are_distinct) or (shape.repeated is not None and are_distinct):
                 return False
         if not all(self.has(item_goal(shape, at), item) for at, item in enumerate(items)):

@@ -38,7 +38,7 @@ from guided.frontends.json_schema.algebra.shape import (
     Window,
 )
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
 from guided.frontends.json_schema.formats import superset_if_negated
 from guided.ir.nodes import Alt, Not, Text
 
@@ -83,7 +83,7 @@ class Negation:
         """A schema for these values. Equal arguments return the same object, so that recursive
         definitions terminate.
         """
-        key = at, tuple(map(canonical, values))
+        key = at, tuple(map(canonical_key, values))
         if key not in self._one_of:
             self._one_of[key] = self.derive(at, Shape(values=values))
         return self._one_of[key]

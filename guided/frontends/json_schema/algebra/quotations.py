@@ -20,7 +20,7 @@ from typing import Final
 from guided.close_names import close_name
 from guided.errors import SpecError, brief
 from guided.frontends.common.quoted_texts import WHITESPACE, check_documents, quotation_node, with_min_words
-from guided.frontends.json_schema.documents.malformed import describe, malformed
+from guided.frontends.json_schema.documents.malformed import describe, malformed_error
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Json, read_count
 from guided.ir.nodes import And, Substrings
@@ -55,9 +55,11 @@ class Quotations:
             if name not in _FIELDS:
                 close = close_name(name, _FIELDS)
                 hint = f"did you mean {close!r}?" if close else f"the fields are {', '.join(_FIELDS)}"
-                raise SpecError(f"{_KEYWORD} has no field {brief(name)}", pointer=schema.at(_KEYWORD, name), hint=hint)
+                raise SpecError(
+                    f"{_KEYWORD} has no field {brief(name)}", pointer=schema.location_of(_KEYWORD, name), hint=hint
+                )
         if "documents" not in value:
-            raise SpecError(f"{_KEYWORD} names no document", pointer=schema.at(_KEYWORD), hint=_ADD_DOCUMENTS)
+            raise SpecError(f"{_KEYWORD} names no document", pointer=schema.location_of(_KEYWORD), hint=_ADD_DOCUMENTS)
         texts = self._texts(schema, value["documents"], "documents")
         words, whitespace = value.get("words", False), value.get("whitespace", "exact")
         if whitespace not in WHITESPACE:
@@ -83,11 +85,11 @@ class Quotations:
             return {value: self._document_text(schema, value, *at)}
         if at:
             raise _malformed_field(schema, at[0], _TEXTS, value, _ADD_DOCUMENTS)
-        raise malformed(schema, _KEYWORD, _FORMS, value)
+        raise malformed_error(schema, _KEYWORD, _FORMS, value)
 
     def _document_text(self, schema: Schema, name: Json, *at: str | int) -> str:
         """The text of the document of this name."""
-        where = schema.at(_KEYWORD, *at)
+        where = schema.location_of(_KEYWORD, *at)
         if not isinstance(name, str):
             reason = f"{describe(name)} is not the name of a document"
             raise SpecError(reason, pointer=where, hint='list names, such as "report"')
@@ -107,7 +109,7 @@ def _text(schema: Schema, name: str, text: Json, *at: str) -> str:
     """The text of a document that the keyword contains."""
     if not isinstance(text, str):
         reason = f"document {brief(name)} must be a text, not {describe(text)}"
-        raise SpecError(reason, pointer=schema.at(_KEYWORD, *at, name), hint=_ADD_DOCUMENTS)
+        raise SpecError(reason, pointer=schema.location_of(_KEYWORD, *at, name), hint=_ADD_DOCUMENTS)
     with _location(schema, *at, name):
         return check_documents({name: text})[name]
 
@@ -118,10 +120,10 @@ def _location(schema: Schema, *at: str) -> Iterator[None]:
     try:
         yield
     except SpecError as error:
-        error.pointer = schema.at(_KEYWORD, *at)
+        error.pointer = schema.location_of(_KEYWORD, *at)
         raise
 
 
 def _malformed_field(schema: Schema, field: str, must_be: str, value: Json, hint: str) -> SpecError:
     message = f"{field} of {_KEYWORD} must be {must_be}, not {describe(value)}"
-    return SpecError(message, pointer=schema.at(_KEYWORD, field), hint=hint)
+    return SpecError(message, pointer=schema.location_of(_KEYWORD, field), hint=hint)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from guided.frontends.json_schema.algebra.keys import KeySet, Source
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical, json_type
+from guided.frontends.json_schema.documents.values import Json, canonical_key, json_type
 from guided.ir.nodes import Node
 from guided.ir.serial import serial
 
@@ -208,8 +208,8 @@ ANYTHING = Shape()
 
 
 def _common_values(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
-    keys = {canonical(value) for value in b}
-    return tuple(value for value in a if canonical(value) in keys)
+    keys = {canonical_key(value) for value in b}
+    return tuple(value for value in a if canonical_key(value) in keys)
 
 
 def _union(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:

@@ -82,7 +82,7 @@ class UnevaluatedReader:
             ]
             if all(evaluator.holds for evaluator in evaluating):
                 classes.setdefault(tuple(evaluating), []).append(name)
-        for _, ids in self._keys.classes((), sources, names, schema.where):
+        for _, ids in self._keys.classes((), sources, names, schema.location):
             evaluating = [evaluator for evaluator in all_evaluators if _evaluates(evaluator, ids)]
             if all(evaluator.holds for evaluator in evaluating):
                 part = self._rest_of_members(schema, members, names, sources, ids)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import ANYTHING, listed_scalars
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical
+from guided.frontends.json_schema.documents.values import Json, canonical_key
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
@@ -90,7 +90,7 @@ class ValuePartition:
         goals_by_key: dict[tuple[object, ...], set[Goal]] = {}
         for goal, values in listed_goals.items():
             for value in values:
-                key = canonical(value)
+                key = canonical_key(value)
                 values_by_key.setdefault(key, value)
                 goals_by_key.setdefault(key, set()).add(goal)
         values_by_goals: dict[frozenset[Goal], list[Json]] = {}

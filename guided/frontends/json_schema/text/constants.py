@@ -19,7 +19,7 @@ from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape, Window, item_goal
 from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
 from guided.frontends.json_schema.text.containers import (
     Members,
     RuleMaker,
@@ -66,14 +66,14 @@ class Constants:
     def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
         """The spellings of a value, or None if it does not satisfy the goal."""
         if nested > _MAX_LEVELS_PER_RULE and isinstance(value, list | dict):
-            key = ("constant", canonical(value, in_order=True), goal, level)
-            where = goal[0].where if goal else ""
+            key = ("constant", canonical_key(value, in_order=True), goal, level)
+            where = goal[0].location if goal else ""
             return self._lowering.rule(
                 key, "json constant", where, lambda: self._literal(value, goal, level, 0) or EMPTY
             )
         parts = []
         for shape in self._lowering.shapes(goal):
-            if shape.values is None or canonical(value) in map(canonical, shape.values):
+            if shape.values is None or canonical_key(value) in map(canonical_key, shape.values):
                 node = self._in_shape(value, shape, level, nested)
                 parts += [] if node is None else [node]
         unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
@@ -122,7 +122,7 @@ class Constants:
     def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
         if len(value) not in shape.items:
             return None
-        has_equal_items = len({canonical(item) for item in value}) < len(value)
+        has_equal_items = len({canonical_key(item) for item in value}) < len(value)
         if (has_equal_items and shape.unique is not None) or (not has_equal_items and shape.repeated is not None):
             return None
         has, lowering = self._lowering.expander.membership.has, self._lowering

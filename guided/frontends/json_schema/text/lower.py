@@ -76,13 +76,13 @@ class Lowering:
         With `require_values`, raises SpecError if there is no such value.
         """
         goal = self.expander.goal((self.root,) if schemas is None else schemas)
-        self.add("start", self.notation.whole_output(goal), self.root.where)
+        self.add("start", self.notation.whole_output(goal), self.root.location)
         while self._queue:
             spend(STEP)
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if require_values and not generates("start", self._rules):
-            pointer, reason = self.reasons[0] if self.reasons else (self.root.where, "every value would be infinite")
+            pointer, reason = self.reasons[0] if self.reasons else (self.root.location, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
         return Grammar(dict(self._rules), "start", dict(self._origins))
 
@@ -128,7 +128,7 @@ class Lowering:
 
     def _value(self, goal: Goal, level: int) -> Node:
         if has_false(goal):
-            where = next(schema.where for schema in goal if schema.value is False)
+            where = next(schema.location for schema in goal if schema.value is False)
             self.reasons.append((where, "false allows no value"))
             return EMPTY
         expansion = self.expander.expand(goal)
@@ -143,8 +143,10 @@ class Lowering:
                 self._refuse_indent(goal)
         if not goal:
             return self.rule((goal, level), "json value", "", lambda: self._anything(level))
-        where = goal[0].where
-        label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
+        where = goal[0].location
+        label = (
+            f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.location}" for schema in goal[:4]))
+        )
         label += f" @{level}" if level else ""
         ref = self.rule((goal, level), label, where, lambda: self._inline_text(goal, expansion, level))
         self._goal_rules.add(ref.name)
@@ -169,7 +171,7 @@ class Lowering:
     def _inline_text(self, goal: Goal, expansion: Expansion, level: int) -> Node:
         """Like `value`, but inlined, without a rule."""
         self.reasons.extend(expansion.reasons)
-        where = goal[0].where if goal else ""
+        where = goal[0].location if goal else ""
         parts: list[Node] = []
         shapes, string_groups = strings_of_same_patterns(expansion.shapes)
         for shape in shapes:
@@ -182,7 +184,7 @@ class Lowering:
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
             "indentation needs values of bounded depth, and this value can contain itself",
-            pointer=goal[0].where if goal else self.root.where,
+            pointer=goal[0].location if goal else self.root.location,
             hint="give every value a type and close the objects, or use whitespace='single_space'",
         )
 
@@ -228,7 +230,7 @@ class Lowering:
         if (json_content := shape.json_text or shape.json_base64) is not None and level < 0:
             raise UnsupportedError(
                 "a JSON text in a string is not supported in this notation",
-                pointer=json_content.where,
+                pointer=json_content.location,
                 hint="drop contentMediaType",
             )
         if shape.json_text is not None:
