@@ -172,7 +172,7 @@ SPECIFICATIONS = [
     (schema({"properties": {"a": {1: 2}}}), SpecError, "the key 1 is not a string", "/properties/a",
      "the keys of a JSON object must be strings", None),
     (schema('{"a":'), SpecError, "the schema is not JSON: expecting value", "", "", ""),
-    (schema({"$ref": URI}, registry=[URI]), SpecError, "registry is a mapping from URIs to schemas, not a list", "",
+    (schema({"$ref": URI}, registry=[URI]), SpecError, "registry must be a mapping from URIs to schemas, not a list", "",
      REGISTRY, None),
     (schema({"$ref": URI}, registry={3: True}), SpecError, "registry: the URI 3 is not a string", "", REGISTRY, None),
     (schema({"$ref": URI}, registry={URI: '{"type" 3}'}), SpecError, "the schema is not JSON: expecting ':' delimiter",
