@@ -169,7 +169,7 @@ class InstanceLocations:
         """The cases of an `if` that the text allows: "then", "else" or both, each with the schema of its condition."""
         condition = self.library.child(schema, "if")
         out = []
-        for name, case_condition in (("then", condition), ("else", self.reader.negation.of(condition))):
+        for name, case_condition in (("then", condition), ("else", self.reader.negation.complement_of(condition))):
             branch = (self.library.child(schema, name),) if schema.has_keyword(name) else ()
             if self.is_open((schema, case_condition, *branch), text):
                 out.append((name, case_condition))
@@ -229,7 +229,7 @@ class InstanceLocations:
         )
 
     def _member_schemas(self, schema: Schema, key: str) -> list[Schema]:
-        return self.reader.own_members(schema).member(key, self._expander.keys.has)
+        return self.reader.own_members(schema).member(key, self._expander.keys.contains)
 
     def _item_schemas(self, schema: Schema, index: int) -> list[Schema]:
         if not any(schema.has_keyword(name) for name in ("items", "prefixItems")):

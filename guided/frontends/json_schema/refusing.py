@@ -298,7 +298,7 @@ class _RefusalSearch:
             condition = self._library.child(schema, keyword)
             cases = (
                 (condition, schemas_by_case["then"]),
-                (locations.reader.negation.of(condition), schemas_by_case["else"]),
+                (locations.reader.negation.complement_of(condition), schemas_by_case["else"]),
             )
             is_one = len(branch_names) == 1
             return schemas_by_case[branch_names[0]] if is_one else (), [

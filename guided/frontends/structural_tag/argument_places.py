@@ -216,7 +216,7 @@ class Places:
             yield from alternative.goals_by_name[name]
         else:
             yield from (
-                goal for some, goals in alternative.others if self._expander.keys.has(some, name) for goal in goals
+                goal for some, goals in alternative.others if self._expander.keys.contains(some, name) for goal in goals
             )
 
     def _member_goals(self, shape: Shape, at: Goal) -> list[_Members]:
@@ -270,7 +270,7 @@ class Places:
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 
     def _constants(self, values: list[Json], at: Goal) -> set[Goal]:
-        one_of: Schema = self._expander.negation.one_of(at[0], tuple(values))
+        one_of: Schema = self._expander.negation.enumeration(at[0], tuple(values))
         return {self._expander.goal((one_of,))} if values else set()
 
 

@@ -37,23 +37,23 @@ def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     branches = reader.branches(schema, "anyOf")
-    return _enumeration(reader, schema, branches, exactly_one=False) or [branches]
+    return _merge_enumerations(reader, schema, branches, exactly_one=False) or [branches]
 
 
 def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     """A group that expresses "exactly one branch holds": each branch without the others that it may overlap."""
     branches = reader.branches(schema, "oneOf")
-    if merged := _enumeration(reader, schema, branches, exactly_one=True):
+    if merged := _merge_enumerations(reader, schema, branches, exactly_one=True):
         return merged
     return [exactly_one(reader, branches, reader.siblings[schema])]
 
 
-def _enumeration(
+def _merge_enumerations(
     reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
 ) -> list[tuple[Schema, ...]]:
     """The branches merged into one list, if all of them list scalars. Empty if some branch requires anything else."""
     listed_values: dict[tuple[object, ...], Json] = {}
-    repeated = set[tuple[object, ...]]()
+    repeated_keys = set[tuple[object, ...]]()
     for branch in branches:
         if (
             len(branches) < _MIN_MERGED_BRANCHES
@@ -68,22 +68,24 @@ def _enumeration(
         if values is None:
             return []
         branch_values = {canonical_key(value): value for value in values}
-        repeated.update(key for key in branch_values if key in listed_values)
+        repeated_keys.update(key for key in branch_values if key in listed_values)
         listed_values |= branch_values
-    distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
-    return [(reader.negation.one_of(schema, distinct_values) if distinct_values else reader.negation.nothing(schema),)]
+    distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated_keys))
+    return [
+        (reader.negation.enumeration(schema, distinct_values) if distinct_values else reader.negation.nothing(schema),)
+    ]
 
 
 def _unevaluated(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
-    rest = reader.library.child(schema, keyword)
-    if rest.value is True:
+    rest_schema = reader.library.child(schema, keyword)
+    if rest_schema.value is True:
         return []
     unevaluated = reader.unevaluated
-    return list((unevaluated.items if keyword == "unevaluatedItems" else unevaluated.members)(schema, rest))
+    return list((unevaluated.items if keyword == "unevaluatedItems" else unevaluated.members)(schema, rest_schema))
 
 
 def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    return [(reader.negation.of(reader.library.child(schema, "not")),)]
+    return [(reader.negation.complement_of(reader.library.child(schema, "not")),)]
 
 
 def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
@@ -92,9 +94,9 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
         return []
     condition = reader.library.child(schema, "if")
     cases = []
-    for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
+    for name, case_condition in (("then", condition), ("else", reader.negation.complement_of(condition))):
         branches = ((reader.library.child(schema, name),),) if schema.has_keyword(name) else ()
-        cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *branches))
+        cases.append(reader.negation.derive(schema, ANYTHING, (case_condition,), *branches))
     return [tuple(cases)]
 
 
@@ -114,9 +116,9 @@ def _dependencies(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Sc
             raise malformed_error(schema, keyword, "an object of lists of names", dependency, name)
         else:
             branches = ((reader.library.child(schema, keyword, name),),)
-        present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
-        holds = reader.negation.derive(schema, present, *branches)
-        groups.append((reader.negation.without(schema, name), holds))
+        presence = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
+        present_case = reader.negation.derive(schema, presence, *branches)
+        groups.append((reader.negation.without_member(schema, name), present_case))
     return groups
 
 

@@ -25,7 +25,7 @@ from functools import reduce
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from guided.frontends.json_schema.algebra.emptiness import values_left
+from guided.frontends.json_schema.algebra.emptiness import filter_enumeration
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["DisjointnessTest"]
 
 _MAX_DEPTH = 3
-_MAX_CHAIN = 8  # the most references or branches that are followed to reach schemas for the same value
+_MAX_CHAIN = 8  # the maximum number of references or branches that are followed to reach schemas for the same value
 _EVERY_TYPE = frozenset(ALL_TYPES)
-_MAX_ALTERNATIVES = 300  # the most alternatives that are considered at all
-_MAX_COMPARED = 8  # the most alternatives that are compared one by one
-_MAX_CONJUNCTION = 32  # the most schemas of one value that are compared with one more schema
+_MAX_ALTERNATIVES = 300  # the maximum number of alternatives that are considered at all
+_MAX_COMPARED = 8  # the maximum number of alternatives that are compared one by one
+_MAX_CONJUNCTION = 32  # the maximum number of schemas of one value that are compared with one more schema
 _COMPARISON_COST = 100  # the cost of a comparison, in units of `Limits.work`
 
 
@@ -101,10 +101,10 @@ class DisjointnessTest:
 
     def member(self, shape: Shape, name: str) -> list[Schema]:
         """The schemas that certainly apply to the member `name` of the objects of a shape."""
-        return _member(shape, name)
+        return _member_schemas(shape, name)
 
-    def count(self, comparisons: int) -> None:
-        """Count comparisons. Raises LimitExceeded if the meter is exhausted."""
+    def charge(self, comparisons: int) -> None:
+        """Charge comparisons to the meter. Raises LimitExceeded if the meter is exhausted."""
         spend(_COMPARISON_COST * comparisons)
 
     def unconstrained_types(self, schema: Schema, depth: int = 0) -> frozenset[str]:
@@ -140,7 +140,7 @@ class DisjointnessTest:
         first, second = (reduce(Shape.meet, map(self.outline, schemas), siblings) for schemas in (a, b))
         common = set(_types(first)) & set(_types(second))
         if first.values is not None or second.values is not None:
-            common.intersection_update(map(json_type, values_left(first.meet(second), self._overlap) or ()))
+            common.intersection_update(map(json_type, filter_enumeration(first.meet(second), self._overlap) or ()))
         if "number" in common and first.numbers.meet(second.numbers).is_empty:
             common.discard("number")
         if "string" in common and self._strings_are_disjoint(first, second):
@@ -179,21 +179,21 @@ class DisjointnessTest:
         return bool(a.patterns and b.patterns) and not self._overlap.may_have_word((*a.patterns, *b.patterns))
 
     def _objects_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
-        both = a.meet(b)
-        names = self._names(both)
-        if both.members.is_empty or (names is not None and len(names) < both.members.low):
+        intersection = a.meet(b)
+        names = self._names(intersection)
+        if intersection.members.is_empty or (names is not None and len(names) < intersection.members.low):
             return True
-        if names is not None and not names.issuperset(both.required):
+        if names is not None and not names.issuperset(intersection.required):
             return True
         for first, second in ((a, b), (b, a)):
             for name in first.required:
-                other_schemas = _member(second, name)
+                other_schemas = _member_schemas(second, name)
                 if any(schema.value is False for schema in other_schemas):
                     return True
                 if (
                     name in second.required
                     and other_schemas
-                    and self._are_disjoint(_member(first, name), other_schemas, ANYTHING, depth + 1)
+                    and self._are_disjoint(_member_schemas(first, name), other_schemas, ANYTHING, depth + 1)
                 ):
                     return True
         return False
@@ -204,7 +204,7 @@ class DisjointnessTest:
         if not lists:
             return None
         common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))
-        return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
+        return {name for name in common if not any(schema.value is False for schema in _member_schemas(shape, name))}
 
     def outline(self, schema: Schema, depth: int = 0) -> Shape:
         """The shape of the schema and of everything that certainly applies with it. Alternatives contribute only their
@@ -212,14 +212,14 @@ class DisjointnessTest:
         """
         outline = self._outlines.get(schema)
         if outline is None:
-            shape, todo, seen = ANYTHING, [schema], {schema}
+            shape, work, seen = ANYTHING, [schema], {schema}
             groups = self._groups[schema] = list[tuple[Schema, ...]]()
             self._outlines[schema] = ANYTHING  # if reading the schema leads back to it
-            while todo:
-                at = todo.pop()
-                if isinstance(at.value, bool):
+            while work:
+                current = work.pop()
+                if isinstance(current.value, bool):
                     continue
-                meaning = self._read(at)
+                meaning = self._read(current)
                 shape = shape.meet(meaning.shape)
                 for group in meaning.groups:
                     if len(group) > 1:
@@ -227,7 +227,7 @@ class DisjointnessTest:
                         shape = shape.meet(self._any_type(group, depth + 1))
                     elif group[0] not in seen:
                         seen.add(group[0])
-                        todo.append(group[0])
+                        work.append(group[0])
             outline = self._outlines[schema] = shape
         return outline
 
@@ -247,9 +247,9 @@ def _types(shape: Shape) -> set[str]:
     return types if shape.values is None else types & {json_type(value) for value in shape.values}
 
 
-def _member(shape: Shape, name: str) -> list[Schema]:
-    """Schemas that certainly apply to a member. The schema of additional members does not if a pattern may match the
-    name.
+def _member_schemas(shape: Shape, name: str) -> list[Schema]:
+    """Schemas that certainly apply to a member. The schema of additional members is left out if a pattern may match
+    the name.
     """
     schemas = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
     return [schema for schema in schemas if schema is not None]

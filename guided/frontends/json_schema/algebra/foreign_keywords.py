@@ -1,4 +1,4 @@
-"""Keywords of another draft. In: a keyword. Out: an error, or None if it has no effect in the draft of its schema."""
+"""Refuses keywords of another draft, unless they have no effect in the draft of their schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ __all__ = ["check_foreign"]
 
 
 def check_foreign(schema: Schema, keyword: str) -> None:
-    """Refuse a keyword of another draft. If an older draft was declared, the keyword has no effect and is accepted."""
+    """Refuse a keyword of another draft. Exceptions: annotations, and newer keywords if an older draft was declared.
+    These have no effect and are accepted.
+    """
     draft, definition = schema.document.draft, KEYWORDS[keyword]
     if definition.status is Status.ANNOTATION:
         return

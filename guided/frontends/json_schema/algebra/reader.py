@@ -58,7 +58,7 @@ class Reader:
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, SchemaMeaning)
         self.overlap = Overlap()
-        self.disjoint = DisjointnessTest(self.read, self.overlap)
+        self.disjointness = DisjointnessTest(self.read, self.overlap)
         self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
         """The cached evaluators of each schema (`evaluation.py`)."""
         self.unevaluated = UnevaluatedReader(self)

@@ -1,13 +1,13 @@
-"""The requirements of a conjunction of schemas on a value, type by type. Contains the data types, and the conjunction
-of two shapes (`meet`); no text, no IR.
+"""What a conjunction of schemas requires of a value, type by type: the data types, and the conjunction of two shapes
+(`meet`).
 
 A `Shape` is a set of JSON values: those that satisfy all of its parts. Each part is about one JSON type. A shape is one
 disjunct of the normal form, which is a union of shapes. For example, `{"type": ["string", "object"], "minLength": 2,
 "required": ["a"]}` is one shape: all strings of at least two characters, and all objects with a member `a`.
 
 `meet` is exact for everything that a shape can hold. It intersects types and constants, narrows windows and intervals,
-and collects patterns and the schemas of items and members. The value under a key must then satisfy all of these
-schemas, which is computed when that location is reached. Cost: linear in the parts.
+and collects patterns and the schemas of items and members. An item or member must then satisfy all schemas collected
+for it. Their conjunction is computed when that location is reached. Cost: linear in the parts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A count from `low` to `high` (None: no upper bound)."""
+    """The counts from `low` to `high` (None: no upper bound)."""
 
     low: int = 0
     high: int | None = None
@@ -123,11 +123,11 @@ class ObjectPart:
     additional: Schema | None
     patterns: tuple[tuple[Source, Schema], ...] = ()
 
-    def member(self, name: str, has: Callable[[Source, str], bool]) -> list[Schema]:
-        """The schemas for the member `name`. `has` says whether a name is in a set of names."""
+    def member(self, name: str, contains: Callable[[Source, str], bool]) -> list[Schema]:
+        """The schemas for the member `name`. `contains` decides whether a name is in a set of names."""
         schemas = [self.properties[name]] if name in self.properties else []
         if self.patterns:
-            schemas += [schema for source, schema in self.patterns if has(source, name)]
+            schemas += [schema for source, schema in self.patterns if contains(source, name)]
         return [schema for schema in schemas or (self.additional,) if schema is not None]
 
     def additional_schemas(self, sources: frozenset[int]) -> list[Schema]:
@@ -143,9 +143,9 @@ class Shape(NamedTuple):
 
     `values`: an enumeration that the other parts restrict (None: no enumeration). `unique`, `repeated`: the schema that
     requires that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that requires that a
-    string contains a JSON text, or none; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
-    `some_members`: obligations (`existential_constraints.py`). `constrains_objects`: whether a keyword about members
-    was read.
+    string contains a JSON text, or none; `json_base64`, `no_json_base64`: the same for a JSON text in base64.
+    `some_items`, `some_members`: obligations (`existential_constraints.py`). `constrains_objects`: whether a keyword
+    about members was read.
     """
 
     types: tuple[str, ...] = ALL_TYPES
@@ -233,7 +233,7 @@ _FIELD_MEETS = tuple(_MEETS[name] for name in Shape._fields)
 """For each field the conjunction of two values. Not called if one of the shapes does not constrain the field."""
 
 
-_FIELDS = {
+_FIELDS_OF_TYPE = {
     "null": (),
     "boolean": (),
     "number": ("numbers",),
@@ -246,7 +246,7 @@ _DEFAULTS = Shape._field_defaults
 
 def constraints_of_type(shape: Shape, name: str) -> dict[str, Any]:
     """The fields of a shape that constrain values of one type, without its types and its enumeration."""
-    return {field: value for field in _FIELDS[name] if (value := getattr(shape, field)) != _DEFAULTS[field]}
+    return {field: value for field in _FIELDS_OF_TYPE[name] if (value := getattr(shape, field)) != _DEFAULTS[field]}
 
 
 def allows_every(shape: Shape, name: str) -> bool:
@@ -268,11 +268,11 @@ def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
     return tuple(value for value in values if json_type(value) in shape.types)
 
 
-def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
-    """The schemas for item number `at`."""
+def item_goal(shape: Shape, index: int) -> tuple[Schema, ...]:
+    """The schemas for the item at `index`."""
     out = []
     for part in shape.arrays:
-        schema = part.prefix[at] if at < len(part.prefix) else part.rest
+        schema = part.prefix[index] if index < len(part.prefix) else part.rest
         if schema is not None:
             out.append(schema)
     return tuple(out)

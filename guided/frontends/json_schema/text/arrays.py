@@ -111,7 +111,8 @@ def _with_condition(lowering: Lowering, shape: Shape, window: Window, where: str
             raise
         return union_of([array_text(lowering, case, where, level) for case in item_cases(shape)])
     within = [
-        Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.within)) for goal in item_goals
+        Written(tuple(at for at, cell in enumerate(cells) if not goal or goal in cell.satisfied_goals))
+        for goal in item_goals
     ]
     items = [_item(lowering, shape, cell.goal, level) for cell in cells]
     body = conditional_members([], items, lowering.notation.separator_at(level), window, AllOf(tuple(within)), False)

@@ -125,7 +125,7 @@ class Constants:
         has_equal_items = len({canonical_key(item) for item in value}) < len(value)
         if (has_equal_items and shape.unique is not None) or (not has_equal_items and shape.repeated is not None):
             return None
-        has, lowering = self._lowering.expander.membership.has, self._lowering
+        has, lowering = self._lowering.expander.membership.satisfies_all, self._lowering
         if not all(
             sum(has((item_count.schema,), item) for item in value) in item_count.count
             for item_count in shape.item_counts
@@ -179,13 +179,15 @@ class Constants:
         expander = self._lowering.expander
         declared = {*shape.properties(), *shape.required}
         others = [name for name in value if name not in declared]
-        if not all(expander.keys.has(names, name) for names in shape.names for name in value):
+        if not all(expander.keys.contains(names, name) for names in shape.names for name in value):
             return None
         if others and expander.is_closed(shape):
             return None
         cases: list[Node] = []
         for assignment in self._assignments(others, shape.extra_blocks):
-            if not all(expander.keys.has(some.keys, name) for name, blocks in assignment.items() for some in blocks):
+            if not all(
+                expander.keys.contains(some.keys, name) for name, blocks in assignment.items() for some in blocks
+            ):
                 continue
             goals = [
                 (*expander.member(shape, name), *(s.schema for s in assignment.get(name, ()) if s.schema is not None))

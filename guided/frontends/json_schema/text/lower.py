@@ -21,7 +21,7 @@ from guided.frontends.json_schema.algebra.content import refuse_content
 from guided.frontends.json_schema.algebra.expand import Expander, Expansion, Goal
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import any_text, union_of, with_length
+from guided.frontends.json_schema.algebra.strings import any_string, union_of, with_length
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -241,7 +241,7 @@ class Lowering:
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             label = f"json string{window}"
-            return self.notation.string(length, label, "", lambda: any_text(low, high), level)
+            return self.notation.string(length, label, "", lambda: any_string(low, high), level)
         patterns = self._writable_patterns(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(serial, patterns)), length)

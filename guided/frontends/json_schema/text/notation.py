@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Window
-from guided.frontends.json_schema.algebra.strings import any_text
+from guided.frontends.json_schema.algebra.strings import any_string
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.text.containers import many_optional
 from guided.frontends.json_schema.text.member_tries import Field
@@ -158,7 +158,7 @@ class Notation:
         key = ("key", in_place, *map(serial, names))
         node = self._additional_keys.get(key)
         if node is None:
-            content = any_text(0, self.lowering.options.max_string)
+            content = any_string(0, self.lowering.options.max_string)
             content = And((*names, content)) if names else content
             label = f"other key of #{where}" if names else "json key"
             make = partial(quoted, content, self.encoding)
