@@ -35,8 +35,8 @@ from guided.meter import limit_compilation
 __all__ = ["Entry", "Report", "check_json_schema", "pattern_notes", "schema_errors"]
 
 _NUMBER_NOTE = (
-    f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
-    "to the point are not accepted"
+    f"every number can be written, but not in every spelling: with an exponent beyond {REACH}, some spellings are "
+    "refused unless the first digit is next to the decimal point"
 )
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")

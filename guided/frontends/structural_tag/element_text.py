@@ -280,9 +280,9 @@ class ElementNotation(Notation):
             return super().name_spelling(level)
         return lambda text: Text(self._form.encode_name(text)), (self._spell(self._form.begin), EPSILON)
 
-    def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
+    def write_many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
         """See `Notation`."""
-        return None if level < 0 else super().many_optional(fields, window, level)
+        return None if level < 0 else super().write_many_optional(fields, window, level)
 
     def additional_member(
         self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool

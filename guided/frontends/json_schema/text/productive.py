@@ -1,6 +1,6 @@
 """Checks whether a rule generates anything. In: IR rules and a name. Out: False if its language is certainly empty.
 
-A least fixpoint, computed top-down: a rule generates something once all of its parts do, and only rules on which this
+A least fixpoint, computed top-down: a rule generates something once all of its parts do. Only rules on which the result
 depends are visited. Regular operations (`And`, `Not`, `Length`) are assumed to be non-empty; the automaton core decides
 about them. Cost: linear in the visited rules and their references.
 """
