@@ -229,7 +229,7 @@ class InstanceLocations:
         )
 
     def _member_schemas(self, schema: Schema, key: str) -> list[Schema]:
-        return self.reader.own_members(schema).member(key, self._expander.keys.contains)
+        return self.reader.own_members(schema).member_schemas(key, self._expander.keys.contains)
 
     def _item_schemas(self, schema: Schema, index: int) -> list[Schema]:
         if not any(schema.has_keyword(name) for name in ("items", "prefixItems")):

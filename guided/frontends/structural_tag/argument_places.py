@@ -95,7 +95,7 @@ class ArgumentsNarrowing(Narrowing):
         if super().closes(shape):
             return True
         declares_members = bool(shape.objects) or (self._always and shape.constrains_objects)
-        names_no_member = declares_members and not shape.member_names() and shape.members.low == 0
+        names_no_member = declares_members and not shape.member_names() and shape.member_window.low == 0
         return names_no_member and self.is_enabled and not constrains_others(shape)
 
 
@@ -241,7 +241,9 @@ class Places:
             yield from self._conditional_members(shape, at)
         else:
             schemas = {
-                name: expander.member(shape, name) for name in shape.member_names() if expander.allows_name(shape, name)
+                name: expander.member_schemas(shape, name)
+                for name in shape.member_names()
+                if expander.allows_name(shape, name)
             }
             goals_by_name = {
                 name: [] if has_false(schema) else [expander.goal(schema)] for name, schema in schemas.items()

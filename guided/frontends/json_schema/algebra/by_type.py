@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ShapesByType"]
 
 
-_MAX_FORMULA_NODES = 100_000  # the maximum nodes of a normal form that replaces a formula
+_MAX_FORMULA_NODES = 100_000  # the maximum number of nodes of a normal form that replaces a formula
 
 
 class ShapesByType:

@@ -129,7 +129,7 @@ class Binding:
         for cells in (*slots.values(), *(extra.cells for extra in self._extras)):
             for cell in cells:
                 self._check(cell)
-        may_be_empty = not base.required and base.members.low == 0 and holds_without_members(condition)
+        may_be_empty = not base.required and base.member_window.low == 0 and holds_without_members(condition)
         return ConditionalMembers(tuple(self._names), slots, self._extras, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
@@ -172,7 +172,7 @@ class Binding:
         """The requirements of the base shape on the member `name`."""
         if not self._expander.allows(self._base, name):
             return (self.nothing,)
-        return self._expander.goal(self._expander.member(self._base, name))
+        return self._expander.goal(self._expander.member_schemas(self._base, name))
 
     def _constant(self, leaf: Leaf, value: Json) -> Goal:
         return self._expander.goal((self._negation.constant(value, leaf.schema),))
@@ -180,14 +180,14 @@ class Binding:
     def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
         """The requirements of a leaf on each named member. Members without requirements are left out."""
         shape, expander = leaf.shape, self._expander
-        if shape.names or any(part.patterns or part.additional is not None for part in shape.objects):
+        if shape.name_schemas or any(part.patterns or part.additional is not None for part in shape.objects):
             names: Iterable[str] = self._names
         else:
             names = dict.fromkeys(name for part in shape.objects for name in part.properties)
         out: dict[str, Goal] = {}
         for name in names:
-            goal = expander.goal(expander.member(shape, name))
-            if not all(expander.keys.contains(source, name) for source in shape.names):
+            goal = expander.goal(expander.member_schemas(shape, name))
+            if not all(expander.keys.contains(source, name) for source in shape.name_schemas):
                 goal = (self._negation.nothing(leaf.schema),)
             if goal:
                 out[name] = goal
@@ -220,10 +220,10 @@ class Binding:
 
     def _find_extras(self) -> list[AdditionalNames]:
         sources: list[Source] = [source for _, part in self._parts() for source, _ in part.patterns]
-        sources += [names for leaf in self._leaves for names in leaf.shape.names]
+        sources += [names for leaf in self._leaves for names in leaf.shape.name_schemas]
         sources += [some_member.keys for leaf in self._leaves for some_member in leaf.shape.some_members]
         out: list[AdditionalNames] = []
-        for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._location):
+        for names, ids in self._expander.keys.classes(self._base.name_schemas, sources, self._names, self._location):
             base = self._expander.goal(_undeclared_schemas(self._base.objects, ids))
             goals: dict[Goal, None] = {}
             for leaf in self._leaves:
@@ -256,7 +256,7 @@ class Binding:
                 forbidden_cells += self._cells_outside(self._cell_numbers[name], self._slots[name], goal)
         for numbers, extra in zip(self._extra_numbers, self._extras, strict=True):
             goal = self._expander.goal(_undeclared_schemas(shape.objects, extra.sources))
-            if not all(serial(names) in extra.sources for names in shape.names):
+            if not all(serial(names) in extra.sources for names in shape.name_schemas):
                 forbidden_cells += numbers
             else:
                 forbidden_cells += self._cells_outside(numbers, extra.cells, goal)
@@ -264,7 +264,7 @@ class Binding:
             conditions.append(NoneOf((Written(tuple(forbidden_cells)),)))
         conditions += [Written(tuple(self._cell_numbers.get(name, ()))) for name in shape.required]
         conditions += [self._some_member(some_member.keys, some_member.schema) for some_member in shape.some_members]
-        conditions += self._count_conditions(shape.members)
+        conditions += self._count_conditions(shape.member_window)
         if shape.values is not None:
             conditions.append(AnyOf(tuple(map(self._equals_constant, self._constants[leaf]))))
         return AllOf(tuple(conditions))

@@ -39,9 +39,7 @@ __all__ = ["MAX_STATES", "CountGraph", "build_count_graph"]
 
 MAX_STATES = 4000
 _MAX_LETTERS = 256
-_MAX_DISTINGUISHED_VALUES = (
-    10  # the maximum number of values that are distinguished individually, if two items must be equal
-)
+_MAX_DISTINGUISHED_VALUES = 10  # if two items must be equal: the maximum number of values told apart
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ allows there. Only alternatives in the same bucket are paired. Alternatives with
 The path of the value itself is (). A step into an item is its index. Paths lead through references and `allOf`, and
 through alternatives if all of them have the path. Source: the `discriminator` of OpenAPI, which is inferred here.
 
-Cost: linear in the alternatives and their pairs; the meter counts both. Patterns, bounds and absent
-members are not considered here; `disjoint.py` uses these to compare two schemas.
+Cost: linear in the alternatives and their pairs; the meter counts both. Patterns, bounds and absent members are not
+considered here; `disjoint.py` uses these to compare two schemas.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def _required_parts(disjointness: DisjointnessTest, shape: Shape) -> Iterator[tu
     """The parts that every value of a type contains: (type, the step into the part, the part's schemas)."""
     if "object" in shape.types:
         for name in shape.required:
-            if inner := disjointness.member(shape, name):
+            if inner := disjointness.member_schemas(shape, name):
                 yield "object", name, inner
     if "array" in shape.types:
-        for index in range(min(shape.items.low, _MAX_ITEMS)):
+        for index in range(min(shape.item_window.low, _MAX_ITEMS)):
             if inner_items := item_goal(shape, index):
                 yield "array", index, inner_items

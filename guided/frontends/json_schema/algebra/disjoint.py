@@ -99,7 +99,7 @@ class DisjointnessTest:
         self.outline(schema)
         return [group for group in self._groups.get(schema, ()) if len(group) <= _MAX_ALTERNATIVES]
 
-    def member(self, shape: Shape, name: str) -> list[Schema]:
+    def member_schemas(self, shape: Shape, name: str) -> list[Schema]:
         """The schemas that certainly apply to the member `name` of the objects of a shape."""
         return _member_schemas(shape, name)
 
@@ -167,7 +167,7 @@ class DisjointnessTest:
             common &= possible_types
 
     def _arrays_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
-        window = a.items.meet(b.items)
+        window = a.item_window.meet(b.item_window)
         if window.is_empty:
             return True
         first, second = list(item_goal(a, 0)), list(item_goal(b, 0))
@@ -181,7 +181,7 @@ class DisjointnessTest:
     def _objects_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
         intersection = a.meet(b)
         names = self._names(intersection)
-        if intersection.members.is_empty or (names is not None and len(names) < intersection.members.low):
+        if intersection.member_window.is_empty or (names is not None and len(names) < intersection.member_window.low):
             return True
         if names is not None and not names.issuperset(intersection.required):
             return True
@@ -200,7 +200,7 @@ class DisjointnessTest:
 
     def _names(self, shape: Shape) -> set[str] | None:
         """The names that members may have, without forbidden ones. None if no schema of names lists them."""
-        lists = [values for schema in shape.names if (values := self.outline(schema).values) is not None]
+        lists = [values for schema in shape.name_schemas if (values := self.outline(schema).values) is not None]
         if not lists:
             return None
         common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))

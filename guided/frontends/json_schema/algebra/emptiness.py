@@ -73,36 +73,38 @@ def _string_problem(shape: Shape, overlap: Overlap) -> str:
 def _array_problem(shape: Shape, expander: Expander) -> str:
     if shape.count_graph is not None and shape.count_graph.is_empty:
         return "there are not enough different values for the items that are required"
-    if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
+    if shape.repeated is not None and (shape.unique is not None or shape.item_window.high in (0, 1)):
         return "two items must be equal, and other keywords exclude that"
-    min_items = max([shape.items.low, *(some_item.start + 1 for some_item in shape.some_items)])
+    min_items = max([shape.item_window.low, *(some_item.start + 1 for some_item in shape.some_items)])
     for index in range(min(min_items, shape.prefix_length)):
         if len(schemas := item_goal(shape, index)) > 1 and expander.reader.disjointness.are_contradictory(schemas):
             return f"no value of item {index} satisfies all of its schemas"
-    return _window_problem(shape.items, "number of items")
+    return _window_problem(shape.item_window, "number of items")
 
 
 def _object_problem(shape: Shape, expander: Expander) -> str:
     declared = shape.properties() if shape.required else {}
     for name in shape.required:
-        if has_false(expander.member(shape, name)):
+        if has_false(expander.member_schemas(shape, name)):
             return f"the required member {name!r} is not allowed"
         if not expander.allows_name(shape, name):
             return f"the required member {name!r} has a name that is not allowed"
         if name not in declared and expander.is_closed(shape):
             return f"the required member {name!r} is not declared, and additional ones are not allowed"
-    if shape.members.high is not None and len(shape.required) > shape.members.high:
-        return f"{len(shape.required)} members are required, but at most {shape.members.high} are allowed"
+    if shape.member_window.high is not None and len(shape.required) > shape.member_window.high:
+        return f"{len(shape.required)} members are required, but at most {shape.member_window.high} are allowed"
     if (
-        shape.members.low > 1
+        shape.member_window.low > 1
         and (max_members := _max_members(shape, expander)) is not None
-        and max_members < shape.members.low
+        and max_members < shape.member_window.low
     ):
-        return f"{shape.members.low} members are required, but only {max_members} are allowed"
+        return f"{shape.member_window.low} members are required, but only {max_members} are allowed"
     for name in shape.required:
-        if len(schemas := expander.member(shape, name)) > 1 and expander.reader.disjointness.are_contradictory(schemas):
+        if len(schemas := expander.member_schemas(shape, name)) > 1 and expander.reader.disjointness.are_contradictory(
+            schemas
+        ):
             return f"no value of the required member {name!r} satisfies all of its schemas"
-    return _window_problem(shape.members, "number of members")
+    return _window_problem(shape.member_window, "number of members")
 
 
 def _max_members(shape: Shape, expander: Expander) -> int | None:
@@ -111,7 +113,9 @@ def _max_members(shape: Shape, expander: Expander) -> int | None:
     if additional_count is None:
         return None
     goals = (
-        expander.goal(expander.member(shape, name)) for name in shape.member_names() if expander.allows(shape, name)
+        expander.goal(expander.member_schemas(shape, name))
+        for name in shape.member_names()
+        if expander.allows(shape, name)
     )
     return additional_count + sum(expander.listed_values.values_of(goal) != () for goal in goals)
 

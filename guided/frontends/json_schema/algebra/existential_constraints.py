@@ -60,7 +60,7 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
     for index in range(obligation.start, prefix_length):
         constraint = ArrayPart((*(None,) * index, obligation.schema), None)
         yield from item_cases(
-            rest._replace(items=rest.items.meet(Window(index + 1)), arrays=(*rest.arrays, constraint))
+            rest._replace(item_window=rest.item_window.meet(Window(index + 1)), arrays=(*rest.arrays, constraint))
         )
     for blocks in _add_to_blocks(rest.rest_blocks, obligation.schema):
         yield from item_cases(rest._replace(rest_blocks=blocks))

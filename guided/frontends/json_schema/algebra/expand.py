@@ -285,7 +285,7 @@ class Expander:
         arrays, objects, rest = split_by_type(shape)
         graph = None
         if arrays is not None and shape.values is None:
-            graph = build_count_graph(self, arrays, arrays.items.meet(Window(high=self._options.max_items)))
+            graph = build_count_graph(self, arrays, arrays.item_window.meet(Window(high=self._options.max_items)))
         if graph is None and not (shape.some_items or shape.some_members or shape.item_counts):
             yield shape
             return
@@ -321,11 +321,11 @@ class Expander:
 
     def allows(self, shape: Shape, name: str) -> bool:
         """Whether a member `name` may occur: its name is allowed, and its schema is not `false`."""
-        return self.allows_name(shape, name) and not has_false(self.member(shape, name))
+        return self.allows_name(shape, name) and not has_false(self.member_schemas(shape, name))
 
     def allows_name(self, shape: Shape, name: str) -> bool:
         """Whether all schemas of `propertyNames` allow this name."""
-        return all(self.keys.contains(names, name) for names in shape.names)
+        return all(self.keys.contains(names, name) for names in shape.name_schemas)
 
     def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
         """Whether additional members are forbidden, by a schema or by the option `additional_properties`.
@@ -347,12 +347,12 @@ class Expander:
             return False
         return all(part.additional is None for part in shape.objects)
 
-    def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
+    def member_schemas(self, shape: Shape, name: str) -> tuple[Schema, ...]:
         """The schemas for the member `name`."""
         out: list[Schema] = []
         for part in shape.objects:
             if part.patterns:
-                out += part.member(name, self.keys.contains)
+                out += part.member_schemas(name, self.keys.contains)
             elif (schema := part.properties.get(name, part.additional)) is not None:  # the usual case
                 out.append(schema)
         return tuple(out)
@@ -367,7 +367,9 @@ class Expander:
         """The classes of names of additional members, and the schemas for these members."""
         sources: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
         sources += [some_member.keys for block in shape.extra_blocks for some_member in block]
-        for names, ids in self.keys.classes(shape.names, sources, shape.member_names(), _pattern_location(shape)):
+        for names, ids in self.keys.classes(
+            shape.name_schemas, sources, shape.member_names(), _pattern_location(shape)
+        ):
             if self._is_closed_by_option(shape):
                 matching = (source for part in shape.objects for source, _ in part.patterns)
                 if not any(serial(source) in ids for source in matching):

@@ -30,7 +30,7 @@ __all__ = ["MAX_VALUES", "ListedValues"]
 MAX_VALUES = 1000
 _MAX_TRIED_VALUES = 4 * MAX_VALUES
 _MAX_DEPTH = 12
-_MAX_NUMBER_LENGTH = 60  # the maximum digits plus magnitude of the exponent; numbers are not enumerated beyond it
+_MAX_NUMBER_LENGTH = 60  # longer numbers (digits plus the magnitude of the exponent) are not enumerated
 
 
 class ListedValues:
@@ -142,9 +142,10 @@ class ListedValues:
         return self._expander.keys.names_if_few((content,), MAX_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
-        prefix_length, high = shape.prefix_length, shape.items.high
+        prefix_length, high = shape.prefix_length, shape.item_window.high
         goals = (
-            self._expander.goal(item_goal(shape, index)) for index in range(min(shape.items.low, prefix_length + 1))
+            self._expander.goal(item_goal(shape, index))
+            for index in range(min(shape.item_window.low, prefix_length + 1))
         )
         if any(has_false(goal) or self.values_of(goal) == () for goal in goals):
             return []
@@ -152,7 +153,7 @@ class ListedValues:
         out: list[Json] = []
         index = 0
         while partial_arrays and (high is None or index <= high):
-            out += partial_arrays if index >= shape.items.low else ()
+            out += partial_arrays if index >= shape.item_window.low else ()
             if index == high:
                 break
             goal = self._expander.goal(item_goal(shape, index))
@@ -180,18 +181,18 @@ class ListedValues:
     def _objects(self, shape: Shape) -> list[Json] | None:
         if shape.formula is not None:
             return None
-        if shape.members.high == 0:
+        if shape.member_window.high == 0:
             return [{}]
         candidates = [
-            (name, self._expander.goal(self._expander.member(shape, name)), name in shape.required)
+            (name, self._expander.goal(self._expander.member_schemas(shape, name)), name in shape.required)
             for name in shape.member_names()
             if self._expander.allows(shape, name)
         ]
         if any(is_required and self.values_of(goal) == () for _, goal, is_required in candidates):
             return []
-        if shape.members.high == len(shape.required):  # only the required members fit
+        if shape.member_window.high == len(shape.required):  # only the required members fit
             candidates = [candidate for candidate in candidates if candidate[2]]
-        for names, goal in self._additional_names(shape) if shape.members.high != len(shape.required) else ():
+        for names, goal in self._additional_names(shape) if shape.member_window.high != len(shape.required) else ():
             if names is None:
                 return None
             candidates += ((name, goal, False) for name in names)
@@ -202,7 +203,7 @@ class ListedValues:
                 return None
             extended_objects = [{**members, name: value} for members in partial_objects for value in values]
             partial_objects = extended_objects if is_required else partial_objects + extended_objects
-        objects: list[Json] = [members for members in partial_objects if len(members) in shape.members]
+        objects: list[Json] = [members for members in partial_objects if len(members) in shape.member_window]
         if not (shape.some_members or shape.extra_blocks):
             return objects
         return [members for members in objects if self._expander.membership.fits(shape, members)]

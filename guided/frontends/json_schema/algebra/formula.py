@@ -198,8 +198,8 @@ def normal_form(
 ) -> list[Shape]:
     """The shapes whose union is the formula within `start`.
 
-    `complement_of_leaf` returns alternatives. `narrow` removes the types of a shape that have no values; None means
-    that no type is left. Raises LimitExceeded beyond `max_nodes` nodes.
+    `complement_of_leaf` returns alternatives. `narrow` removes the types and constants of a shape that cannot occur;
+    None means that no type is left. Raises LimitExceeded beyond `max_nodes` nodes.
     """
     # (shape so far, parts that must or must not hold, whether each decided part holds)
     work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]

@@ -58,8 +58,8 @@ class Membership:
         if isinstance(value, Decimal10):
             return value in shape.numbers
         if isinstance(value, list):
-            return len(value) in shape.items and self._items_fit(shape, value)
-        return not isinstance(value, dict) or (len(value) in shape.members and self._members_fit(shape, value))
+            return len(value) in shape.item_window and self._items_fit(shape, value)
+        return not isinstance(value, dict) or (len(value) in shape.member_window and self._members_fit(shape, value))
 
     def _items_fit(self, shape: Shape, items: list[Json]) -> bool:
         if shape.unique is not None or shape.repeated is not None:
@@ -84,11 +84,12 @@ class Membership:
     def _members_fit(self, shape: Shape, members: dict[str, Json]) -> bool:
         if not members.keys() >= set(shape.required):
             return False
-        if not all(self._keys.contains(names, name) for names in shape.names for name in members):
+        if not all(self._keys.contains(names, name) for names in shape.name_schemas for name in members):
             return False
         for part in shape.objects:
             if not all(
-                self.satisfies_all(part.member(name, self._keys.contains), value) for name, value in members.items()
+                self.satisfies_all(part.member_schemas(name, self._keys.contains), value)
+                for name, value in members.items()
             ):
                 return False
         declared = shape.member_names()

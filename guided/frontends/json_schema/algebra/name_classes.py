@@ -4,8 +4,8 @@ of languages that a name may be in.
 Languages are processed one after another. Each divides the existing classes in two, if both sides may contain a name.
 Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. Suppose that a class
 is part of one language, and another language is disjoint from it. Then the other language neither divides the class nor
-needs to be excluded from it. A bounded search
-decides whether a combination contains a name (`overlap.py`). If the search is undecided, the combination is kept.
+needs to be excluded from it. A bounded search decides whether a combination contains a name (`overlap.py`). If the
+search is undecided, the combination is kept.
 
 Cost: one search for each pair of languages, and for each class and language.
 """

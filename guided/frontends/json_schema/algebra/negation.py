@@ -154,8 +154,8 @@ class Negation:
             yield Shape(types=("string",), no_json_base64=shape.json_base64)
         if shape.no_json_base64 is not None:
             yield Shape(types=("string",), json_base64=shape.no_json_base64)
-        yield from (Shape(types=("array",), items=window) for window in shape.items.complement())
-        yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
+        yield from (Shape(types=("array",), item_window=window) for window in shape.item_window.complement())
+        yield from (Shape(types=("object",), member_window=window) for window in shape.member_window.complement())
         for part in shape.arrays:
             yield from self._array_cases(part)
         if shape.unique is not None:
@@ -175,7 +175,7 @@ class Negation:
             yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
         for object_part in shape.objects:
             yield from self._object_cases(object_part, member_schemas)
-        for names in shape.names:
+        for names in shape.name_schemas:
             yield Shape(
                 types=("object",), some_members=(SomeMember(KeySet(sources=(self.complement_of(names),)), None),)
             )
@@ -197,7 +197,7 @@ class Negation:
         for index, item in enumerate(part.prefix):
             if item is not None and (other := self.complement_of(item)).value is not False:
                 prefix = ((None,) * index) + (other,)
-                yield Shape(types=("array",), items=Window(index + 1), arrays=(ArrayPart(prefix, None),))
+                yield Shape(types=("array",), item_window=Window(index + 1), arrays=(ArrayPart(prefix, None),))
         if part.rest is not None and (other := self.complement_of(part.rest)).value is not False:
             yield Shape(types=("array",), some_items=(SomeItem(len(part.prefix), other),))
 
@@ -247,11 +247,13 @@ class Negation:
         """A schema for one value, composed of schemas for its parts."""
         if isinstance(value, list):
             part = ArrayPart(tuple(self.constant(item, source) for item in value), None)
-            return self.derive(source, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))
+            return self.derive(
+                source, Shape(types=("array",), item_window=Window(len(value), len(value)), arrays=(part,))
+            )
         if isinstance(value, dict):
             members = ObjectPart({name: self.constant(member, source) for name, member in value.items()}, None)
             size = Window(len(value), len(value))
             return self.derive(
-                source, Shape(types=("object",), required=tuple(value), members=size, objects=(members,))
+                source, Shape(types=("object",), required=tuple(value), member_window=size, objects=(members,))
             )
         return self.derive(source, Shape(values=(value,)))

@@ -150,8 +150,8 @@ class Reader:
         if keyword.endswith("Length"):
             return Shape(length=window)
         if keyword.endswith(("Items", "Contains")):
-            return Shape(items=window)
-        return Shape(members=window, constrains_objects=True)
+            return Shape(item_window=window)
+        return Shape(member_window=window, constrains_objects=True)
 
     def _bound(self, schema: Schema, keyword: str) -> Shape:
         value, strict = schema.get(keyword), keyword.startswith("exclusive")
@@ -277,7 +277,7 @@ class Reader:
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
         if not schema.has_keyword(keyword):
             return default
-        window = self._window(schema, keyword).items
+        window = self._window(schema, keyword).item_window
         return window.low if keyword.startswith("min") else window.high
 
     def _members(self, schema: Schema, keyword: str) -> Shape:
@@ -311,7 +311,7 @@ class Reader:
 
     def _property_names(self, schema: Schema, keyword: str) -> Shape:
         inner = self.library.child(schema, keyword)
-        return ANYTHING if inner.value is True else Shape(names=(inner,), constrains_objects=True)
+        return ANYTHING if inner.value is True else Shape(name_schemas=(inner,), constrains_objects=True)
 
     def _unique_items(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)

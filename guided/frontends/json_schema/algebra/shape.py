@@ -123,7 +123,7 @@ class ObjectPart:
     additional: Schema | None
     patterns: tuple[tuple[Source, Schema], ...] = ()
 
-    def member(self, name: str, contains: Callable[[Source, str], bool]) -> list[Schema]:
+    def member_schemas(self, name: str, contains: Callable[[Source, str], bool]) -> list[Schema]:
         """The schemas for the member `name`. `contains` decides whether a name is in a set of names."""
         schemas = [self.properties[name]] if name in self.properties else []
         if self.patterns:
@@ -141,11 +141,12 @@ class ObjectPart:
 class Shape(NamedTuple):
     """A set of values, type by type.
 
-    `values`: an enumeration that the other parts restrict (None: no enumeration). `unique`, `repeated`: the schema that
-    requires that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that requires that a
-    string contains a JSON text, or none; `json_base64`, `no_json_base64`: the same for a JSON text in base64.
-    `some_items`, `some_members`: obligations (`existential_constraints.py`). `constrains_objects`: whether a keyword
-    about members was read.
+    `values`: an enumeration that the other parts restrict (None: no enumeration). `length`, `item_window`,
+    `member_window`: the allowed numbers of characters, items and members. `name_schemas`: the schemas that the name of
+    each member must satisfy. `unique`, `repeated`: the schema that requires that all items differ, or that two are
+    equal. `json_text`, `no_json_text`: the schema that requires that a string contains a JSON text, or none;
+    `json_base64`, `no_json_base64`: the same for a JSON text in base64. `some_items`, `some_members`: obligations
+    (`existential_constraints.py`). `constrains_objects`: whether a keyword about members was read.
     """
 
     types: tuple[str, ...] = ALL_TYPES
@@ -157,12 +158,12 @@ class Shape(NamedTuple):
     no_json_text: Schema | None = None
     json_base64: Schema | None = None
     no_json_base64: Schema | None = None
-    items: Window = _ANY_COUNT
+    item_window: Window = _ANY_COUNT
     arrays: tuple[ArrayPart, ...] = ()
     unique: Schema | None = None
     repeated: Schema | None = None
-    members: Window = _ANY_COUNT
-    names: tuple[Schema, ...] = ()
+    member_window: Window = _ANY_COUNT
+    name_schemas: tuple[Schema, ...] = ()
     required: tuple[str, ...] = ()
     objects: tuple[ObjectPart, ...] = ()
     constrains_objects: bool = False
@@ -220,9 +221,9 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     "types": lambda a, b: tuple([name for name in a if name in b]),
     "values": _common_values,
     "numbers": NumberSet.meet,
-    **dict.fromkeys(("length", "items", "members"), Window.meet),
+    **dict.fromkeys(("length", "item_window", "member_window"), Window.meet),
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
-    **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _union),
+    **dict.fromkeys(("name_schemas", "required", "some_items", "some_members", "item_counts"), _union),
     **dict.fromkeys(
         ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "constrains_objects"),
         lambda a, b: a or b,
@@ -238,8 +239,16 @@ _FIELDS_OF_TYPE = {
     "boolean": (),
     "number": ("numbers",),
     "string": ("length", "patterns", "json_text", "no_json_text", "json_base64", "no_json_base64"),
-    "array": ("items", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
-    "object": ("members", "names", "required", "objects", "constrains_objects", "some_members", "extra_blocks"),
+    "array": ("item_window", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
+    "object": (
+        "member_window",
+        "name_schemas",
+        "required",
+        "objects",
+        "constrains_objects",
+        "some_members",
+        "extra_blocks",
+    ),
 }
 _DEFAULTS = Shape._field_defaults
 

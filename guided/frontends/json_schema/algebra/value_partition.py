@@ -50,7 +50,7 @@ class ValuePartition:
     def cells(self, base: Goal, goals: Iterable[Goal], subject: str = "one member or item") -> tuple[Cell, ...]:
         """The cells into which the goals divide the values of `base`, without cells that are known to be empty.
 
-        `subject` names the owner of the values in messages.
+        `subject` says in messages what has these values.
         """
         expander, self._subject = self._expander, subject
         cells, goals = self._partition_by_value(base, list(goals))

@@ -52,7 +52,7 @@ def array_text(lowering: Lowering, shape: Shape, location: str, level: int) -> N
 def _items(lowering: Lowering, shape: Shape, location: str, level: int) -> Node:
     """The text of an array. If its items must differ, each of them is an `Entry`."""
     prefix_length = shape.prefix_length if shape.arrays else 0
-    window = lowering.cap_window(shape.items, lowering.options.max_items, "max_items", location)
+    window = lowering.cap_window(shape.item_window, lowering.options.max_items, "max_items", location)
     comma, prefix = lowering.notation.separator_at(level), []
     for index in range(prefix_length if window.high is None else min(prefix_length, window.high)):
         goal = lowering.expander.goal(item_goal(shape, index))

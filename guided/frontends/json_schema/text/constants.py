@@ -120,7 +120,7 @@ class Constants:
         return self._lowering.rule(key, f"json number of {first_values}", "", lambda: nodes)
 
     def _array(self, value: list[Json], shape: Shape, level: int, nesting_depth: int) -> Node | None:
-        if len(value) not in shape.items:
+        if len(value) not in shape.item_window:
             return None
         has_equal_items = len({canonical_key(item) for item in value}) < len(value)
         if (has_equal_items and shape.unique is not None) or (not has_equal_items and shape.repeated is not None):
@@ -179,12 +179,12 @@ class Constants:
             shapes = self._lowering.expander.by_type.multiply_out(shape)
             nodes = [node for case in shapes if (node := self._object(value, case, level, nesting_depth)) is not None]
             return union_of(nodes) if nodes else None
-        if len(value) not in shape.members or not value.keys() >= set(shape.required):
+        if len(value) not in shape.member_window or not value.keys() >= set(shape.required):
             return None
         expander = self._lowering.expander
         declared = {*shape.properties(), *shape.required}
         others = [name for name in value if name not in declared]
-        if not all(expander.keys.contains(names, name) for names in shape.names for name in value):
+        if not all(expander.keys.contains(names, name) for names in shape.name_schemas for name in value):
             return None
         if others and expander.is_closed(shape):
             return None
@@ -198,7 +198,7 @@ class Constants:
                 continue
             goals = [
                 (
-                    *expander.member(shape, name),
+                    *expander.member_schemas(shape, name),
                     *(some_member.schema for some_member in assignment.get(name, ()) if some_member.schema is not None),
                 )
                 for name in value

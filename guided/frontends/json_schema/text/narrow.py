@@ -50,7 +50,7 @@ class Narrowing:
         """Whether the objects of a shape without a formula have only named members."""
         if not self.is_enabled or constrains_others(shape):
             return False
-        goals, low = self._named_goals(shape), shape.members.low
+        goals, low = self._named_goals(shape), shape.member_window.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._may_be_finite, goals.values())) >= low)
 
     def closed_condition(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
@@ -62,7 +62,7 @@ class Narrowing:
         if not self.is_enabled or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
         restricted = _restrict_to_first(condition, sum(map(len, slots)), {})
-        low = shape.members.low
+        low = shape.member_window.low
         if evaluate(restricted, {}, None) is False or (
             low and sum(any(map(self._may_be_finite, slot)) for slot in slots) < low
         ):
@@ -89,7 +89,7 @@ class Narrowing:
         """The goals of the named members that can occur."""
         expander = self._expander
         names = [name for name in shape.member_names() if expander.allows(shape, name)]
-        return {name: expander.goal(expander.member(shape, name)) for name in names}
+        return {name: expander.goal(expander.member_schemas(shape, name)) for name in names}
 
     # --- the values of a goal if all objects in them are closed; True is certain, and False means "perhaps not"
 
@@ -117,12 +117,12 @@ class Narrowing:
         if shape.values is not None or not _CONTAINERS.issuperset(shape.types):
             return True
         if "array" in shape.types and not (shape.some_items or shape.rest_blocks or shape.item_counts):
-            required_indices = range(min(shape.items.low, shape.prefix_length + 1))
+            required_indices = range(min(shape.item_window.low, shape.prefix_length + 1))
             if all(self._has_finite(self._expander.goal(item_goal(shape, index)), depth) for index in required_indices):
                 return True
         if "object" not in shape.types or shape.formula is not None or shape.extra_blocks:
             return False
-        goal_by_name, low = self._named_goals(shape), shape.members.low
+        goal_by_name, low = self._named_goals(shape), shape.member_window.low
         if not all(name in goal_by_name and self._has_finite(goal_by_name[name], depth) for name in shape.required):
             return False
         return low <= len(shape.required) or sum(self._has_finite(goal, depth) for goal in goal_by_name.values()) >= low
@@ -140,16 +140,16 @@ class Narrowing:
         if "string" in shape.types and not shape.patterns and shape.length.high != 0:
             return True
         inner_goals: list[Goal] = []
-        if "array" in shape.types and shape.items.high != 0 and not shape.some_items:
+        if "array" in shape.types and shape.item_window.high != 0 and not shape.some_items:
             inner_goals.append(self._expander.goal(item_goal(shape, 0)))
-        if "object" in shape.types and shape.members.high != 0:
+        if "object" in shape.types and shape.member_window.high != 0:
             inner_goals += self._named_goals(shape).values()
         return any(self._has_many(goal, depth) for goal in inner_goals)
 
 
 def constrains_others(shape: Shape) -> bool:
     """Whether the shape constrains members that it does not name."""
-    if shape.names or shape.some_members or shape.extra_blocks:
+    if shape.name_schemas or shape.some_members or shape.extra_blocks:
         return True
     return any(part.patterns or part.additional is not None for part in shape.objects)
 

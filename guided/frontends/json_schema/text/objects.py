@@ -50,15 +50,15 @@ def object_text(lowering: Lowering, shape: Shape, location: str, level: int) -> 
     is_closed = lowering.expander.is_closed(shape)
     for name in names:
         spend()
-        schemas = lowering.expander.member(shape, name)
+        schemas = lowering.expander.member_schemas(shape, name)
         goal = lowering.expander.goal(schemas)
-        if not has_false(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
+        if not has_false(schemas) and (not shape.name_schemas or lowering.expander.allows_name(shape, name)):
             value = lowering.value(goal, notation.inner_level(level, name))
             fields.append(notation.field(name, value, name in required, level, location))
     is_closed = is_closed or notation.narrowing_at(level).closes(shape)
     extra, required_extras = (None, []) if is_closed else _additional_members(lowering, shape, location, level)
-    may_be_empty = not shape.required and shape.members.low == 0 and not required_extras
-    window, cap = shape.members, lowering.options.max_items
+    may_be_empty = not shape.required and shape.member_window.low == 0 and not required_extras
+    window, cap = shape.member_window, lowering.options.max_items
     if (
         extra is not None
         and window.low > 1
@@ -169,7 +169,7 @@ def _conditional_text(lowering: Lowering, shape: Shape, location: str, level: in
         for extra in extras
         for cell in extra.cells
     ]
-    window, cap = shape.members, lowering.options.max_items
+    window, cap = shape.member_window, lowering.options.max_items
     if others and cap is not None:
         window = window.meet(Window(0, len(slots) + cap))
     ordered = lowering.options.property_order == "declared"
