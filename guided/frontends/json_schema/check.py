@@ -93,9 +93,9 @@ def check_json_schema(
     try:
         with limit_compilation(limits):
             reader = Reader(Library(schema, options, registry or {}, limits, documents), options, limits)
-            unenforced = UnenforcedFinder(reader.library, options)
+            finder = UnenforcedFinder(reader.library, options)
             for subschema, problems in _problems(reader):
-                entries += _entries(subschema, problems, reader, unenforced)
+                entries += _entries(subschema, problems, reader, finder)
     except GuidedError as problem:
         error = problem
     try:
@@ -152,7 +152,7 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
         stack.extend(reversed(inner))
 
 
-def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: UnenforcedFinder) -> Iterator[Entry]:
+def _entries(schema: Schema, problems: list[Problem], reader: Reader, finder: UnenforcedFinder) -> Iterator[Entry]:
     if not isinstance(schema.value, dict):
         return
     entry_by_keyword: dict[str, Entry] = {}
@@ -162,7 +162,7 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced
             entry.pointer[len(schema.location) + 1 :] if entry.pointer.startswith(schema.location + "/") else ""
         )
         entry_by_keyword.setdefault(path_below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
-    findings = {finding.keyword: finding for finding in unenforced.findings(schema)}
+    findings = {finding.keyword: finding for finding in finder.findings(schema)}
     for keyword in schema.value:
         pointer = schema.location_of(keyword)
         if keyword in entry_by_keyword:

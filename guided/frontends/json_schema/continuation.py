@@ -90,28 +90,28 @@ def read_continued_value(
     next_values = open_values(text + continuation.character)
     continued_values: list[ContinuedValue] = []
     for index, value in enumerate(values):
-        continued = ContinuedValue(value.token, text[value.start :], value.keys)
+        continued_value = ContinuedValue(value.token, text[value.start :], value.keys)
         if index < len(next_values) and next_values[index].start == value.start:
-            continued.new_keys = next_values[index].keys[len(value.keys) :]
-        continued.text_with_character = _append_character(text, values, index, continuation.character, is_json)
-        continued.text_with_rest = _cut_after_value(complete[value.start :], continuation.is_final, is_json)
+            continued_value.new_keys = next_values[index].keys[len(value.keys) :]
+        continued_value.text_with_character = _append_character(text, values, index, continuation.character, is_json)
+        continued_value.text_with_rest = _cut_after_value(complete[value.start :], continuation.is_final, is_json)
         if continued_values:
-            continued_values[-1].inner_values.append(continued)
-        continued_values.append(continued)
+            continued_values[-1].inner_values.append(continued_value)
+        continued_values.append(continued_value)
     innermost = next_values[-1] if len(next_values) > 1 else None
-    enclosing = (
+    enclosing_value = (
         continued_values[len(next_values) - 2]
         if innermost is not None and len(next_values) - 2 < len(continued_values)
         else None
     )
     end = len(text) + len(continuation.character)
     if (
-        enclosing is not None
+        enclosing_value is not None
         and innermost is not None
         and innermost.start == end
         and continuation.character in (b"[", b",")
     ):
-        enclosing.inner_values.append(
+        enclosing_value.inner_values.append(
             ContinuedValue(innermost.token, b"", text_with_character=ContinuedText(b"", False))
         )
     elif (
@@ -139,8 +139,8 @@ def _append_character(
     if index < len(values) - 1 or not is_json(value_text, True):
         return None
     if index:
-        enclosing = text[values[index - 1].start :]
-        ends = character in _ENDS and is_json(enclosing + character, False)
+        enclosing_text = text[values[index - 1].start :]
+        ends = character in _ENDS and is_json(enclosing_text + character, False)
     else:
         ends = not character.strip()
     return ContinuedText(value_text, True) if ends else None
@@ -149,12 +149,12 @@ def _append_character(
 def _cut_after_value(text: bytes, is_final: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:
     """The JSON value at the beginning of a text, or the whole text if the value is unfinished. None if not JSON."""
     spend(len(text))
-    decoded = text.decode(errors="replace")
+    decoded_text = text.decode(errors="replace")
     try:
-        _, end = json.JSONDecoder().raw_decode(decoded)
+        _, end = json.JSONDecoder().raw_decode(decoded_text)
     except (ValueError, RecursionError):
         return ContinuedText(text, False) if is_json(text, False) else None
-    if end == len(decoded) and not is_final and decoded[-1] not in '"}]le':  # a number, which may continue
+    if end == len(decoded_text) and not is_final and decoded_text[-1] not in '"}]le':  # a number, which may continue
         return ContinuedText(text, False)
-    value = decoded[:end].encode()
+    value = decoded_text[:end].encode()
     return ContinuedText(value, True) if text.startswith(value) else None

@@ -116,10 +116,14 @@ class InstanceLocations:
         for value in open_values(text):
             value_text = text[value.start :]
             if out:
-                enclosing = out[-1]
-                roots = self.children(enclosing.asserted_schemas, enclosing.text, enclosing.value.keys, value.token)
-                others = self.children(enclosing.schemas, enclosing.text, enclosing.value.keys, value.token)
-                all_roots = (*others, *self._contains_schemas(enclosing, value, value_text))
+                enclosing_level = out[-1]
+                roots = self.children(
+                    enclosing_level.asserted_schemas, enclosing_level.text, enclosing_level.value.keys, value.token
+                )
+                others = self.children(
+                    enclosing_level.schemas, enclosing_level.text, enclosing_level.value.keys, value.token
+                )
+                all_roots = (*others, *self._contains_schemas(enclosing_level, value, value_text))
             asserted_schemas = self._closure(roots, value_text, value.keys)
             schemas = asserted_schemas if all_roots == roots else self._closure(all_roots, value_text, value.keys)
             out.append(Level(value, value_text, asserted_schemas, schemas))
@@ -162,7 +166,7 @@ class InstanceLocations:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
         siblings = schema
         if keyword == "anyOf" and not any(map(schema.has_keyword, UNEVALUATED)):
-            siblings = self.without(schema, keyword)  # equivalent here, but smaller
+            siblings = self.without_keywords(schema, keyword)  # equivalent here, but smaller
         return [branch for branch in self.reader.branches(schema, keyword) if self.is_open((siblings, branch), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
@@ -240,7 +244,7 @@ class InstanceLocations:
 
     # --- modified schemas
 
-    def without(self, schema: Schema, *keywords: str) -> Schema:
+    def without_keywords(self, schema: Schema, *keywords: str) -> Schema:
         """A schema without some keywords."""
         assert isinstance(schema.value, dict)
         members = {name: value for name, value in schema.value.items() if name not in keywords}

@@ -143,8 +143,8 @@ classes='plain', max_items=5)
         reset: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
         if {"separators", "indent"} & changes.keys():
             reset.add("whitespace")
-        unchanged = {name: value for name, value in self.non_defaults().items() if name not in reset}
-        return JsonSchemaOptions(**{**unchanged, **changes})  # type: ignore[arg-type]
+        unchanged_options = {name: value for name, value in self.non_defaults().items() if name not in reset}
+        return JsonSchemaOptions(**{**unchanged_options, **changes})  # type: ignore[arg-type]
 
     def non_defaults(self) -> JsonSchemaKeywords:
         """The options that differ from the defaults, as keyword arguments."""

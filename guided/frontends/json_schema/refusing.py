@@ -124,10 +124,10 @@ class _RefusalSearch:
         )  # the `is_name` flags of the inner values whose schemas refuse the continuation
         for inner in value.inner_values:
             if inner.text_after(extent) is not None:
-                applied = self._schemas_of_inner(required_schemas, value, inner)
-                inner_groups = self._find_single_parts(applied, inner, extent)
+                inner_schemas = self._schemas_of_inner(required_schemas, value, inner)
+                inner_groups = self._find_single_parts(inner_schemas, inner, extent)
                 groups += inner_groups
-                if inner_groups or (applied and self._refuses(applied, inner, extent)):
+                if inner_groups or (inner_schemas and self._refuses(inner_schemas, inner, extent)):
                     explained_kinds.add(inner.is_name)
         choices = [part for part in parts if part.cases and not part.is_coarse]
         for part in choices:
@@ -324,7 +324,7 @@ class _RefusalSearch:
                 keyword,
                 schema.location_of(keyword),
                 schema,
-                preferred_cause=self._locations.without(schema, *UNEVALUATED),
+                preferred_cause=self._locations.without_keywords(schema, *UNEVALUATED),
             )
         elif keyword in ("properties", "patternProperties") and isinstance(schema_by_name := schema.get(keyword), dict):
             separate_names = [

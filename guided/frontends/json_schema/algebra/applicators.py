@@ -43,8 +43,8 @@ def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     """A group that expresses "exactly one branch holds": each branch without the others that it may overlap."""
     branches = reader.branches(schema, "oneOf")
-    if merged := _merge_enumerations(reader, schema, branches, exactly_one=True):
-        return merged
+    if merged_group := _merge_enumerations(reader, schema, branches, exactly_one=True):
+        return merged_group
     return [exactly_one(reader, branches, reader.siblings[schema])]
 
 
@@ -80,8 +80,10 @@ def _unevaluated(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Sch
     rest_schema = reader.library.child(schema, keyword)
     if rest_schema.value is True:
         return []
-    unevaluated = reader.unevaluated
-    return list((unevaluated.items if keyword == "unevaluatedItems" else unevaluated.members)(schema, rest_schema))
+    unevaluated_reader = reader.unevaluated
+    return list(
+        (unevaluated_reader.items if keyword == "unevaluatedItems" else unevaluated_reader.members)(schema, rest_schema)
+    )
 
 
 def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:

@@ -99,7 +99,7 @@ class ShapesByType:
                 base = base.meet(item.shape)
             else:
                 rest.append(item)
-        narrowed = self._expander.narrow_or_none(base)
-        if narrowed is None:
+        narrowed_base = self._expander.narrow_or_none(base)
+        if narrowed_base is None:
             return ()
-        return (narrowed._replace(formula=None if not rest else join(True, rest)),)
+        return (narrowed_base._replace(formula=None if not rest else join(True, rest)),)

@@ -109,7 +109,7 @@ class _Split:
     """A formula, split by the cases of the member `name`."""
 
     def __init__(self, shape: Shape, formula: Formula, binding: Binding, name: str) -> None:
-        self._base, self._formula, self._name, self._nothing = (
+        self._base, self._formula, self._name, self._nothing_schema = (
             shape._replace(formula=None),
             formula,
             name,
@@ -125,7 +125,9 @@ class _Split:
     def shapes(self, cells: tuple[Cell, ...], expander: Expander) -> Iterator[Shape]:
         """The shape of each case that may have values."""
         if self._name not in self._base.required:
-            absent_shape = Shape(objects=(ObjectPart({self._name: self._nothing}, None),), constrains_objects=True)
+            absent_shape = Shape(
+                objects=(ObjectPart({self._name: self._nothing_schema}, None),), constrains_objects=True
+            )
             yield from expander.by_type.objects(self._base.meet(absent_shape), fold(self._formula, self._if_absent))
         for cell in cells:
             parts = tuple(ObjectPart({self._name: schema}, None) for schema in cell.goal)

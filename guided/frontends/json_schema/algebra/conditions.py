@@ -29,8 +29,8 @@ def evaluate(condition: Condition, truth_values: Mapping[int, bool], other: bool
             elif isinstance(part, AllOf):
                 results[key] = _negate(_any_of(_negate(evaluate_part(item)) for item in part.items))
             else:
-                holds = _any_of(evaluate_part(item) for item in part.items)
-                results[key] = holds if isinstance(part, AnyOf) else _negate(holds)
+                is_any_true = _any_of(evaluate_part(item) for item in part.items)
+                results[key] = is_any_true if isinstance(part, AnyOf) else _negate(is_any_true)
         return results[key]
 
     return evaluate_part(condition)

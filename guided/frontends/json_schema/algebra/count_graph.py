@@ -193,22 +193,22 @@ class _GraphBuilder:
             <= _MAX_DISTINGUISHED_VALUES
         )
 
-    def _distinguish_values(self, fewer_than: int) -> None:
+    def _distinguish_values(self, demand: int) -> None:
         """Make atoms of the values of letters that have few values."""
         if not self._letters:
             self._find_letters()
         needs_equal_items = self._shape.repeated is not None
-        distinguished: dict[object, Json] = {}
+        distinguished_values: dict[object, Json] = {}
         grows = True
         while grows:
             grows = False
             for values in self._letters.values():
-                new_values = [value for value in values or () if canonical_key(value) not in distinguished]
-                if new_values and (needs_equal_items or len(new_values) < fewer_than):
-                    distinguished |= {canonical_key(value): value for value in new_values}
+                new_values = [value for value in values or () if canonical_key(value) not in distinguished_values]
+                if new_values and (needs_equal_items or len(new_values) < demand):
+                    distinguished_values |= {canonical_key(value): value for value in new_values}
                     grows = True
         atoms: dict[object, _Atom] = {}
-        for value in distinguished.values():
+        for value in distinguished_values.values():
             allowed_at = tuple(self._expander.membership.satisfies_all(base, value) for base in self._item_schemas)
             counts = tuple(
                 self._expander.membership.satisfies_all((requirement.schema,), value)
@@ -219,9 +219,11 @@ class _GraphBuilder:
                 others = atoms[key].values if key in atoms else ()
                 atoms[key] = _Atom((*others, value), allowed_at, counts)
         self._atoms = list(atoms.values())
-        if distinguished:
+        if distinguished_values:
             negation, source = self._expander.negation, self._source_schema()
-            self._outside_atoms = (negation.complement_of(negation.enumeration(source, tuple(distinguished.values()))),)
+            self._outside_atoms = (
+                negation.complement_of(negation.enumeration(source, tuple(distinguished_values.values()))),
+            )
 
     def _source_schema(self) -> Schema:
         schema = self._shape.unique or self._shape.repeated
@@ -318,9 +320,9 @@ class _GraphBuilder:
         if atom is not None:
             has_equal_items = has_equal_items or used_values[atom] == len(self._atoms[atom].values)
             used_values[atom] = min(used_values[atom] + 1, len(self._atoms[atom].values))
-        last = max(self._prefix_length, self._window.low) if self._window.high is None else self._window.high
+        max_length = max(self._prefix_length, self._window.low) if self._window.high is None else self._window.high
         return self._normalise(
-            _State(min(state.length + 1, last), tuple(new_counts), tuple(used_values), has_equal_items)
+            _State(min(state.length + 1, max_length), tuple(new_counts), tuple(used_values), has_equal_items)
         )
 
     def _normalise(self, state: _State) -> _State:
@@ -363,20 +365,20 @@ def _trim(
     for state, out in edges.items():
         for _, next_state in out:
             predecessors.setdefault(next_state, []).append(state)
-    live, work = set(ends), list(ends)
+    live_states, work = set(ends), list(ends)
     while work:
         for state in predecessors.get(work.pop(), ()):
-            if state not in live:
-                live.add(state)
+            if state not in live_states:
+                live_states.add(state)
                 work.append(state)
-    if start not in live:
+    if start not in live_states:
         return CountGraph((), frozenset(), {})
     numbers = {
         state: index
-        for index, state in enumerate((start, *(state for state in edges if state in live and state != start)))
+        for index, state in enumerate((start, *(state for state in edges if state in live_states and state != start)))
     }
     live_edges = tuple(
-        tuple((goal, numbers[next_state]) for goal, next_state in edges[state] if next_state in live)
+        tuple((goal, numbers[next_state]) for goal, next_state in edges[state] if next_state in live_states)
         for state in numbers
     )
     return CountGraph(

@@ -62,15 +62,15 @@ def pairs_that_may_overlap(
             out.update(_all_pairs(group))
             continue
         buckets: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        unindexed: list[int] = []
+        alternatives_without_path: list[int] = []
         for index in group:
             for value in paths[index].get(best, ()):
                 buckets[value].append(index)
-            unindexed += () if best in paths[index] else (index,)
+            alternatives_without_path += () if best in paths[index] else (index,)
         used_paths |= {best}
         work += ((bucket, used_paths) for bucket in {tuple(bucket): bucket for bucket in buckets.values()}.values())
-        work.append((unindexed, used_paths))
-        for index in unindexed:
+        work.append((alternatives_without_path, used_paths))
+        for index in alternatives_without_path:
             disjointness.charge(len(group))
             out.update((min(index, other), max(index, other)) for other in group if best in paths[other])
     return out

@@ -53,7 +53,7 @@ class DisjointnessTest:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
-        self._unconstrained: dict[Schema, frozenset[str]] = {}
+        self._unconstrained_types: dict[Schema, frozenset[str]] = {}
         self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pair
 
     def __call__(self, a: Schema, b: Schema, siblings: Shape = ANYTHING) -> bool:
@@ -109,9 +109,9 @@ class DisjointnessTest:
 
     def unconstrained_types(self, schema: Schema, depth: int = 0) -> frozenset[str]:
         """Types all of whose values certainly satisfy the schema. Each keyword is examined by itself."""
-        types = self._unconstrained.get(schema)
+        types = self._unconstrained_types.get(schema)
         if types is None:
-            self._unconstrained[schema] = frozenset()  # if the schema leads back to itself
+            self._unconstrained_types[schema] = frozenset()  # if the schema leads back to itself
             if isinstance(schema.value, bool):
                 types = _EVERY_TYPE if schema.value else frozenset()
             elif depth > _MAX_CHAIN:
@@ -123,7 +123,7 @@ class DisjointnessTest:
                     types &= frozenset[str]().union(
                         *(self.unconstrained_types(branch, depth + 1) for branch in group[:_MAX_ALTERNATIVES])
                     )
-            self._unconstrained[schema] = types
+            self._unconstrained_types[schema] = types
         return types
 
     def _are_disjoint(self, a: list[Schema], b: list[Schema], siblings: Shape, depth: int) -> bool:

@@ -53,16 +53,16 @@ class EqualSchemas:
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._container_numbers: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
-        self._unnumbered: dict[_Signature, Schema | None] = {}
+        self._first_schemas: dict[_Signature, Schema | None] = {}
         self._representatives: dict[tuple[_Signature, int], Schema] = {}
-        self._representative_of: dict[Schema, Schema] = {}
+        self._representatives_by_schema: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
         """The first schema with the same content that was looked up."""
-        first = self._representative_of.get(schema)
+        first = self._representatives_by_schema.get(schema)
         if first is None:
             first = self._find_representative(schema, schema.value) if type(schema) is Schema else schema
-            self._representative_of[schema] = first
+            self._representatives_by_schema[schema] = first
         return first
 
     def _find_representative(self, schema: Schema, value: Json) -> Schema:
@@ -78,12 +78,12 @@ class EqualSchemas:
             names,
             kind if isinstance(kind, str) else "",
         )
-        if signature not in self._unnumbered:
-            self._unnumbered[signature] = schema
+        if signature not in self._first_schemas:
+            self._first_schemas[signature] = schema
             return schema
-        first = self._unnumbered[signature]
+        first = self._first_schemas[signature]
         if first is not None:  # the first schema with this signature has no number yet
-            self._unnumbered[signature] = None
+            self._first_schemas[signature] = None
             self._representatives[signature, self._number_schema(first)] = first
         return self._representatives.setdefault((signature, self._number_schema(schema)), schema)
 

@@ -52,8 +52,8 @@ def evaluators(reader: Reader, schema: Schema, *, with_unevaluated: bool = True)
     if not isinstance(schema.value, dict):
         return ()
     key = schema, with_unevaluated
-    cached = reader.evaluators.get(key)
-    if cached is None:
+    cached_evaluators = reader.evaluators.get(key)
+    if cached_evaluators is None:
         reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
         own_evaluator = _own_evaluator(reader, schema, with_unevaluated)
         out = dict.fromkeys((own_evaluator,) if own_evaluator.evaluates_anything else ())
@@ -61,8 +61,8 @@ def evaluators(reader: Reader, schema: Schema, *, with_unevaluated: bool = True)
             for evaluator in evaluators(reader, inner):
                 spend(STEP)
                 out[replace(evaluator, conditions=tuple(dict.fromkeys(conditions + evaluator.conditions)))] = None
-        cached = reader.evaluators[key] = tuple(out)
-    return cached
+        cached_evaluators = reader.evaluators[key] = tuple(out)
+    return cached_evaluators
 
 
 def _own_evaluator(reader: Reader, schema: Schema, with_unevaluated: bool) -> Evaluator:

@@ -216,10 +216,10 @@ class Expander:
                 continue  # the same schemas in a different order
             if groups is None:
                 finished_choices.add(chosen)
-                resolved, reason = self.resolve_obligations(shape, max_nodes - steps * _ALTERNATIVE_COST)
-                steps += len(resolved)
-                shapes += resolved
-                if not resolved:
+                resolved_shapes, reason = self.resolve_obligations(shape, max_nodes - steps * _ALTERNATIVE_COST)
+                steps += len(resolved_shapes)
+                shapes += resolved_shapes
+                if not resolved_shapes:
                     reasons.append((goal[0].location if goal else "", reason))
                 continue
             group, groups = groups
@@ -242,8 +242,8 @@ class Expander:
                         rest = (inner, rest)
                     intersection = shape.meet(meaning.shape)
                     if intersection is not shape and rest is not None:  # do not multiply an empty shape
-                        narrowed, reason = self._narrow(intersection)
-                        if not narrowed.types:
+                        narrowed_shape, reason = self._narrow(intersection)
+                        if not narrowed_shape.types:
                             reasons.append((schema.location, reason))
                             continue
                     work.append((intersection, rest, chosen | {schema}, deferred))
@@ -257,8 +257,8 @@ class Expander:
 
     def narrow_or_none(self, shape: Shape) -> Shape | None:
         """The shape without types that have no values left. None if no type is left."""
-        narrowed = self._narrow(shape)[0]
-        return narrowed if narrowed.types else None
+        narrowed_shape = self._narrow(shape)[0]
+        return narrowed_shape if narrowed_shape.types else None
 
     def resolve_obligations(self, shape: Shape, max_nodes: int | None = None) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union of shapes without obligations, and the reason if the union is empty.
@@ -267,8 +267,8 @@ class Expander:
         """
         obligations = shape.some_items or shape.some_members or shape.item_counts
         if not (obligations or shape.unique or shape.repeated):
-            narrowed, reason = self._narrow(shape)
-            return ((narrowed,) if narrowed.types else ()), reason
+            narrowed_shape, reason = self._narrow(shape)
+            return ((narrowed_shape,) if narrowed_shape.types else ()), reason
         out: list[Shape] = []
         reason = ""
         max_nodes = self._limits.nodes if max_nodes is None else max_nodes
@@ -276,9 +276,9 @@ class Expander:
             if index * _ALTERNATIVE_COST > max_nodes:
                 raise LimitExceeded("nodes", index * _ALTERNATIVE_COST, max_nodes)
             spend(STEP)
-            narrowed, problem = self._narrow(case)
+            narrowed_shape, problem = self._narrow(case)
             reason = reason or problem
-            out += (narrowed,) if narrowed.types else ()
+            out += (narrowed_shape,) if narrowed_shape.types else ()
         return tuple(out), reason or "some item or member must satisfy a schema that none can satisfy"
 
     def _cases(self, shape: Shape) -> Iterator[Shape]:
@@ -371,8 +371,8 @@ class Expander:
             shape.name_schemas, sources, shape.member_names(), _pattern_location(shape)
         ):
             if self._is_closed_by_option(shape):
-                matching = (source for part in shape.objects for source, _ in part.patterns)
-                if not any(serial(source) in ids for source in matching):
+                containing_sources = (source for part in shape.objects for source, _ in part.patterns)
+                if not any(serial(source) in ids for source in containing_sources):
                     continue
             blocks = [
                 tuple(some_member.schema for some_member in block if some_member.schema is not None)
@@ -386,8 +386,8 @@ class Expander:
     def strings(self, schema: Schema, restrict: Callable[[Node], Node]) -> Node:
         """The decoded strings that satisfy a schema. `restrict` is applied to each pattern."""
         parts: list[Node] = []
-        string = self.reader.negation.derive(schema, Shape(types=("string",)))
-        goal = self.goal((string, schema))
+        string_schema = self.reader.negation.derive(schema, Shape(types=("string",)))
+        goal = self.goal((string_schema, schema))
         for shape in () if has_false(goal) else self.expand(goal).shapes:
             content: list[Node] = [*map(restrict, shape.patterns)]
             if shape.values is not None:

@@ -21,8 +21,8 @@ def check_foreign(schema: Schema, keyword: str) -> None:
         return  # without a list of items, it has no effect in any draft
     was_removed = DRAFTS.index(definition.until) < DRAFTS.index(draft)
     if was_removed or not schema.document.is_declared:
-        assumed = "" if schema.document.is_declared else ", which is assumed without $schema"
-        hint = f"add $schema, or pass draft={definition.until!r}" if assumed else f"use its replacement in {draft}"
+        suffix = "" if schema.document.is_declared else ", which is assumed without $schema"
+        hint = f"add $schema, or pass draft={definition.until!r}" if suffix else f"use its replacement in {draft}"
         raise UnsupportedError(
-            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.location_of(keyword), hint=hint
+            f"{keyword!r} is not a keyword of {draft}{suffix}", pointer=schema.location_of(keyword), hint=hint
         )

@@ -119,15 +119,15 @@ class Keys:
                 pointer=location,
                 hint="join patterns whose members have the same schema",
             )
-        allowed = [self.writable_language(source) for source in required_sources]
+        required_languages = [self.writable_language(source) for source in required_sources]
         candidates = [name for name in declared if all(self.contains(source, name) for source in required_sources)]
         for inside, outside in classes:
             spend()
             ids = frozenset(serial(sources[index]) for index in inside)
-            names = allowed + [self.writable_language(sources[index]) for index in inside]
+            names = required_languages + [self.writable_language(sources[index]) for index in inside]
             if outside:
-                excluded = tuple(languages[index] for index in outside)
-                names.append(Not(excluded[0] if len(excluded) == 1 else Alt(excluded)))
+                excluded_languages = tuple(languages[index] for index in outside)
+                names.append(Not(excluded_languages[0] if len(excluded_languages) == 1 else Alt(excluded_languages)))
             if required_sources or ids:
                 sides = [(source, serial(source) in ids) for source in sources]
                 excluded_names = [

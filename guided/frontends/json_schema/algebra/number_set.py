@@ -182,8 +182,8 @@ def _to_integer(bound: Bound, direction: int) -> Decimal10:
     value = bound.value
     if value.is_integer:
         return _add(value, direction) if bound.strict else value
-    truncated = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
-    return truncated if value.negative == (direction > 0) else _add(truncated, direction)
+    truncated_value = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
+    return truncated_value if value.negative == (direction > 0) else _add(truncated_value, direction)
 
 
 def _add(value: Decimal10, step: int) -> Decimal10:

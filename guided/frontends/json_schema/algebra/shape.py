@@ -67,8 +67,8 @@ class Window:
 
     def complement(self) -> tuple[Window, ...]:
         """Windows whose union is the counts outside this one."""
-        below = () if self.low == 0 else (Window(0, self.low - 1),)
-        return below if self.high is None else (*below, Window(self.high + 1))
+        lower_counts = () if self.low == 0 else (Window(0, self.low - 1),)
+        return lower_counts if self.high is None else (*lower_counts, Window(self.high + 1))
 
     @property
     def is_empty(self) -> bool:

@@ -98,8 +98,8 @@ class UnevaluatedReader:
     ) -> ObjectPart:
         """The requirement on members whose names are not in `names`, and are in exactly the sources with these ids."""
         if not ids:
-            anything = Schema(schema.document, schema.pointer, True, schema.base)
-            return ObjectPart(dict.fromkeys(names), members, tuple((source, anything) for source in sources))
+            any_schema = Schema(schema.document, schema.pointer, True, schema.base)
+            return ObjectPart(dict.fromkeys(names), members, tuple((source, any_schema) for source in sources))
         included_sources = tuple(source for source in sources if serial(source) in ids)
         excluded_sources = tuple(source for source in sources if serial(source) not in ids)
         return ObjectPart({}, None, ((KeySet(included_sources, excluded_sources, frozenset(names)), members),))
@@ -123,8 +123,8 @@ class UnevaluatedReader:
         for inside, outside in self._cells(
             [candidate for candidate in contains_schemas if candidate not in always_applying_schemas]
         ):
-            allowed = (items, *always_applying_schemas, *outside, *map(self._negation.complement_of, inside))
-            item = self._negation.derive(schema, ANYTHING, allowed) if len(allowed) > 1 else items
+            alternatives = (items, *always_applying_schemas, *outside, *map(self._negation.complement_of, inside))
+            item = self._negation.derive(schema, ANYTHING, alternatives) if len(alternatives) > 1 else items
             cells.append(
                 (
                     item,

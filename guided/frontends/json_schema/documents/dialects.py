@@ -69,8 +69,8 @@ def _read_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer:
         raise UnsupportedError(f"the dialect {dialect_uri!r} does not list the core vocabulary", pointer=pointer,
                                hint="list " + _vocabulary("2020-12", "core"))  # fmt: skip
     keywords_by_uri = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
-    for uri, required in vocabularies.items():
-        if required is True and uri not in keywords_by_uri:
+    for uri, is_required in vocabularies.items():
+        if is_required is True and uri not in keywords_by_uri:
             raise UnsupportedError(f"the dialect {dialect_uri!r} requires the vocabulary {uri!r}, which is not known",
                                    pointer=pointer, hint="one of " + ", ".join(keywords_by_uri))  # fmt: skip
     listed_keywords = {

@@ -130,8 +130,8 @@ class Library:
             value = value[token]  # type: ignore[index]
             pointer = f"{pointer}/{escape(str(token))}"
         base = document.bases.get(pointer, schema.base)
-        if pointer in document.embedded:
-            document, pointer = document.embedded[pointer], ""
+        if pointer in document.embedded_documents:
+            document, pointer = document.embedded_documents[pointer], ""
             base = document.bases[""]
         return self._schema_at(document, pointer, value, base, schema)
 
@@ -190,8 +190,8 @@ class Library:
             else:
                 location = document.prefix + current
                 raise link.make_error(f" points to nothing: there is no {location!r}", suggest_name(value, token))
-            if current in document.embedded:
-                document, current = document.embedded[current], ""
+            if current in document.embedded_documents:
+                document, current = document.embedded_documents[current], ""
                 base = document.bases[""]
         return self._schema_at(document, current, value, base, link.source)
 
@@ -275,10 +275,10 @@ class Library:
             error.pointer = f"{uri}#{error.pointer}" if uri else error.pointer
             raise
 
-    def _read_dialect(self, value: Json, where: str) -> Dialect | None:
+    def _read_dialect(self, value: Json, location: str) -> Dialect | None:
         """The dialect that `$schema` names."""
         dialect_uri = value.get("$schema") if isinstance(value, dict) else None
-        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, where + "/$schema")
+        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, location + "/$schema")
 
     def _find_registered(self, uri: str) -> Json:
         candidate = next(
@@ -333,12 +333,12 @@ class Library:
         self, document: Document, pointer: str, value: dict[str, Json], base: str
     ) -> tuple[Document, str]:
         """The document and pointer of a schema. A schema that names another dialect becomes an embedded document."""
-        where = document.prefix + pointer
-        dialect = None if is_only_reference(value, document.draft) else self._read_dialect(value, where)
+        location = document.prefix + pointer
+        dialect = None if is_only_reference(value, document.draft) else self._read_dialect(value, location)
         if dialect is None or dialect == Dialect(document.draft, document.missing_keywords):
             return document, pointer
-        inner = Document(value, dialect.draft, True, where, dialect.missing_keywords, {"": base})
-        document.embedded[pointer] = inner
+        inner = Document(value, dialect.draft, True, location, dialect.missing_keywords, {"": base})
+        document.embedded_documents[pointer] = inner
         return inner, ""
 
     def _index_anchors(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> None:

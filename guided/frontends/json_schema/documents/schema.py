@@ -29,7 +29,7 @@ class Document:
     """Keywords of the draft that are not in the vocabularies of the metaschema."""
     bases: dict[str, str] = field(default_factory=dict)
     """Pointer of each schema with its own identifier -> its URI; "" -> the document's URI."""
-    embedded: dict[str, Document] = field(default_factory=dict)
+    embedded_documents: dict[str, Document] = field(default_factory=dict)
     """Pointer of each schema in another dialect -> its embedded document."""
     inherits_dialect: bool = False
     """Whether it has the dialect of the first schema that refers to it."""

@@ -150,7 +150,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
+def read_json(text: str, limits: Limits, subject: str = "the schema") -> Json:
     """The value of a JSON text. Raises SpecError with a span if the text is not JSON or repeats a key."""
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
@@ -159,7 +159,7 @@ def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
         value: Json = json.loads(text) if has_byte_order_mark else _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SpecError(
-            f"{what} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+            f"{subject} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
             text=text,
             span=(error.pos, min(error.pos + 1, len(text))),
             hint=syntax_hint(text, error.pos),

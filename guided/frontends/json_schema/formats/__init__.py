@@ -138,9 +138,9 @@ _PATTERN_HINT = "use pattern instead, or pass unknown_format='ignore'"
 _INEXPRESSIBLE_FORMATS = {
     **dict.fromkeys(("file-path", "directory-path", "new-path", "socket-path"), "whether a file exists"),
     **{
-        f"{when}-{what}": "comparison with the current time"
-        for when in ("past", "future")
-        for what in ("date", "date-time")
+        f"{tense}-{kind}": "comparison with the current time"
+        for tense in ("past", "future")
+        for kind in ("date", "date-time")
     },
     **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "a bound on times or durations"),
     "json-string": "the type of the JSON value in a string",

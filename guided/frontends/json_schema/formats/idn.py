@@ -88,13 +88,13 @@ def _scripts(*names: str) -> Ranges:
 @cache
 def valid_code_points() -> Ranges:
     """PVALID, CONTEXTJ and CONTEXTO, without ASCII capitals, which only ASCII labels have."""
-    derived = subtract(
+    derived_code_points = subtract(
         _union("Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc"),
         property_set("Changes_When_NFKC_Casefolded"),
         _union("Default_Ignorable_Code_Point", "White_Space", "Noncharacter_Code_Point"),
         _BLOCKS, _OLD_HANGUL, _DISALLOWED,
     )  # fmt: skip
-    return charset((*derived, *_ALSO_PVALID, *_CONTEXT, *charset_of("-")))
+    return charset((*derived_code_points, *_ALSO_PVALID, *_CONTEXT, *charset_of("-")))
 
 
 @cache
@@ -148,7 +148,7 @@ def _joiners() -> tuple[Node, ...]:
     )
 
 
-def _label(inside: Ranges, first: Ranges, last: Node, *excluded: Node) -> Node:
+def _label(inside: Ranges, first: Ranges, last: Node, *exclusions: Node) -> Node:
     """U-labels of the characters `inside` that end with one of `last`, under the rules common to all U-labels."""
     marks = _union("Mn", "Mc")
     shape = seq(Chars(subtract(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
@@ -157,7 +157,7 @@ def _label(inside: Ranges, first: Ranges, last: Node, *excluded: Node) -> Node:
         (
             shape,
             seq(_REST, last),
-            *map(Not, (ascii_only, hyphens, _strings_ending_in(charset_of("-")), *_joiners(), *excluded)),
+            *map(Not, (ascii_only, hyphens, _strings_ending_in(charset_of("-")), *_joiners(), *exclusions)),
         )
     )
     return Length(label, 1, _MAX_LABEL_LENGTH)
@@ -169,15 +169,15 @@ def _left_to_right_label(bidi: bool) -> Node:
     inside = subtract(valid_code_points(), _right_to_left(), _ARABIC_NUMBERS)
     kana = _scripts("Hiragana", "Katakana", "Han")
     other = many(Chars(subtract(ALL_CHARS, kana)))
-    excluded = (
+    exclusions = (
         *_strings_with_misplaced(_MIDDLE_DOT, charset_of("l"), charset_of("l")),
         *_strings_with_misplaced(_KERAIA, None, property_set("Script", "Greek")),
         seq(other, _KATAKANA_DOT, other),
     )
     if not bidi:
-        return _label(inside, ALL_CHARS, EPSILON, *excluded)
+        return _label(inside, ALL_CHARS, EPSILON, *exclusions)
     strong = _left_to_right()
-    return _label(inside, strong, _label_end((*strong, *_EUROPEAN_NUMBERS)), *excluded)
+    return _label(inside, strong, _label_end((*strong, *_EUROPEAN_NUMBERS)), *exclusions)
 
 
 def _label_end(ranges: Ranges) -> Node:
@@ -195,12 +195,12 @@ def _right_to_left_label() -> Node:
         seq(_strings_ending_in(_ARABIC_NUMBERS), _REST),
     )
     hebrew = property_set("Script", "Hebrew")
-    excluded = (
+    exclusions = (
         *(label for char in _GERESHES for label in _strings_with_misplaced(char, hebrew, None)),
         And((european, arabic)),
     )
     misplaced_chars = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
-    return _label(subtract(inside, misplaced_chars), right, end, *excluded)
+    return _label(subtract(inside, misplaced_chars), right, end, *exclusions)
 
 
 def _name(ascii_label: Node, separator: Node) -> Node:
@@ -222,8 +222,8 @@ def _name(ascii_label: Node, separator: Node) -> Node:
 @cache
 def idn_hostname() -> Node:
     """A host name in any script."""
-    reserved = seq(ANY_CHAR, ANY_CHAR, "--", _REST)
-    ascii_label = Length(exclude(plain_label(), reserved), 1, 63)
+    reserved_label = seq(ANY_CHAR, ANY_CHAR, "--", _REST)
+    ascii_label = Length(exclude(plain_label(), reserved_label), 1, 63)
     ascii_name = Length(seq(ascii_label, many(seq(chars(_SEPARATORS), ascii_label))), 1, 253)
     return alt(ascii_name, _name(ascii_label, chars(_SEPARATORS)))
 

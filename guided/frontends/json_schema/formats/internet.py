@@ -98,9 +98,9 @@ def address_literal() -> Node:
 def local_part(extra_characters: Node) -> Node:
     """The part before the last `@`: printable ASCII characters, and `extra_characters`."""
     atom = many(alt(chars("A-Z", "a-z", "0-9", "!#$%&'*+-/=?^_`{|}~"), extra_characters), 1)
-    plain = alt(chars(" !", "#-[", "]-~"), extra_characters)
-    quoted = seq('"', many(alt(plain, seq("\\", chars(" -~")))), '"')
-    return Length(alt(seq(atom, many(seq(".", atom))), quoted), 1, 64)
+    plain_char = alt(chars(" !", "#-[", "]-~"), extra_characters)
+    quoted_string = seq('"', many(alt(plain_char, seq("\\", chars(" -~")))), '"')
+    return Length(alt(seq(atom, many(seq(".", atom))), quoted_string), 1, 64)
 
 
 @cache

@@ -90,9 +90,11 @@ def _range(low: int, pivot: int) -> Node:
     """A range whose start lies between `low` and `pivot` and whose end is at least `pivot`."""
 
     def end(ranges: Ranges, escaped_only: str) -> Node:
-        return alt(chars(subtract(ranges, charset_of(escaped_only))), seq("\\", chars(intersect(ranges, escaped))))
+        return alt(
+            chars(subtract(ranges, charset_of(escaped_only))), seq("\\", chars(intersect(ranges, escaped_chars)))
+        )
 
-    escaped = charset_of(_SYNTAX, "-")
+    escaped_chars = charset_of(_SYNTAX, "-")
     return seq(end(((low, pivot),), "\\]-"), "-", end(intersect(ALL_CHARS, ((pivot, 0x10FFFF),)), "\\]"))
 
 
@@ -100,8 +102,8 @@ def _code_point_range(low: int, pivot: int) -> Node:
     """Like `_range`, with ends in hexadecimal or beyond ASCII. Excludes surrogates: two may be one character."""
 
     def end(low: int, high: int) -> Node:
-        long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
-        code = seq("\\", alt(seq("x", _hex(low, min(high, 0xFF), 2)), seq("u", long)))
+        four_digits = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
+        code = seq("\\", alt(seq("x", _hex(low, min(high, 0xFF), 2)), seq("u", four_digits)))
         return alt(code, chars(subtract(((low, high),), charset_of("\x00-\x7f"))))
 
     return seq(end(low, pivot), "-", end(pivot, 0x10FFFF))

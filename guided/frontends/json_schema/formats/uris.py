@@ -61,11 +61,11 @@ def _percent() -> Node:
 @cache
 def _parts(extra: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
     """Parts of a URI: `//` with authority and path; the rest of a path; query and fragment."""
-    plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, extra)
+    plain_char = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, extra)
     ip_future = seq(any_case("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
     literal = seq("[", alt(ipv6(), ip_future), "]")
-    name = many(alt(plain, _percent()))
-    user = seq(many(alt(plain, ":", _percent())), "@")
+    name = many(alt(plain_char, _percent()))
+    user = seq(many(alt(plain_char, ":", _percent())), "@")
     authority = seq(optional(user), alt(literal, name), optional(":", many(DIGIT)))
     char = _path_char(extra)
     segments = many(seq("/", many(char)))

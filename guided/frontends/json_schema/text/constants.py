@@ -111,9 +111,9 @@ class Constants:
     def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
         """One rule for several numbers of a set, since their spellings share most of their states."""
         options = self._lowering.options
-        plain = options.numbers != "json" or options.constants == "plain"
-        nodes = union_of([number_constant(value, plain, numbers) for value in values])
-        if plain:
+        is_plain = options.numbers != "json" or options.constants == "plain"
+        nodes = union_of([number_constant(value, is_plain, numbers) for value in values])
+        if is_plain:
             return nodes
         first_values = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
         key = ("constants", values, numbers.bare, numbers.not_bare)

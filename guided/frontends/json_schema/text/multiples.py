@@ -67,8 +67,8 @@ def decided_spellings(divisor: Decimal10, no_exponent: bool, reach: int) -> Node
     if not no_exponent:
         parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large_factor(divisor, reach)) is not None:
-            short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
-            parts.append(Seq((short, large[1])))
+            short_number = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
+            parts.append(Seq((short_number, large[1])))
     return Seq((SIGN, Alt(tuple(parts))))
 
 

@@ -61,13 +61,13 @@ class Narrowing:
         parts = () if shape.formula is None else leaves(shape.formula)
         if not self.is_enabled or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
-        restricted = _restrict_to_first(condition, sum(map(len, slots)), {})
+        restricted_condition = _restrict_to_first(condition, sum(map(len, slots)), {})
         low = shape.member_window.low
-        if evaluate(restricted, {}, None) is False or (
+        if evaluate(restricted_condition, {}, None) is False or (
             low and sum(any(map(self._may_be_finite, slot)) for slot in slots) < low
         ):
             return None
-        return restricted
+        return restricted_condition
 
     def item(self, goal: Goal) -> Goal:
         """The goal of an item that must differ from the others. It stays open if closing it would leave few values."""
@@ -78,8 +78,8 @@ class Narrowing:
     def _keep_open(self, source: Schema) -> Schema:
         """A schema that allows every value, and explicitly allows any additional members."""
         if self._open_schema is None:
-            anything = Schema(source.document, source.pointer, True, source.base)
-            objects = (ObjectPart({}, anything),)
+            any_schema = Schema(source.document, source.pointer, True, source.base)
+            objects = (ObjectPart({}, any_schema),)
             negation = self._expander.negation
             inner = negation.derive(source, Shape(objects=objects))
             self._open_schema = negation.derive(source, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
@@ -156,12 +156,12 @@ def constrains_others(shape: Shape) -> bool:
 
 def _restrict_to_first(condition: Condition, count: int, results: dict[int, Condition]) -> Condition:
     """The condition, if only the first `count` members can be written."""
-    restricted = results.get(serial(condition))
-    if restricted is None:
+    restricted_condition = results.get(serial(condition))
+    if restricted_condition is None:
         if isinstance(condition, Written):
-            restricted = Written(tuple(member for member in condition.members if member < count))
+            restricted_condition = Written(tuple(member for member in condition.members if member < count))
         else:
             items = tuple([_restrict_to_first(item, count, results) for item in condition.items])
-            restricted = type(condition)(items)
-        results[serial(condition)] = restricted
-    return restricted
+            restricted_condition = type(condition)(items)
+        results[serial(condition)] = restricted_condition
+    return restricted_condition

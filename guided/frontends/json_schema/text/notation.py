@@ -47,8 +47,8 @@ class Notation:
 
     def whole_output(self, goal: Goal) -> Node:
         """The text of the whole output."""
-        text, around = self.lowering.value(goal, 0), self.layout.around_value
-        return Seq((around, text, around)) if self.lowering.options.surrounding_whitespace else text
+        text, outer_gap = self.lowering.value(goal, 0), self.layout.around_value
+        return Seq((outer_gap, text, outer_gap)) if self.lowering.options.surrounding_whitespace else text
 
     # --- levels
 
@@ -145,10 +145,12 @@ class Notation:
         """An additional member. Its name is in all of these languages, and is not a known name."""
         return Seq((self.additional_key(names, location, in_place=in_place), self.value_after_key(value)))
 
-    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
+    def with_distinct_names(
+        self, text: Node, declared: Collection[str], level: int, count_location: str | None
+    ) -> Node:
         """Objects with additional members, whose names differ from one another and from the known names.
 
-        `counted_at`: the location of the object if it matters that the names differ (the schema counts members, or
+        `count_location`: the location of the object if it matters that the names differ (the schema counts members, or
         requires some of them).
         """
         return Distinct(text, tuple(declared))

@@ -110,8 +110,8 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
     if digits_left <= whole:
         zeros = zero_run(whole - digits_left, whole - digits_left)
         return Seq((digit_run(digits_left, digits_left), zeros, ZERO_FRACTION if fraction else EPSILON))
-    after = Seq((POINT, digit_run(1, digits_left - whole), ZEROS))
-    return Seq((digit_run(whole, whole), Repeat(after, 0, 1)))
+    tail = Seq((POINT, digit_run(1, digits_left - whole), ZEROS))
+    return Seq((digit_run(whole, whole), Repeat(tail, 0, 1)))
 
 
 def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
@@ -136,9 +136,9 @@ def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | Non
         if not is_above and i >= max(position, 1):
             parts.append(_prefix_text(position, digits[:i]))  # ends here: missing digits count as zeros
     equal = _prefix_text(position, digits)
-    after, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
+    tail, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
     if is_above:
-        parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
+        parts.append(Seq((equal, And((tail, Not(zeros))) if bound.strict else tail)))
     elif not bound.strict:
         parts.append(Seq((equal, zeros)))
     return _alt(parts)
@@ -253,8 +253,8 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
     # Farther from the bounds, an exponent of up to REACH cannot cross them.
     min_p, max_p = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
     if min_p is None or max_p is None or min_p <= max_p:
-        small = _exponent(None if min_p is None else -REACH, None if max_p is None else REACH)
-        parts.append(Seq((_positions(min_p, max_p, True), small)))
+        small_exponents = _exponent(None if min_p is None else -REACH, None if max_p is None else REACH)
+        parts.append(Seq((_positions(min_p, max_p, True), small_exponents)))
     return _alt(parts)
 
 
@@ -266,9 +266,9 @@ def _positive_integers() -> Node:
     for zeros in range(REACH + 1):
         max_zeros = zeros if zeros < REACH else None
         parts.append(Seq((head, zero_run(zeros, max_zeros), ZERO_FRACTION, _exponent(-zeros, None))))
-    for place in range(1, SCIENTIFIC + 1):
-        fraction = Seq((digit_run(place - 1, place - 1), NONZERO, ZEROS))
-        parts.append(Seq((WHOLE if place <= REACH else DIGIT, POINT, fraction, _exponent(place, None))))
+    for decimal_place in range(1, SCIENTIFIC + 1):
+        fraction = Seq((digit_run(decimal_place - 1, decimal_place - 1), NONZERO, ZEROS))
+        parts.append(Seq((WHOLE if decimal_place <= REACH else DIGIT, POINT, fraction, _exponent(decimal_place, None))))
     return Alt(tuple(parts))
 
 
@@ -344,7 +344,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
         return _intersect(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
-        whole: Node = ANY_NUMBER
+        node: Node = ANY_NUMBER
     else:
         parts: list[Node] = []
         if Decimal10(False, "", 0) in numbers:
@@ -359,17 +359,17 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
             parts.append(_positive(*positive, numbers.integral, plain or numbers.bare))
         if negative is not None:
             parts.append(Seq((MINUS, _positive(*negative, numbers.integral, plain or numbers.bare))))
-        whole = _alt(parts)
-    return _limit_digits(whole, max_digits)
+        node = _alt(parts)
+    return _limit_digits(node, max_digits)
 
 
-def _limit_digits(whole: Node, max_digits: int | None) -> Node:
+def _limit_digits(node: Node, max_digits: int | None) -> Node:
     """The numbers whose parts have at most `max_digits` digits each."""
     if max_digits is None:
-        return whole
+        return node
     run = digit_run(1, max_digits)
     exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
-    return And((whole, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
+    return And((node, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
 
 
 # Excluded values must be recognised in every spelling that remains: with a small exponent, or without one.
@@ -398,14 +398,14 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     excluded_nodes = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
     if numbers.fractional:
         excluded_nodes.append(number_node(NumberSet(integral=True), False))
-    decided: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
+    decided_nodes: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
     excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
     has_no_exponent = plain or numbers.bare
     excluded_nodes += [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
-    decided += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
+    decided_nodes += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
     nodes = [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.divisors]
     nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if needs_fraction else []
-    return And((base, *nodes, *decided, *(Not(node) for node in excluded_nodes)))
+    return And((base, *nodes, *decided_nodes, *(Not(node) for node in excluded_nodes)))
 
 
 def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:

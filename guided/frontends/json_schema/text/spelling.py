@@ -98,7 +98,7 @@ def _minimal_forms() -> tuple[Form, ...]:
 
 
 @lru_cache(maxsize=64)
-def _encoding_with(letters: str) -> Encoding:
+def _make_encoding(letters: str) -> Encoding:
     """The encoding with the escapes that these sorted letters select; see `JsonSchemaOptions.escapes`."""
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = tuple(
@@ -119,7 +119,7 @@ def _encoding_with(letters: str) -> Encoding:
 def encoding_of(escapes: str) -> Encoding:
     """The encoding of strings that the option selects."""
     encodings = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
-    return encodings[escapes] if escapes in encodings else _encoding_with("".join(sorted(set(escapes))))
+    return encodings[escapes] if escapes in encodings else _make_encoding("".join(sorted(set(escapes))))
 
 
 JSON_STRING = Encoding("json-string", _string_forms())
@@ -206,9 +206,9 @@ def layout_of(options: JsonSchemaOptions) -> Layout:
     if options.separators is not None or options.indent is not None:
         item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
         indent = " " * options.indent if isinstance(options.indent, int) else options.indent
-        inside = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
-        comma, colon = _separator(item, ",", inside), _separator(key, ":", inside)
-        return Layout(comma, colon, inside, _outer_gap(options, GAP), indent)
+        inside_gap = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
+        comma, colon = _separator(item, ",", inside_gap), _separator(key, ":", inside_gap)
+        return Layout(comma, colon, inside_gap, _outer_gap(options, GAP), indent)
     if options.whitespace == "single_space":
         return Layout(Text(", "), Text(": "), EPSILON, _outer_gap(options, GAP))
     if options.whitespace == "compact":
