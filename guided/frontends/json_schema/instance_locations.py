@@ -269,8 +269,8 @@ class InstanceLocations:
         return self.judge(schemas, text, False) is not False
 
     def judge(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
-        """Whether a text is a value that satisfies all of the schemas, or the beginning of such a value. None if
-        unknown.
+        """Whether a text is a value that satisfies all of the schemas or, unless `is_whole`, the beginning of one.
+        None if unknown.
         """
         if schemas not in self._judges:
             if self._judgements_left <= 0:

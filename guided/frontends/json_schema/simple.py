@@ -32,7 +32,7 @@ _GAP_BYTES: Final = 1  # bytes of whitespace after a comma or colon
 _FORMATS: Final = {
     "date": 12, "date-time": 24, "time": 16, "duration": 8, "email": 12, "uuid": 38, "uri": 8, "ipv4": 9,
 }  # fmt: skip
-"""Format (only a few are recognised) -> the bytes of a short string in it, including the quotation marks."""
+"""Format -> the bytes of a short string in this format, including quotation marks. Other formats are not recognised."""
 _MAX_WEIGHT: Final = 8000  # the maximum weight of a schema; each character of a string in it weighs 1
 _SCHEMA_WEIGHT: Final = 20  # the weight of each subschema
 _MAX_DEPTH: Final = 20

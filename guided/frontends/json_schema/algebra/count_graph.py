@@ -9,7 +9,7 @@ written so far would be exact, but takes 2^n states for n values.
 
 How: the graph distinguishes items only by their *letter*: which of the counted schemas they satisfy and, if values must
 differ and few are left, which *atom* they are in. An atom is a set of values that are allowed at the same positions and
-satisfy the same counted schemas. Its values are interchangeable, so it matters only how many were used. By Hall's
+satisfy the same counted schemas. Its values are interchangeable, so only the number of used values matters. By Hall's
 marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no counting. A
 state consists of the number of items written, how many of them count for each schema, and how many values of each atom
 were used. Each number is counted only as far as it makes a difference. States from which no end is reachable are

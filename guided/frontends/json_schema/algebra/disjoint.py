@@ -68,7 +68,7 @@ class DisjointnessTest:
         """Whether certainly no value satisfies all of the schemas.
 
         Compares the first few schemas in pairs, and the last one with many others. Conjunctions grow one schema at a
-        time, and this is called for each of them.
+        time, and this method is called for each new one.
         """
         *others, last = dict.fromkeys(schemas)
         for pair in (
@@ -108,7 +108,7 @@ class DisjointnessTest:
         spend(_COMPARISON_COST * comparisons)
 
     def unconstrained_types(self, schema: Schema, depth: int = 0) -> frozenset[str]:
-        """Types all of whose values certainly satisfy the schema. Each keyword is examined by itself."""
+        """Types whose values certainly all satisfy the schema. Each keyword is examined by itself."""
         types = self._unconstrained_types.get(schema)
         if types is None:
             self._unconstrained_types[schema] = frozenset()  # if the schema leads back to itself

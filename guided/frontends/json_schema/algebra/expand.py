@@ -327,15 +327,15 @@ class Expander:
         """Whether all schemas of `propertyNames` allow this name."""
         return all(self.keys.contains(names, name) for names in shape.name_schemas)
 
-    def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
+    def is_closed(self, shape: Shape, formula_parts: Sequence[ObjectPart] = ()) -> bool:
         """Whether additional members are forbidden, by a schema or by the option `additional_properties`.
 
-        `formula`: the parts of the shape's formula. The option has no effect if one of them is about additional
-        members.
+        `formula_parts`: the parts of the shape's formula. The option has no effect if one of these parts is about
+        additional members.
         """
-        if any(part.patterns or part.additional is not None for part in formula):
+        if any(part.patterns or part.additional is not None for part in formula_parts):
             shape = shape._replace(constrains_objects=False)
-        elif formula:
+        elif formula_parts:
             shape = shape._replace(constrains_objects=True)
         for part in shape.objects:
             if not part.patterns and part.additional is not None and part.additional.value is False:

@@ -93,7 +93,7 @@ class NumberSet:
         return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
 
     def with_integer_bounds(self) -> NumberSet:
-        """For integers: the same set, with inclusive integers as its bounds."""
+        """The same set. If it contains only integers, its bounds are inclusive integers."""
         if not self.integral or (self.low is None and self.high is None):
             return self
         low = None if self.low is None else Bound(_to_integer(self.low, 1))
@@ -101,7 +101,7 @@ class NumberSet:
         return replace(self, low=low, high=high)
 
     def with_integral_divisors(self) -> NumberSet:
-        """For integers: the same set with integers as divisors."""
+        """The same set with integral divisors. Only for sets of integers."""
         divisors = dict.fromkeys(map(_integral, self.divisors))
         divisors.pop(_ONE, None)
         no_divisors = tuple(dict.fromkeys(map(_integral, self.no_divisors)))

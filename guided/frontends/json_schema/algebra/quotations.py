@@ -5,7 +5,7 @@
     "x-guided-quote": {"documents": "report", "minWords": 3}      with options
     "x-guided-quote": {"documents": {"report": "In May ..."}}     with the text itself
 
-The caller passes the documents by name. The options are those of `guided.Quote`. Like `pattern`, the keyword constrains
+The caller passes the documents by name. The keyword has the options of `guided.Quote`. Like `pattern`, it constrains
 strings only.
 
 Cost: equal values of the keyword share one node.

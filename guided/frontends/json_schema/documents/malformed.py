@@ -44,7 +44,7 @@ NOT_A_SCHEMA = 'write an object, such as {"type": "string"}, or true for any val
 def malformed_error(
     schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = ""
 ) -> SpecError:
-    """The error for a keyword's value, or for the part of it at `tokens`. The default hint shows an example."""
+    """The error for a keyword's value, or for the value at `tokens` in it. The default hint shows an example."""
     hint_or_example = hint or f'as in "{keyword}": {_EXAMPLES.get(keyword, _COUNT)}'
     message = f"{keyword} must be {must_be}, not {describe(value)}"
     return SpecError(message, pointer=schema.location_of(keyword, *tokens), hint=hint_or_example)

@@ -7,9 +7,9 @@ does not begin with a mark, and has no hyphen at an end or at positions 3 and 4.
 all labels of a name if one of them is written from right to left. Joining types and viramas are tables below.
 
 Two properties are not decided, because they need an automaton that is too large: whether a U-label is in NFC, and its
-length in Punycode. A U-label has at most 57 characters, the most that can fit into 63; a name with a U-label may exceed
-253. Labels that begin with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions 3 and 4 are
-reserved.
+length in Punycode. A U-label has at most 57 characters, since longer ones exceed 63 in Punycode. A name with a U-label
+may exceed 253. Labels that begin with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions
+3 and 4 are reserved.
 
 idn-email is RFC 6531, section 3.3: `email`, with characters beyond ASCII before the `@` and U-labels after it. Its
 bound of 64 counts characters, not octets. The whole address has no bound.
@@ -31,7 +31,7 @@ from .internet import address_literal, domain_label, local_part, plain_label
 
 __all__ = ["idn_email", "idn_hostname", "valid_code_points"]
 
-# n characters take at least n + 6 in Punycode: 4 for xn--, 3 for one of them, 1 for each of the others
+# n characters take at least n + 6 in Punycode: 4 for xn--, 3 for one character, 1 for each other one
 _MAX_LABEL_LENGTH = 57
 _SEPARATORS = ".\u3002\uff0e\uff61"
 _MIDDLE_DOT, _KERAIA, _KATAKANA_DOT, _NON_JOINER, _JOINER = "\u00b7\u0375\u30fb\u200c\u200d"

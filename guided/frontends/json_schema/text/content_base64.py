@@ -1,6 +1,6 @@
 """A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a function that adds rules. Out: IR.
 
-The decoded bytes are the UTF-8 of any JSON text of RFC 8259. Problem: JSON needs a stack, and base64 mixes the bits of
+The decoded bytes are any JSON text (RFC 8259) in UTF-8. Problem: JSON needs a stack, and base64 mixes the bits of
 neighbouring bytes, so a bracket need not begin or end at the boundary of a letter.
 
 How: the text is split after each bracket. The parts are *segments*, which are regular in bytes; the stack decides which

@@ -252,7 +252,7 @@ class Lowering:
         )
 
     def _strings(self, shapes: Sequence[Shape], location: str, level: int) -> Node:
-        """Strings of several alternatives that combine the same patterns, as one rule that one automaton matches."""
+        """Strings of several alternatives that combine the same patterns, as one rule that becomes one automaton."""
         length = self.cap_window(Window(), self.options.max_string, "max_string", location)
         for shape in shapes:
             refuse_content(shape, length)
@@ -311,7 +311,7 @@ def _with_pointer(location: str, make: Callable[[], Node]) -> Node:
 
 
 def group_strings_by_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
-    """Group strings that differ only in which of the same patterns they match. Returns the other shapes, and the
+    """Group shapes of strings that match different combinations of the same patterns. Returns the other shapes, and the
     groups.
 
     One automaton for a group has no more states than the automata of its members together, because each of them follows

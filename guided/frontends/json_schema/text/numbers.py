@@ -120,7 +120,7 @@ def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
 
 
 def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | None, fraction: bool) -> Node:
-    """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
+    """Spellings with the first digit at `position` whose digits are above (or below) the bound's, or may be equal."""
     digits = bound.value.digits
     parts: list[Node] = []
     for i in range(len(digits)):
