@@ -108,7 +108,7 @@ class Quotations:
 def _text(schema: Schema, name: str, text: Json, *path: str) -> str:
     """The text of a document that the keyword contains."""
     if not isinstance(text, str):
-        reason = f"document {brief(name)} must be a text, not {describe(text)}"
+        reason = f"document {brief(name)} must be a string, not {describe(text)}"
         raise SpecError(reason, pointer=schema.location_of(_KEYWORD, *path, name), hint=_ADD_DOCUMENTS)
     with _locate_errors(schema, *path, name):
         return check_documents({name: text})[name]
