@@ -97,7 +97,7 @@ def test_no_command_and_version():
         (["check"], f"one of the arguments {KINDS} is required"),
         (["check", "--choice", "a\\"], "single backslash"),
         (["check", "--pattern", "UPER+"], "did you mean 'UPPER'?"),
-        (["check", "--schema", "{}", "--indent", "2", "--whitespace", "compact"], "fix every gap"),
+        (["check", "--schema", "{}", "--indent", "2", "--whitespace", "compact"], "determine every gap"),
         (["sample", "--regex", "[^\\s\\S]"], "guided sample: "),
         (["sample", "--regex", "a{9}", "--max-length", "8"], "the shortest text has 9 bytes, but --max-length is 8"),
         (["sample", "--regex", "a", "--n", "0"], "0 is less than 1"),

@@ -142,7 +142,7 @@ def test_the_calculator(tmp_path):
         (["--batch", os.devnull, "--resume"], "--resume continues an --output file"),
         (["--batch", os.devnull, "--stream"], "leave it out, or --batch"),
         (["--batch", "no/such"], "cannot read no/such"),
-        (["--batch", os.devnull, "--indent", "2", "--whitespace", "compact"], "fix every gap"),
+        (["--batch", os.devnull, "--indent", "2", "--whitespace", "compact"], "determine every gap"),
         (["x", "--tool", "calculator", "--regex", "a"], "only free text can contain calls"),
         (["x", "--tool-tokens", "a", "b", "c", "d"], "belongs to --tool"),
         (["x", "--tool", "calculator", "--tool-tokens", "a", "b", "c", "d"], "has no control token 'a'"),

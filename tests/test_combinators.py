@@ -309,7 +309,7 @@ def test_deep_nesting_is_refused():
 def test_options_are_checked_where_they_are_written():
     with pytest.raises(TypeError, match="did you mean 'whitespace'"):
         guided.json_schema({}, whitespce="json")
-    with pytest.raises(SpecError, match="registry is a mapping"):
+    with pytest.raises(SpecError, match="registry must be a mapping"):
         guided.json_schema({}, registry=[])
 
 

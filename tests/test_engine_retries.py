@@ -37,7 +37,7 @@ def test_values_are_found_while_a_text_grows(value: Any, indent: int | None, siz
         unsure = [start for _, start, end in spans if start < size <= end and text[start] not in '"[{']
         inside = [start for _, start, end in spans if start < size < end and text[start] == '"']
         assert found == [span for span in spans if span[2] <= size and span[1] not in unsure]
-        assert [scanner.open_at] == (unsure or inside or [-1])
+        assert [scanner.open_start] == (unsure or inside or [-1])
     assert found + scanner.read(text, is_complete=True) == spans
 
 

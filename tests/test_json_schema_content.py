@@ -189,17 +189,33 @@ def test_strings_that_differ():
 @pytest.mark.parametrize(
     ("schema", "pointer", "reason"),
     [
-        ({**BOTH, "pattern": "a"}, "/contentMediaType", "a JSON text next to another constraint"),
-        ({**BOTH, "maxLength": 9}, "/contentMediaType", "a JSON text next to another constraint"),
-        ({"items": {"allOf": [JSON, BOTH]}}, "/items/allOf/0/contentMediaType", "a JSON text next to another"),
-        ({"not": {"type": "string", **BOTH}}, "/not/contentMediaType", "a string that must not contain a JSON text"),
-        ({"propertyNames": BOTH}, "/propertyNames/contentMediaType", "JSON texts as names of members"),
-        ({**JSON, "pattern": "a"}, "/contentMediaType", "a JSON text next to another constraint"),
-        ({**JSON, "minLength": 2}, "/contentMediaType", "a JSON text next to another constraint"),
-        ({"items": {"allOf": [JSON, BASE64]}}, "/items/allOf/0/contentMediaType", "a JSON text next to another"),
-        ({"not": {"type": "string", **JSON}}, "/not/contentMediaType", "a string that must not contain a JSON text"),
-        ({"if": JSON, "else": {"type": "string"}}, "/if/contentMediaType", "a string that must not contain"),
-        ({"propertyNames": JSON}, "/propertyNames/contentMediaType", "JSON texts as names of members"),
+        ({**BOTH, "pattern": "a"}, "/contentMediaType", "contentMediaType cannot be combined"),
+        ({**BOTH, "maxLength": 9}, "/contentMediaType", "contentMediaType cannot be combined"),
+        (
+            {"items": {"allOf": [JSON, BOTH]}},
+            "/items/allOf/0/contentMediaType",
+            "contentMediaType cannot be combined",
+        ),
+        ({"not": {"type": "string", **BOTH}}, "/not/contentMediaType", "the negation of contentMediaType"),
+        (
+            {"propertyNames": BOTH},
+            "/propertyNames/contentMediaType",
+            "contentMediaType is not enforced for member names",
+        ),
+        ({**JSON, "pattern": "a"}, "/contentMediaType", "contentMediaType cannot be combined"),
+        ({**JSON, "minLength": 2}, "/contentMediaType", "contentMediaType cannot be combined"),
+        (
+            {"items": {"allOf": [JSON, BASE64]}},
+            "/items/allOf/0/contentMediaType",
+            "contentMediaType cannot be combined",
+        ),
+        ({"not": {"type": "string", **JSON}}, "/not/contentMediaType", "the negation of contentMediaType"),
+        ({"if": JSON, "else": {"type": "string"}}, "/if/contentMediaType", "the negation of contentMediaType"),
+        (
+            {"propertyNames": JSON},
+            "/propertyNames/contentMediaType",
+            "contentMediaType is not enforced for member names",
+        ),
         ({**JSON, "enum": ["[" * 100_000]}, "/contentMediaType", "a string in enum or const nests too deeply"),
     ],
 )
@@ -214,7 +230,7 @@ def test_refusals(schema, pointer, reason):
 
 
 def test_a_cap_on_strings_is_a_constraint():
-    with pytest.raises(UnsupportedError, match="next to another constraint"):
+    with pytest.raises(UnsupportedError, match="cannot be combined with another constraint"):
         grammar(JSON, max_string=9)
 
 

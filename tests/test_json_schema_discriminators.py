@@ -151,7 +151,7 @@ def test_pairs_that_are_left_out_share_no_value(seed):
     library = Library({"oneOf": branches}, DEFAULTS, {}, Limits())
     reader = Reader(library, DEFAULTS, Limits())
     schemas = dict(enumerate(reader.branches(library.root, "oneOf")))
-    pairs = pairs_that_may_overlap(reader.disjoint, schemas, ANYTHING)
+    pairs = pairs_that_may_overlap(reader.disjointness, schemas, ANYTHING)
     hold = [{at for at, value in enumerate(VALUES) if Judge(branch)(json.dumps(value))} for branch in branches]
     for a, b in itertools.combinations(range(len(branches)), 2):
         assert (a, b) in pairs or not hold[a] & hold[b], (branches[a], branches[b])

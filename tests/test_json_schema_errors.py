@@ -138,7 +138,7 @@ ROWS = [
      'as in "uniqueItems": true', '"uniqueItems": "yes"'),
     ('{"not": {"uniqueItems": true}}', UnsupportedError,
      "an array that must contain two equal items is not enforced if its items may have many values",
-     "/not", "not, oneOf or if requires it: it is the complement of uniqueItems", '"not": {"uniqueItems": true}'),
+     "/not", "a not, oneOf or if requires it, as the complement of uniqueItems", '"not": {"uniqueItems": true}'),
     ('{"propertyNames": 3}', SpecError, "a schema must be an object or a boolean, not a number", "/propertyNames",
      _SCHEMA, '"propertyNames": 3'),
     ('{"propertyNames": {"maxLength": 3}, "required": ["abcd"], "type": "object"}', SpecError,

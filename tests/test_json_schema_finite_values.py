@@ -16,7 +16,7 @@ from guided.frontends.json_schema.algebra.expand import Expander
 from guided.frontends.json_schema.algebra.finite_values import MAX_VALUES
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.documents.resolve import Library
-from guided.frontends.json_schema.documents.values import canonical, read_json
+from guided.frontends.json_schema.documents.values import canonical_key, read_json
 from guided.limits import Limits
 from tests.json_schema_judge import Judge, NoJudge
 from tests.json_schema_support import POOL, QUIET, schemas
@@ -36,7 +36,7 @@ def _universe():
 
 
 def _keys(texts):
-    return {text: canonical(read_json(text, Limits())) for text in texts}
+    return {text: canonical_key(read_json(text, Limits())) for text in texts}
 
 
 ALL = _keys(_universe())
@@ -157,7 +157,7 @@ def test_all_values_and_no_others(schema):
     except UnsupportedError as error:
         return event(error.reason[:40])
     assert found is not None
-    keys = [canonical(value) for value in found]
+    keys = [canonical_key(value) for value in found]
     assert len(set(keys)) == len(keys) <= MAX_VALUES
     assert set(keys) == allowed(schema, ALL)
 
@@ -179,7 +179,7 @@ def test_no_value_is_forgotten(data):
         return event(str(error)[:40])
     event("many" if found is None else "some" if valid else "none")
     if found is not None:
-        keys = [canonical(value) for value in found]
+        keys = [canonical_key(value) for value in found]
         assert len(set(keys)) == len(keys) <= MAX_VALUES
         assert valid <= set(keys)
 

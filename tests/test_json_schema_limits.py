@@ -20,7 +20,7 @@ from tests.json_schema_support import schemas
 OPTIONS = [
     ({"whitespace": 3}, "option whitespace=3 is not a string", ""),
     ({"whitespace": "single-space"}, "option whitespace='single-space' is unknown",
-     "one of json, single_space, compact, or a regular expression of white space"),
+     "one of json, single_space, compact, or a regular expression that matches whitespace"),
     ({"property_order": "sorted"}, "option property_order='sorted' is unknown", "one of declared, any"),
     ({"numbers": "float"}, "option numbers='float' is unknown", "one of json, plain, plain_integers"),
     ({"format": "check"}, "option format='check' is unknown", "one of assert, annotate"),
@@ -34,7 +34,7 @@ OPTIONS = [
     ({"indent": "x"}, "option indent='x' is not JSON whitespace", ""),
     ({"indent": 1.5}, "option indent=1.5 is not an integer or a string of whitespace", ""),
     ({"indent": 2, "whitespace": "compact"},
-     "options separators and indent fix every gap, so whitespace cannot be given as well",
+     "options separators and indent determine every gap, so whitespace cannot be set as well",
      "leave whitespace at its default"),
 ]  # fmt: skip
 

@@ -176,11 +176,11 @@ def test_every_metaschema_is_at_hand_under_its_own_name():
         Y2020 + "meta/format-assertion",
         Y2020 + "meta/unevaluated",
     ]:
-        name, text = dialects.metaschema(uri)
+        name, text = dialects.find_metaschema(uri)
         document = json.loads(text)
         assert name == uri.rstrip("#") == (document.get("$id") or document["id"]).rstrip("#")
     for uri in ("https://json-schema.org/", "draft-07/schema", "http://json-schema.org/../draft-07/schema", Y2020):
-        assert dialects.metaschema(uri) is None
+        assert dialects.find_metaschema(uri) is None
 
 
 def test_metaschemas_are_read_only_where_a_reference_asks():

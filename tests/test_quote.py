@@ -382,7 +382,7 @@ EXAMPLE = 'as in "x-guided-quote": "report", with documents={"report": text}'
         ({"documents": {"a": ""}}, "/x-guided-quote/documents/a",
          "document 'a' is empty, so nothing can be quoted from it", "leave it out"),
         ({"documents": {"a": "x", "b/c": 3}}, "/x-guided-quote/documents/b~1c",
-         "document 'b/c' must be a text, not 3", ADD_DOCUMENTS),
+         "document 'b/c' must be a string, not 3", ADD_DOCUMENTS),
         ({"documents": {"a": "\ud800"}}, "/x-guided-quote/documents/a",
          "document 'a' contains a lone surrogate, which cannot occur in a text", ""),
         ({"documents": "report", "whitespace": "normalized"}, "/x-guided-quote/whitespace",

@@ -200,9 +200,9 @@ def test_the_report_has_a_row() -> None:
         ("/pattern", "pattern", "write _ without the backslash"),
         ("/patternProperties/a]", "patternProperties", "write \\]"),
     ]
-    assert report.with_status("note")[0].reason.startswith("valid only without the flag u of ECMA-262: ")
+    assert report.with_status("note")[0].reason.startswith("valid only without ECMA-262's u flag: ")
     _, out, _ = run("check", "--schema", r'{"pattern": "\\_"}')
-    assert "note        /pattern  valid only without the flag u" in out
+    assert "note        /pattern  valid only without ECMA-262's u flag" in out
     _, out, _ = run("check", "--regex", r"\_", "--dialect", "ecma")
-    assert "note        (root)  valid only without the flag u" in out
-    assert "without the flag u" not in run("check", "--regex", r"\.", "--dialect", "ecma")[1]
+    assert "note        (root)  valid only without ECMA-262's u flag" in out
+    assert "ECMA-262's u flag" not in run("check", "--regex", r"\.", "--dialect", "ecma")[1]

@@ -100,7 +100,7 @@ class _Version:
         """Remove and yield the events before the unfinished value, or all events if the output has ended."""
         tokens = len(self.sequence.transcript.tokens)
         if self.result is None:
-            at = 0 if self._scanner is None else self._scanner.open_at
+            at = 0 if self._scanner is None else self._scanner.open_start
             tokens = tokens if at < 0 else self.first_choice(at)
         while self._events and self._events[0][0] <= tokens:
             yield self._events.pop(0)[1]

@@ -24,7 +24,7 @@ from guided.frontends.common.aho_corasick import FreeText
 from guided.frontends.common.quoted_texts import check_documents
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema.compile import json_schema_to_grammar
-from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, checked_registry
+from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaKeywords, JsonSchemaOptions, copy_registry
 from guided.frontends.lark import LarkOptions, check_folders, check_grammars, read_lark
 from guided.frontends.pattern import pattern_to_grammar
 from guided.frontends.python_types.type_schema import type_to_schema
@@ -294,7 +294,7 @@ def _json_schema(
     source: object,
 ) -> Expr:
     DEFAULTS.with_changes(**options)  # raises an error now if options contradict each other
-    schema_copy, resources, texts = _copy(schema), _copy(checked_registry(registry)), check_documents(documents)
+    schema_copy, resources, texts = _copy(schema), _copy(copy_registry(registry)), check_documents(documents)
 
     def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         own = default_options.with_changes(**options)

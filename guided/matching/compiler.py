@@ -18,7 +18,7 @@ from guided.frontends.common.quoted_texts import check_documents
 from guided.frontends.composition import expr_to_grammar, stored_tables
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
-from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, checked_registry
+from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, copy_registry
 from guided.frontends.lark import LarkOptions, check_folders, check_grammars, check_not_empty, read_lark
 from guided.frontends.pattern import pattern_to_grammar, read_characters, read_elements
 from guided.frontends.python_types.type_schema import type_to_schema
@@ -74,7 +74,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, documents=documents, **options)
-        resources, texts = checked_registry(registry), check_documents(documents)
+        resources, texts = copy_registry(registry), check_documents(documents)
         text = schema if isinstance(schema, str) else content_of(schema)
 
         def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:

@@ -1,12 +1,11 @@
-"""Reports what happens to each keyword of a schema. In: a schema. Out: a `Report`. Nothing is raised.
+"""Reports what happens to each keyword of a schema. In: a schema. Out: a `Report`. Raises nothing.
 
 `schema_errors` lists only the errors that make a value an invalid JSON Schema, for callers that do not compile it.
 
 A report has one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an
-annotation, or ignored (with the reason and a hint). Notes mention documented limits where they apply. `ok` says whether
+annotation, or ignored (with the reason and a hint). Notes mention the documented limits that apply. `ok` says whether
 the schema compiles. A schema may compile although a definition is refused, if nothing refers to that definition.
-Likewise, `findings` contains only the ignored keywords at locations that a compilation reaches, since it warns only
-about these.
+Likewise, `findings` contains only the ignored keywords that a compilation reaches and warns about.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from guided.meter import limit_compilation
 __all__ = ["Entry", "Report", "check_json_schema", "pattern_notes", "schema_errors"]
 
 _NUMBER_NOTE = (
-    f"every number can be written, but some spellings with an exponent beyond {REACH} whose first digit is not next "
-    "to the point are not accepted"
+    f"every number can be written, but not in every spelling: with an exponent beyond {REACH}, some spellings are "
+    "refused unless the first digit is next to the decimal point"
 )
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -56,9 +55,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All entries, in the order of the schema. `ok`: the schema compiles. `error`: why it does not.
+    """All entries, in the order of the schema.
 
-    `findings`: the warnings of a compilation.
+    `ok`: whether the schema compiles. `error`: why it does not. `findings`: the warnings of a compilation.
     """
 
     entries: tuple[Entry, ...]
@@ -94,9 +93,9 @@ def check_json_schema(
     try:
         with limit_compilation(limits):
             reader = Reader(Library(schema, options, registry or {}, limits, documents), options, limits)
-            unenforced = UnenforcedFinder(reader.library, options)
+            finder = UnenforcedFinder(reader.library, options)
             for subschema, problems in _problems(reader):
-                entries += _entries(subschema, problems, reader, unenforced)
+                entries += _entries(subschema, problems, reader, finder)
     except GuidedError as problem:
         error = problem
     try:
@@ -153,17 +152,19 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
         stack.extend(reversed(inner))
 
 
-def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced: UnenforcedFinder) -> Iterator[Entry]:
+def _entries(schema: Schema, problems: list[Problem], reader: Reader, finder: UnenforcedFinder) -> Iterator[Entry]:
     if not isinstance(schema.value, dict):
         return
     entry_by_keyword: dict[str, Entry] = {}
     for problem in problems:
         entry = _refusal(problem)
-        path_below = entry.pointer[len(schema.where) + 1 :] if entry.pointer.startswith(schema.where + "/") else ""
+        path_below = (
+            entry.pointer[len(schema.location) + 1 :] if entry.pointer.startswith(schema.location + "/") else ""
+        )
         entry_by_keyword.setdefault(path_below.split("/")[0].replace("~1", "/").replace("~0", "~"), entry)
-    findings = {finding.keyword: finding for finding in unenforced.findings(schema)}
+    findings = {finding.keyword: finding for finding in finder.findings(schema)}
     for keyword in schema.value:
-        pointer = schema.at(keyword)
+        pointer = schema.location_of(keyword)
         if keyword in entry_by_keyword:
             yield entry_by_keyword[keyword]
         elif keyword in findings:
@@ -176,7 +177,7 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader, unenforced
 
 def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
     """What happens to a keyword that is neither refused nor reported as ignored."""
-    pointer, draft = schema.at(keyword), schema.document.draft
+    pointer, draft = schema.location_of(keyword), schema.document.draft
     if keyword in DESCRIPTIVE_NAMES:
         return Entry(pointer, keyword, "annotation")
     if keyword not in KEYWORDS:
@@ -198,22 +199,22 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
     types = value.get("type")
     types = types if isinstance(types, list) else [types]
     has_bounds = "integer" in types or any(keyword in value for keyword in _BOUNDS)
-    is_bare = schema.document.draft == "draft4" and "integer" in types and "number" not in types
+    has_bare_integers = schema.document.draft == "draft4" and "integer" in types and "number" not in types
     has_exponents = options.numbers == "json" or (options.numbers == "plain_integers" and "integer" not in types)
-    if has_bounds and not is_bare and has_exponents:
-        yield Entry(schema.where, "type", "note", _NUMBER_NOTE)
+    if has_bounds and not has_bare_integers and has_exponents:
+        yield Entry(schema.location, "type", "note", _NUMBER_NOTE)
     pattern, patterns = value.get("pattern"), value.get("patternProperties")
     if isinstance(pattern, str):
-        yield from pattern_notes(pattern, schema.at("pattern"), "pattern")
+        yield from pattern_notes(pattern, schema.location_of("pattern"), "pattern")
     for pattern in patterns if isinstance(patterns, dict) else ():
-        yield from pattern_notes(pattern, schema.at("patternProperties", pattern), "patternProperties")
+        yield from pattern_notes(pattern, schema.location_of("patternProperties", pattern), "patternProperties")
 
 
 def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
-    """A note on an ECMA-262 pattern that is valid only without the flag u."""
+    """A note on an ECMA-262 pattern that is valid only without the `u` flag."""
     problem = unicode_flag_error(pattern)
     if problem is not None:
-        reason = f"valid only without the flag u of ECMA-262: {problem.message}"
+        reason = f"valid only without ECMA-262's u flag: {problem.message}"
         yield Entry(pointer, keyword, "note", reason, problem.hint)
 
 

@@ -55,7 +55,7 @@ def json_schema_to_grammar(
             parts.append(expander := Expander(reader, options, limits))
             parts.append(lowering := Lowering(library, expander, options, limits, notation))
             grammar = lowering.grammar(require_values=require_values)
-            unenforced = _unenforced(library, options) if library.noteworthy_schemas else []
+            unenforced_keywords = _find_unenforced(library, options) if library.noteworthy_schemas else []
     except (SpecError, UnsupportedError) as error:
         # Only pointers into the main document are empty or begin with a slash. An error in a pattern already shows the
         # pattern.
@@ -66,21 +66,21 @@ def json_schema_to_grammar(
         for part in parts:
             dismantle(part)
     if findings is None:
-        warn_about(unenforced)
+        warn_about(unenforced_keywords)
     else:
-        findings += unenforced
+        findings += unenforced_keywords
     schemas = {grammar.start: EmbeddedSchema(schema, options, registry or {}, documents or {})}
     return Grammar(grammar.rules, grammar.start, grammar.origins, schemas=schemas)
 
 
-def _unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
-    """The unenforced keywords at the locations that the schema uses, each once. With `strict`, the first one is raised
-    as an error.
+def _find_unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:
+    """The unenforced keywords of all schemas that the compilation reached, each once. With `strict`, the first one is
+    raised as an error.
     """
     findings: dict[str, Finding] = {}
-    unenforced = UnenforcedFinder(library, options)
-    for location in library.noteworthy_schemas:
-        for finding in unenforced.findings(location):
+    finder = UnenforcedFinder(library, options)
+    for schema in library.noteworthy_schemas:
+        for finding in finder.findings(schema):
             findings.setdefault(finding.pointer, finding)
     if findings and options.strict:
         first = next(iter(findings.values()))

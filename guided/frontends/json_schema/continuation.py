@@ -8,7 +8,7 @@ In: a text, and the text that should follow. Out: the open values, each with its
         its member    202                          2020
 
 A key that is being written is listed separately. A value that has not begun is listed if the next character is `[` or
-`,`, or completes its key. If nothing can satisfy such a value, the text is refused at that character.
+`,`, or completes its key. If no value can be written there, the text is refused at that character.
 
 Cost: linear in the text, for each open value.
 """
@@ -33,14 +33,14 @@ class Continuation(NamedTuple):
     """The text whose refusal is to be explained.
 
     Attributes:
-        character: its first character, which is refused; empty: the end of the output is refused.
-        rest: all of the text, including that character.
-        ends: whether the output ends after it.
+        character: its first character, which is refused. Empty if the end of the output is refused instead.
+        text: all of the text, including that character.
+        is_final: whether the output ends after the text.
     """
 
     character: bytes
-    rest: bytes
-    ends: bool
+    text: bytes
+    is_final: bool
 
 
 class ContinuedText(NamedTuple):
@@ -59,8 +59,8 @@ class ContinuedValue:
         text: the part that was written; empty before its first character.
         keys: the keys that were written, if it is an object.
         new_keys: the keys that the next character completes.
-        character, whole: its text with the next character, and with all of the following text; None if unknown or not
-            JSON.
+        text_with_character, text_with_rest: its text with the next character, and with all of the following text;
+            None if unknown or not JSON.
         inner_values: the open values in it.
         is_name: whether it is a key.
     """
@@ -69,88 +69,92 @@ class ContinuedValue:
     text: bytes
     keys: Sequence[str] = ()
     new_keys: Sequence[str] = ()
-    character: ContinuedText | None = None
-    whole: ContinuedText | None = None
+    text_with_character: ContinuedText | None = None
+    text_with_rest: ContinuedText | None = None
     inner_values: list[ContinuedValue] = field(default_factory=list)
     is_name: bool = False
 
     def text_after(self, extent: Extent) -> ContinuedText | None:
         """The continued text of the value."""
-        return self.character if extent == "character" else self.whole
+        return self.text_with_character if extent == "character" else self.text_with_rest
 
 
 def read_continued_value(
-    text: bytes, following: Continuation, is_json: Callable[[bytes, bool], bool]
+    text: bytes, continuation: Continuation, is_json: Callable[[bytes, bool], bool]
 ) -> ContinuedValue | None:
     """The outermost open value, which contains the others. None if no value is open."""
     values = open_values(text)
     if not values:
         return None
-    complete = text + following.rest
-    after = open_values(text + following.character)
+    complete = text + continuation.text
+    next_values = open_values(text + continuation.character)
     continued_values: list[ContinuedValue] = []
-    for number, value in enumerate(values):
-        continued = ContinuedValue(value.token, text[value.start :], value.keys)
-        if number < len(after) and after[number].start == value.start:
-            continued.new_keys = after[number].keys[len(value.keys) :]
-        continued.character = _with_character(text, values, number, following.character, is_json)
-        continued.whole = _split_after_value(complete[value.start :], following.ends, is_json)
+    for index, value in enumerate(values):
+        continued_value = ContinuedValue(value.token, text[value.start :], value.keys)
+        if index < len(next_values) and next_values[index].start == value.start:
+            continued_value.new_keys = next_values[index].keys[len(value.keys) :]
+        continued_value.text_with_character = _append_character(text, values, index, continuation.character, is_json)
+        continued_value.text_with_rest = _cut_after_value(complete[value.start :], continuation.is_final, is_json)
         if continued_values:
-            continued_values[-1].inner_values.append(continued)
-        continued_values.append(continued)
-    innermost = after[-1] if len(after) > 1 else None
-    enclosing = (
-        continued_values[len(after) - 2] if innermost is not None and len(after) - 2 < len(continued_values) else None
+            continued_values[-1].inner_values.append(continued_value)
+        continued_values.append(continued_value)
+    innermost = next_values[-1] if len(next_values) > 1 else None
+    enclosing_value = (
+        continued_values[len(next_values) - 2]
+        if innermost is not None and len(next_values) - 2 < len(continued_values)
+        else None
     )
-    end = len(text) + len(following.character)
+    end = len(text) + len(continuation.character)
     if (
-        enclosing is not None
+        enclosing_value is not None
         and innermost is not None
         and innermost.start == end
-        and following.character in (b"[", b",")
+        and continuation.character in (b"[", b",")
     ):
-        enclosing.inner_values.append(ContinuedValue(innermost.token, b"", character=ContinuedText(b"", False)))
+        enclosing_value.inner_values.append(
+            ContinuedValue(innermost.token, b"", text_with_character=ContinuedText(b"", False))
+        )
     elif (
-        (last := after[-1] if after else None) is not None
+        (last := next_values[-1] if next_values else None) is not None
         and last.key_start is not None
-        and len(after) <= len(continued_values)
+        and len(next_values) <= len(continued_values)
     ):
-        key = (text + following.character)[last.key_start :]
-        inner_values = continued_values[len(after) - 1].inner_values
+        key = (text + continuation.character)[last.key_start :]
+        inner_values = continued_values[len(next_values) - 1].inner_values
         inner_values.append(
-            ContinuedValue(None, text[last.key_start :], character=ContinuedText(key, False), is_name=True)
+            ContinuedValue(None, text[last.key_start :], text_with_character=ContinuedText(key, False), is_name=True)
         )
         if len(key) > 1 and key.endswith(b'"') and last.keys:
-            inner_values.append(ContinuedValue(last.keys[-1], b"", character=ContinuedText(b"", False)))
+            inner_values.append(ContinuedValue(last.keys[-1], b"", text_with_character=ContinuedText(b"", False)))
     return continued_values[0]
 
 
-def _with_character(
-    text: bytes, values: Sequence[OpenValue], number: int, character: bytes, is_json: Callable[[bytes, bool], bool]
+def _append_character(
+    text: bytes, values: Sequence[OpenValue], index: int, character: bytes, is_json: Callable[[bytes, bool], bool]
 ) -> ContinuedText | None:
-    """The text of a value with the next character. If the value is a number that ends before it, the whole number."""
-    value_text = text[values[number].start :]
+    """The text of a value with the next character. If that character ends the value, a number: the complete number."""
+    value_text = text[values[index].start :]
     if character and is_json(value_text + character, False):
         return ContinuedText(value_text + character, False)
-    if number < len(values) - 1 or not is_json(value_text, True):
+    if index < len(values) - 1 or not is_json(value_text, True):
         return None
-    if number:
-        enclosing = text[values[number - 1].start :]
-        ends = character in _ENDS and is_json(enclosing + character, False)
+    if index:
+        enclosing_text = text[values[index - 1].start :]
+        ends = character in _ENDS and is_json(enclosing_text + character, False)
     else:
         ends = not character.strip()
     return ContinuedText(value_text, True) if ends else None
 
 
-def _split_after_value(text: bytes, ends: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:
-    """The JSON value at the beginning of a text, or its unfinished beginning. None if that is not JSON."""
+def _cut_after_value(text: bytes, is_final: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:
+    """The JSON value at the beginning of a text, or the whole text if the value is unfinished. None if not JSON."""
     spend(len(text))
-    decoded = text.decode(errors="replace")
+    decoded_text = text.decode(errors="replace")
     try:
-        _, end = json.JSONDecoder().raw_decode(decoded)
+        _, end = json.JSONDecoder().raw_decode(decoded_text)
     except (ValueError, RecursionError):
         return ContinuedText(text, False) if is_json(text, False) else None
-    if end == len(decoded) and not ends and decoded[-1] not in '"}]le':  # a number, which may continue
+    if end == len(decoded_text) and not is_final and decoded_text[-1] not in '"}]le':  # a number, which may continue
         return ContinuedText(text, False)
-    value = decoded[:end].encode()
+    value = decoded_text[:end].encode()
     return ContinuedText(value, True) if text.startswith(value) else None

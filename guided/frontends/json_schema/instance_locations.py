@@ -1,22 +1,22 @@
 """Finds the schemas that apply where an unfinished JSON text ends. In: a schema, a text, and a function that compiles a
-grammar to a *judge*, which says whether a text is the beginning of a text of the grammar. Out: JSON Pointers.
+grammar to a *judge*, which decides whether the grammar accepts a text or a beginning of one. Out: JSON Pointers.
 
     {"properties": {"age": {"type": "integer", "minimum": 1}}}      after  {"age":    /properties/age
 
 `refusing.py` finds the keywords that refuse a continuation.
 
-How: the text shows which values are open (`unfinished_json.py`). The root schema applies to the outermost value. Any
-other schema is applied by a schema of the enclosing value, with `properties`, `items` or a similar keyword, or by
-another schema of the same value, with `$ref`, `allOf` or a similar keyword. A branch of `anyOf` or `oneOf`, a `then` or
-an `else` is left out if the written part of the value can no longer satisfy it together with the schema that contains
-it. Schemas below `not` are not reported.
+How: the text shows which values are open (`unfinished_json.py`). The root schema applies to the outermost value. Every
+other schema is reached through a keyword: `properties`, `items` or a similar keyword in a schema of the enclosing
+value, or `$ref`, `allOf` or a similar keyword in another schema of the same value. A branch of `anyOf` or `oneOf`, a
+`then` or an `else` is left out if the written part of the value can no longer satisfy it together with the schema that
+contains it. Schemas below `not` are not reported.
 
 Why the automaton does not record locations: equal schemas share one rule, small schemas are inlined, and alternatives
 are merged. A rule for each location would undo this and slow down each compilation, although only explanations need the
 locations.
 
-Cost: compiling each applicable branch by itself; at most `MAX_JUDGED` branches for a text, and only while the
-surrounding meter allows it (`guided/meter.py`). Further branches count as open, and `is_partial` is true.
+Cost: each applicable branch is compiled separately. At most `MAX_JUDGED` branches are compiled for a text, and only
+while the surrounding meter allows it (`guided/meter.py`). Further branches count as open, and `is_partial` is true.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ __all__ = ["MAX_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
 MAX_JUDGED: Final = 300
 
 Judge: TypeAlias = Callable[[bytes, bool], bool]
-"""Whether a text is the beginning of a text of one grammar or, if the flag is true, a complete text of it."""
+"""(text, is_whole) -> whether one grammar accepts the text or, unless `is_whole`, a text that begins with it."""
 
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _LOOSE_OPTIONS: Final[JsonSchemaKeywords] = {
     "whitespace": "json", "surrounding_whitespace": False, "property_order": "any", "additional_properties": None,
     "unknown_format": "ignore", "strict": False,
 }  # fmt: skip
-"""Options for judging texts. The caller's options for numbers and characters remain: else `10` could begin `10e-1`."""
+"""Options that replace the caller's when texts are judged. The caller's options for numbers and characters remain:
+otherwise, `10` could be the beginning of `10e-1`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,11 @@ class Level:
 
 
 class InstanceLocations:
-    """Explains texts of one schema. `compile_judge` creates the judge of a grammar. Not thread-safe.
+    """Finds the schemas that apply in texts of one schema. `compile_judge` creates the judge for a grammar. Not
+    thread-safe.
 
     Attributes:
-        is_partial: whether the last answer is incomplete, because a bound was reached.
+        is_partial: whether the last result may be inexact, because a bound was reached.
     """
 
     def __init__(self, source: EmbeddedSchema, limits: Limits, compile_judge: Callable[[Grammar], Judge]) -> None:
@@ -98,7 +101,7 @@ class InstanceLocations:
         """The schemas that apply to the innermost open value that has any. The root if there is no such value."""
         levels = self._levels(text)
         schemas = next((level.schemas for level in reversed(levels) if level.schemas), (self.library.root,))
-        return self.full_pointers(schema.where for schema in schemas)
+        return self.full_pointers(schema.location for schema in schemas)
 
     def full_pointers(self, pointers: Iterable[str]) -> tuple[str, ...]:
         """Pointers into the whole specification, without duplicates."""
@@ -113,10 +116,14 @@ class InstanceLocations:
         for value in open_values(text):
             value_text = text[value.start :]
             if out:
-                enclosing = out[-1]
-                roots = self.children(enclosing.asserted_schemas, enclosing.text, enclosing.value.keys, value.token)
-                others = self.children(enclosing.schemas, enclosing.text, enclosing.value.keys, value.token)
-                all_roots = (*others, *self._contained_schemas(enclosing, value, value_text))
+                enclosing_level = out[-1]
+                roots = self.children(
+                    enclosing_level.asserted_schemas, enclosing_level.text, enclosing_level.value.keys, value.token
+                )
+                others = self.children(
+                    enclosing_level.schemas, enclosing_level.text, enclosing_level.value.keys, value.token
+                )
+                all_roots = (*others, *self._contains_schemas(enclosing_level, value, value_text))
             asserted_schemas = self._closure(roots, value_text, value.keys)
             schemas = asserted_schemas if all_roots == roots else self._closure(all_roots, value_text, value.keys)
             out.append(Level(value, value_text, asserted_schemas, schemas))
@@ -159,17 +166,17 @@ class InstanceLocations:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
         siblings = schema
         if keyword == "anyOf" and not any(map(schema.has_keyword, UNEVALUATED)):
-            siblings = self.without(schema, keyword)  # equivalent here, but smaller
+            siblings = self.without_keywords(schema, keyword)  # equivalent here, but smaller
         return [branch for branch in self.reader.branches(schema, keyword) if self.is_open((siblings, branch), text)]
 
     def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
-        """The cases of an `if` that the text allows: "then", "else" or both, each with the condition for it."""
+        """The cases of an `if` that the text allows: "then", "else" or both, each with the schema of its condition."""
         condition = self.library.child(schema, "if")
         out = []
-        for name, holds in (("then", condition), ("else", self.reader.negation.of(condition))):
+        for name, case_condition in (("then", condition), ("else", self.reader.negation.complement_of(condition))):
             branch = (self.library.child(schema, name),) if schema.has_keyword(name) else ()
-            if self.is_open((schema, holds, *branch), text):
-                out.append((name, holds))
+            if self.is_open((schema, case_condition, *branch), text):
+                out.append((name, case_condition))
         return out
 
     def dependent_schemas(self, schema: Schema, keyword: str, keys: Sequence[str]) -> list[Schema]:
@@ -191,14 +198,14 @@ class InstanceLocations:
             dict.fromkeys(inner for schema in schemas for inner in self._inner_schemas(schema, text, keys, token))
         )
 
-    def _contained_schemas(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
+    def _contains_schemas(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
         """The schemas of `contains` that an item may still satisfy."""
         if not isinstance(value.token, int):
             return []
-        contained = [
+        contains_schemas = [
             self.library.child(schema, "contains") for schema in level.schemas if schema.has_keyword("contains")
         ]
-        return [schema for schema in contained if self.is_open((schema,), text)]
+        return [schema for schema in contains_schemas if self.is_open((schema,), text)]
 
     def _inner_schemas(
         self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None
@@ -206,7 +213,9 @@ class InstanceLocations:
         """The schemas that one schema applies to the member or item."""
         if isinstance(schema.value, bool):
             return
-        yield from self._member(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0)
+        yield from (
+            self._member_schemas(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0)
+        )
         name = UNEVALUATED[isinstance(token, int)]
         if schema.has_keyword(name):
             others = self._closure((schema,), text, keys)
@@ -219,10 +228,12 @@ class InstanceLocations:
             return False
         if not is_own and schema.has_keyword(UNEVALUATED[isinstance(token, int)]):
             return True
-        return bool(self._member(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0))
+        return bool(
+            self._member_schemas(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0)
+        )
 
-    def _member(self, schema: Schema, key: str) -> list[Schema]:
-        return self.reader.own_members(schema).member(key, self._expander.keys.has)
+    def _member_schemas(self, schema: Schema, key: str) -> list[Schema]:
+        return self.reader.own_members(schema).member_schemas(key, self._expander.keys.contains)
 
     def _item_schemas(self, schema: Schema, index: int) -> list[Schema]:
         if not any(schema.has_keyword(name) for name in ("items", "prefixItems")):
@@ -233,15 +244,15 @@ class InstanceLocations:
 
     # --- modified schemas
 
-    def without(self, schema: Schema, *keywords: str) -> Schema:
+    def without_keywords(self, schema: Schema, *keywords: str) -> Schema:
         """A schema without some keywords."""
         assert isinstance(schema.value, dict)
         members = {name: value for name, value in schema.value.items() if name not in keywords}
         return self.with_keywords(schema, ("not", *keywords), members)
 
     def with_keywords(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
-        """A schema with other keywords at the same location. Its document is a copy, since caches identify a schema by
-        document and pointer.
+        """A schema with other keywords at the same location. It gets a copy of the document, because caches identify
+        a schema by document and pointer.
         """
         if (schema, key) not in self._variants:
             document = replace(schema.document)
@@ -258,8 +269,8 @@ class InstanceLocations:
         return self.judge(schemas, text, False) is not False
 
     def judge(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
-        """Whether a text is a value that satisfies all of the schemas, or the beginning of such a value. None if
-        unknown.
+        """Whether a text is a value that satisfies all of the schemas or, unless `is_whole`, the beginning of one.
+        None if unknown.
         """
         if schemas not in self._judges:
             if self._judgements_left <= 0:
@@ -267,7 +278,7 @@ class InstanceLocations:
                 return None
             self._judgements_left -= 1
             try:
-                self._judges[schemas] = self._judge(schemas)
+                self._judges[schemas] = self._make_judge(schemas)
             except (GuidedError, RecursionError) as error:  # the schemas cannot be compiled by themselves
                 if is_temporary(error):
                     self.is_partial = True
@@ -279,7 +290,7 @@ class InstanceLocations:
         spend(1 + len(text))
         return judge(text, is_whole)
 
-    def _judge(self, schemas: tuple[Schema, ...]) -> Judge:
+    def _make_judge(self, schemas: tuple[Schema, ...]) -> Judge:
         with limit_compilation(self._limits):
             expander = Expander(self.reader, self._options, self._limits)
             lowering = Lowering(self.library, expander, self._options, self._limits)

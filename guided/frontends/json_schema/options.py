@@ -1,4 +1,4 @@
-"""The choices that a JSON Schema leaves open: spelling, order, maxima. In: keyword arguments. Out: a checked record."""
+"""The choices that a JSON Schema leaves open: spelling, order, maxima. In: keyword arguments. Out: checked options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from guided.errors import SpecError, brief
 from guided.keywords import keywords_checked_class
 
-__all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaKeywords", "JsonSchemaOptions", "checked_registry"]
+__all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaKeywords", "JsonSchemaOptions", "copy_registry"]
 
 DRAFTS = ("draft4", "draft6", "draft7", "2019-09", "2020-12")
 
@@ -57,19 +57,20 @@ class JsonSchemaOptions:
     `JsonSchemaOptions.for_generation()` has the options for generation.
 
     Attributes:
-        whitespace: in the gaps inside the value: "json" (any JSON whitespace), "single_space" (`, ` and `: `),
-            "compact" (none), or a regular expression for every gap. Only its matches that are JSON whitespace count.
+        whitespace: the whitespace between the tokens of the value: "json" (any JSON whitespace), "single_space" (`, `
+            and `: `), "compact" (none), or a regular expression for every gap. Only the regular expression's matches
+            that are JSON whitespace count.
         separators: (item, key) separators exactly as in `json.dumps`, or regular expressions. Only matches that consist
-            of the separator character with JSON whitespace around it count. Then there is no whitespace inside
-            brackets, unless `whitespace` is also a regular expression, which applies to the gaps around separators and
-            inside brackets.
+            of the separator character with JSON whitespace around it count. With this option, there is no whitespace
+            inside brackets. Exception: if `whitespace` is also a regular expression, it applies to the gaps around
+            separators and inside brackets.
         indent: line breaks and indentation exactly as `json.dumps` writes them; nesting must be bounded.
-        surrounding_whitespace: allow the same whitespace before and after the whole value.
+        surrounding_whitespace: allow this whitespace before and after the whole value, too.
         property_order: "declared" (`properties` in their order, then other required keys, then additional ones) or
             "any".
-        additional_properties: the members that an object may have if its schema does not mention additional members.
-            None: any, as JSON Schema defines. False: none, every object schema is closed. "minimal": none for objects
-            that name members, unless there would be no value then (`text/narrow.py`). True: like None.
+        additional_properties: the additional members that an object may have if its schema does not mention them.
+            None: any, as JSON Schema defines. False: none, so every object schema is closed. "minimal": none if the
+            schema names members, unless that would leave no value (`text/narrow.py`). True: like None.
         numbers: "json" (every spelling; `text/numbers.py` states the exceptions), "plain" (no exponent, no negative
             zero; an integer has no fraction; a constant has its shortest spelling) or "plain_integers" (an integer has
             neither fraction nor exponent; a constant has its shortest spelling; other numbers have every spelling).
@@ -79,16 +80,17 @@ class JsonSchemaOptions:
             so their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`. Then control
             characters, including DEL, are never written raw; `u` allows `\u00xx` for them, and `U` allows `\uXXXX` for
             any character.
-        constants: "json", or "plain": keys that the schema names, and the values of `const` and `enum`, have one
-            spelling, with "plain" numbers and "minimal" escapes, regardless of the options for other values.
+        constants: "json" (spelled like other values) or "plain" (keys that the schema names, and the values of `const`
+            and `enum`, have one spelling, with "plain" numbers and "minimal" escapes, regardless of other options).
         classes: character classes in patterns: "full" (\s as in ECMA-262) or "plain" (\s in ASCII only).
-        format: "assert" or "annotate" (formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
-            application/json`, are never enforced; in the other drafts the latter are annotations).
+        format: "assert" (enforce formats, and draft 7's `contentEncoding: base64` and `contentMediaType:
+            application/json`) or "annotate" (enforce none of them). In other drafts, these two keywords are never
+            enforced.
         unknown_format: how to treat formats that cannot be enforced: "warn" (`GuidedWarning`), "refuse" or "ignore".
         strict: raise an error instead of a warning (for unknown formats and keywords, and keywords without effect).
-        max_string: the most characters of a string or an additional key that the schema does not spell out.
-        max_items: the most items of an array, and additional members of an object.
-        max_digits: the most digits before the point, after it, and in the exponent.
+        max_string: the maximum number of characters of strings and additional keys that the schema does not spell out.
+        max_items: the maximum number of items of an array, and of additional members of an object.
+        max_digits: the maximum number of digits before the decimal point, after it, and in the exponent.
         draft: the dialect of a schema without `$schema`; None means "2020-12".
     """
 
@@ -112,10 +114,12 @@ class JsonSchemaOptions:
 
     @classmethod
     def of(cls, **options: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
-        """The options with these values. Unlike the constructor, it checks the same values only once."""
+        """The options with these values. Unlike the constructor, it caches the result, so equal arguments are checked
+        only once.
+        """
         try:
-            return _checked_options(**options)
-        except TypeError:  # a value that cannot be hashed, or an unknown name: the constructor words the error
+            return _make_cached_options(**options)
+        except TypeError:  # a value that cannot be hashed, or an unknown name: the constructor raises the right error
             return cls(**options)
 
     @classmethod
@@ -134,13 +138,13 @@ classes='plain', max_items=5)
 
     def with_changes(self, **changes: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
         """A copy of these options with these changes. `whitespace` determines every gap, and so do `separators`
-        and `indent`: changing one side resets the other.
+        and `indent`. So changing `whitespace` resets the other two, and vice versa.
         """
         reset: set[str] = {"separators", "indent"} if "whitespace" in changes else set()
         if {"separators", "indent"} & changes.keys():
             reset.add("whitespace")
-        unchanged = {name: value for name, value in self.non_defaults().items() if name not in reset}
-        return JsonSchemaOptions(**{**unchanged, **changes})  # type: ignore[arg-type]
+        unchanged_options = {name: value for name, value in self.non_defaults().items() if name not in reset}
+        return JsonSchemaOptions(**{**unchanged_options, **changes})  # type: ignore[arg-type]
 
     def non_defaults(self) -> JsonSchemaKeywords:
         """The options that differ from the defaults, as keyword arguments."""
@@ -168,7 +172,7 @@ classes='plain', max_items=5)
                 raise SpecError(
                     f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(choices)}"
                 )
-        if self.escapes not in ("json", "minimal") and not _are_escapes(self.escapes):
+        if self.escapes not in ("json", "minimal") and not _are_escape_letters(self.escapes):
             hint = 'use json, minimal, or the letters that may follow a backslash, out of "\\/bfnrtuU'
             raise SpecError(f"option escapes={brief(self.escapes)} is unknown", hint=hint)
         if self.draft is not None and self.draft not in DRAFTS:
@@ -177,56 +181,56 @@ classes='plain', max_items=5)
             maximum = getattr(self, name)
             if maximum is not None and (isinstance(maximum, bool) or not isinstance(maximum, int) or maximum < minimum):
                 raise SpecError(f"option {name}={brief(maximum)} is not an integer of at least {minimum}")
-        for name, what in (
+        for name, expected_type in (
             ("surrounding_whitespace", bool),
             ("strict", bool),
         ):
-            if not isinstance(getattr(self, name), what):
+            if not isinstance(getattr(self, name), expected_type):
                 raise SpecError(f"option {name}={brief(getattr(self, name))} is not True or False")
-        others = self.additional_properties
-        if not isinstance(others, bool | None) and others != "minimal":
-            raise SpecError(f"option additional_properties={brief(others)} is not True, False, None or 'minimal'")
+        additional = self.additional_properties
+        if not isinstance(additional, bool | None) and additional != "minimal":
+            raise SpecError(f"option additional_properties={brief(additional)} is not True, False, None or 'minimal'")
         if not isinstance(self.whitespace, str):
             raise SpecError(f"option whitespace={brief(self.whitespace)} is not a string")
         if self.whitespace not in _FIXED_GAPS and re.fullmatch(r"[\w-]+", self.whitespace):
-            hint = f"one of {', '.join(_FIXED_GAPS)}, or a regular expression of white space"
+            hint = f"one of {', '.join(_FIXED_GAPS)}, or a regular expression that matches whitespace"
             raise SpecError(f"option whitespace={brief(self.whitespace)} is unknown", hint=hint)
         if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):
             raise SpecError(f"option indent={brief(self.indent)} is not an integer or a string of whitespace")
-        if (len(self.indent) if isinstance(self.indent, str) else self.indent or 0) > _WIDEST_INDENT:
-            raise SpecError(f"option indent={brief(self.indent)} is more than {_WIDEST_INDENT:,} characters wide")
+        if (len(self.indent) if isinstance(self.indent, str) else self.indent or 0) > _MAX_INDENT:
+            raise SpecError(f"option indent={brief(self.indent)} is more than {_MAX_INDENT:,} characters wide")
         if isinstance(self.indent, str) and not re.fullmatch(r"[ \t\n\r]*", self.indent):
             raise SpecError(f"option indent={brief(self.indent)} is not JSON whitespace")
         if self.separators is not None:
-            object.__setattr__(self, "separators", _separators(self.separators))
+            object.__setattr__(self, "separators", _check_separators(self.separators))
         fixes_gaps = self.indent is not None or (self.separators is not None and self.whitespace in _FIXED_GAPS)
         if fixes_gaps and self.whitespace != "json":
             raise SpecError(
-                "options separators and indent fix every gap, so whitespace cannot be given as well",
+                "options separators and indent determine every gap, so whitespace cannot be set as well",
                 hint="leave whitespace at its default",
             )
 
 
-_WIDEST_INDENT = 1_000  # characters
+_MAX_INDENT = 1_000  # characters
 _FIXED_GAPS = ("json", "single_space", "compact")
-_LITERAL = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
+_LITERAL_SEPARATOR = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
 
 
-def _are_escapes(letters: object) -> bool:
+def _are_escape_letters(letters: object) -> bool:
     return isinstance(letters, str) and set(letters) <= set('"\\/bfnrtuU')
 
 
-def _separators(pair: object) -> tuple[str, str]:
+def _check_separators(pair: object) -> tuple[str, str]:
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         raise SpecError(f"option separators={brief(pair)} is not a pair of strings", hint="such as (', ', ': ')")
-    for text, mark in zip(pair, ",:", strict=True):
-        if mark not in text or (_LITERAL.fullmatch(text) and mark != text.strip(" \t\n\r")):
-            raise SpecError(f"separator {brief(text)} is not {brief(mark)} with JSON whitespace around it")
+    for text, separator in zip(pair, ",:", strict=True):
+        if separator not in text or (_LITERAL_SEPARATOR.fullmatch(text) and separator != text.strip(" \t\n\r")):
+            raise SpecError(f"separator {brief(text)} is not {brief(separator)} with JSON whitespace around it")
     return (pair[0], pair[1])
 
 
 @lru_cache(maxsize=64, typed=True)  # typed: strict=1 is an error, although 1 == True
-def _checked_options(**options: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
+def _make_cached_options(**options: Unpack[JsonSchemaKeywords]) -> JsonSchemaOptions:
     return JsonSchemaOptions(**options)
 
 
@@ -236,13 +240,13 @@ _GENERATION = JsonSchemaOptions(
 )
 
 
-def checked_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A copy of a caller's registry, URI -> schema. Raises SpecError if it is not a mapping from strings."""
+def copy_registry(registry: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A copy of a caller's registry (URI -> schema). Raises SpecError if it is not a mapping with string keys."""
     if registry is None:
         return {}
     hint = 'write {"https://example.org/part": {...}}'
     if not isinstance(registry, Mapping):
-        raise SpecError(f"registry is a mapping from URIs to schemas, not a {type(registry).__name__}", hint=hint)
+        raise SpecError(f"registry must be a mapping from URIs to schemas, not a {type(registry).__name__}", hint=hint)
     for uri in registry:
         if not isinstance(uri, str):
             raise SpecError(f"registry: the URI {brief(uri)} is not a string", hint=hint)

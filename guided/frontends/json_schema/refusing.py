@@ -1,7 +1,7 @@
 """Finds the keywords of a schema that refuse the continuation of an unfinished JSON text.
 
 In: the schemas that apply (`instance_locations.py`), the text, and the continuation. Out: groups of JSON Pointers. The
-keywords of one group refuse the continuation together. If there are several groups, each of them refuses it.
+keywords of a group refuse the continuation together. If there are several groups, each one refuses it by itself.
 
     {"properties": {"age": {"type": "integer", "minimum": 1}}}   after {"age":   - is refused by
                                                                                  /properties/age/minimum
@@ -21,7 +21,7 @@ continuation, each remaining branch refuses it for its own reason.
 
 The layout (whitespace and the order of members) is never reported.
 
-Cost: compiling each part by itself; bounded as in `instance_locations.py`.
+Cost: each part is compiled separately, within the bounds of `instance_locations.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COMPANIONS: Final = {
     "minimum": ("exclusiveMinimum",),
     "maximum": ("exclusiveMaximum",),
 }
-"""Keyword -> the keywords that determine what it applies to, or how (`_allow_anything`)."""
+"""Keyword -> the keywords on which its meaning depends. Its part keeps them (`_allow_anything`)."""
 _CHILD_KEYWORDS: Final = ("properties", "patternProperties", "additionalProperties", *UNEVALUATED, "items",
                           "prefixItems", "additionalItems")  # fmt: skip
 """Keywords that apply schemas to members and items."""
@@ -68,7 +68,7 @@ class _Part:
         schema: a schema with this keyword only.
         cases: for a choice, its remaining branches: a condition (or None), and the schemas that the branch applies.
         is_coarse: whether other parts express the same requirement more precisely, given the written text.
-        unless: a schema that is to blame instead, if it also refuses.
+        preferred_cause: a schema that is to blame instead, if it also refuses.
         is_late: whether only the next character makes the part apply; the text before it need not satisfy the part.
     """
 
@@ -77,13 +77,13 @@ class _Part:
     schema: Schema
     cases: tuple[tuple[Schema | None, _Schemas], ...] = ()
     is_coarse: bool = False
-    unless: Schema | None = None
+    preferred_cause: Schema | None = None
     is_late: bool = False
 
 
-def find_refusing_keywords(locations: InstanceLocations, text: bytes, following: Continuation) -> Groups:
+def find_refusing_keywords(locations: InstanceLocations, text: bytes, continuation: Continuation) -> Groups:
     """The keywords that refuse the continuation; see the module's docstring. Empty if none is known."""
-    value = read_continued_value(text, following, lambda text, is_whole: locations.judge((), text, is_whole) is True)
+    value = read_continued_value(text, continuation, lambda text, is_whole: locations.judge((), text, is_whole) is True)
     if value is None:
         return ()
     groups = _RefusalSearch(locations).explain((locations.library.root,), value, "character")
@@ -100,13 +100,13 @@ class _RefusalSearch:
         """Why the schemas `roots` together refuse the continuation of an open value."""
         if groups := self._find_single_parts(roots, value, extent):
             return groups
-        deciding = self._find_deciding_value(roots, value, extent)
-        if deciding is None:
+        schemas_and_value = self._find_deciding_value(roots, value, extent)
+        if schemas_and_value is None:
             return []
-        roots, value = deciding
+        roots, value = schemas_and_value
         if (
             extent == "character"
-            and value.whole is not None
+            and value.text_with_rest is not None
             and (groups := self._find_single_parts(roots, value, "value"))
         ):
             return groups
@@ -114,27 +114,29 @@ class _RefusalSearch:
 
     def _find_single_parts(self, roots: _Schemas, value: ContinuedValue, extent: Extent) -> list[tuple[str, ...]]:
         """The parts that refuse the continuation by themselves. A keyword that applies schemas to inner values is left
-        out if these schemas already refuse it.
+        out if these schemas already refuse the continuation.
         """
         spend()
         required_schemas, parts = self._schemas_and_parts(roots, value)
         groups: list[tuple[str, ...]] = []
-        explained: set[bool] = set()  # `is_name` of the inner values whose schemas refuse it
+        explained_kinds: set[bool] = (
+            set()
+        )  # the `is_name` flags of the inner values whose schemas refuse the continuation
         for inner in value.inner_values:
             if inner.text_after(extent) is not None:
-                applied = self._schemas_of_inner(required_schemas, value, inner)
-                inner_groups = self._find_single_parts(applied, inner, extent)
+                inner_schemas = self._schemas_of_inner(required_schemas, value, inner)
+                inner_groups = self._find_single_parts(inner_schemas, inner, extent)
                 groups += inner_groups
-                if inner_groups or (applied and self._refuses(applied, inner, extent)):
-                    explained.add(inner.is_name)
+                if inner_groups or (inner_schemas and self._refuses(inner_schemas, inner, extent)):
+                    explained_kinds.add(inner.is_name)
         choices = [part for part in parts if part.cases and not part.is_coarse]
         for part in choices:
             branch_groups = [self._find_single_parts(schemas, value, extent) for _, schemas in part.cases]
             if all(branch_groups):
                 groups += [group for branch_group in branch_groups for group in branch_group]
         for part in parts:
-            is_explained = (True in explained and part.keyword == "propertyNames") or (
-                False in explained and part.keyword in _CHILD_KEYWORDS
+            is_explained = (True in explained_kinds and part.keyword == "propertyNames") or (
+                False in explained_kinds and part.keyword in _CHILD_KEYWORDS
             )
             if not part.cases and not part.is_coarse and not is_explained and self._is_cause(part, value, extent):
                 groups.append((part.pointer,))
@@ -147,11 +149,11 @@ class _RefusalSearch:
     def _is_cause(self, part: _Part, value: ContinuedValue, extent: Extent) -> bool:
         if not self._refuses((part.schema,), value, extent, is_late=part.is_late):
             return False
-        return part.unless is None or not self._refuses((part.unless,), value, extent)
+        return part.preferred_cause is None or not self._refuses((part.preferred_cause,), value, extent)
 
     def _explain_choice(self, part: _Part, value: ContinuedValue, extent: Extent) -> list[tuple[str, ...]]:
-        """Why a choice refuses the continuation: the reasons of its remaining branches, or the choice itself if a
-        branch has none.
+        """Why a choice refuses the continuation: the reasons of its remaining branches, or the choice itself if
+        there is no reason for one of them.
         """
         groups: list[tuple[str, ...]] = []
         for condition, schemas in part.cases:
@@ -170,34 +172,34 @@ class _RefusalSearch:
         required_schemas, _ = self._schemas_and_parts(roots, value)
         for inner in value.inner_values:
             if inner.text_after(extent) is not None:
-                deciding = self._find_deciding_value(
+                schemas_and_value = self._find_deciding_value(
                     self._schemas_of_inner(required_schemas, value, inner), inner, extent
                 )
-                if deciding is not None:
-                    return deciding
+                if schemas_and_value is not None:
+                    return schemas_and_value
         return (roots, value) if roots and self._refuses(roots, value, extent) else None
 
     def _find_minimal_set(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> list[tuple[str, ...]]:
         """A minimal set of parts that together refuse the continuation."""
-        minimal = sorted(parts, key=lambda part: not part.is_coarse)
-        if not self._parts_refuse(minimal, value, extent):
+        remaining = sorted(parts, key=lambda part: not part.is_coarse)
+        if not self._parts_refuse(remaining, value, extent):
             return []
-        for part in list(minimal):
-            others = [each for each in minimal if each is not part]
+        for part in list(remaining):
+            others = [other for other in remaining if other is not part]
             if others and self._parts_refuse(others, value, extent):
-                minimal = others
-        choice = next((part for part in minimal if part.cases), None)
-        if choice is not None and len(minimal) == 1:
+                remaining = others
+        choice = next((part for part in remaining if part.cases), None)
+        if choice is not None and len(remaining) == 1:
             return self._explain_choice(choice, value, extent)
         if choice is None:
-            return [tuple(dict.fromkeys(part.pointer for part in minimal))]
-        others = [part for part in minimal if part is not choice]
+            return [tuple(dict.fromkeys(part.pointer for part in remaining))]
+        others = [part for part in remaining if part is not choice]
         groups: list[tuple[str, ...]] = []
         for condition, schemas in choice.cases:
             branch = [*others, *self._all_parts(schemas, value)]
             if condition is None or not self._refuses((condition,), value, extent):
                 branch_groups = self._find_minimal_set(branch, value, extent)
-                groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in minimal))]
+                groups += branch_groups or [tuple(dict.fromkeys(part.pointer for part in remaining))]
         return list(dict.fromkeys(groups))
 
     def _parts_refuse(self, parts: list[_Part], value: ContinuedValue, extent: Extent) -> bool:
@@ -206,8 +208,8 @@ class _RefusalSearch:
         return self._refuses(schemas, value, extent, is_late=any(part.is_late for part in parts))
 
     def _refuses(self, schemas: _Schemas, value: ContinuedValue, extent: Extent, *, is_late: bool = False) -> bool:
-        """Whether schemas together refuse the continuation, but allow the written text. With `is_late`, they need not
-        allow that.
+        """Whether schemas together refuse the continuation but allow the written text. With `is_late`, they may also
+        refuse the written text.
         """
         continued = value.text_after(extent)
         if continued is None or self._locations.judge(schemas, continued.text, continued.is_whole) is not False:
@@ -260,15 +262,17 @@ class _RefusalSearch:
                     spend()
                     seen[schema] = None
                     if schema.value is False:
-                        parts.append(_Part("", schema.where, schema))
+                        parts.append(_Part("", schema.location, schema))
                     for keyword in self._locations.keywords(schema):
-                        inner, own_parts = self._keyword(schema, keyword, value)
+                        inner, own_parts = self._read_keyword(schema, keyword, value)
                         work += reversed(inner)
                         parts += own_parts
             self._parts[roots, value] = list(seen), parts
         return self._parts[roots, value]
 
-    def _keyword(self, schema: Schema, keyword: str, value: ContinuedValue) -> tuple[Sequence[Schema], Iterable[_Part]]:
+    def _read_keyword(
+        self, schema: Schema, keyword: str, value: ContinuedValue
+    ) -> tuple[Sequence[Schema], Iterable[_Part]]:
         """The schemas that a keyword certainly applies to the same value, and the keyword's own parts."""
         locations, text = self._locations, value.text
         if keyword in REFERENCES:
@@ -280,7 +284,7 @@ class _RefusalSearch:
             is_one = len(branches) == 1
             branch_cases = tuple((None, (branch,)) for branch in branches)
             own_parts = (
-                [self._part(schema, keyword, cases=branch_cases, is_coarse=is_one)]
+                [self._make_part(schema, keyword, cases=branch_cases, is_coarse=is_one)]
                 if keyword == "oneOf" or not is_one
                 else []
             )
@@ -294,11 +298,11 @@ class _RefusalSearch:
             condition = self._library.child(schema, keyword)
             cases = (
                 (condition, schemas_by_case["then"]),
-                (locations.reader.negation.of(condition), schemas_by_case["else"]),
+                (locations.reader.negation.complement_of(condition), schemas_by_case["else"]),
             )
             is_one = len(branch_names) == 1
             return schemas_by_case[branch_names[0]] if is_one else (), [
-                self._part(schema, keyword, cases=cases, is_coarse=is_one)
+                self._make_part(schema, keyword, cases=cases, is_coarse=is_one)
             ]
         if keyword in ("dependentSchemas", "dependencies"):
             applied_schemas = locations.dependent_schemas(schema, keyword, value.keys)
@@ -309,48 +313,55 @@ class _RefusalSearch:
             ]
             return applied_schemas, [
                 *late_parts,
-                self._part(schema, keyword, is_coarse=bool(applied_schemas or late_parts)),
+                self._make_part(schema, keyword, is_coarse=bool(applied_schemas or late_parts)),
             ]
         return (), self._leaf_parts(schema, keyword)
 
     def _leaf_parts(self, schema: Schema, keyword: str) -> Iterator[_Part]:
         """The parts of a keyword that applies no schema to the same value."""
-        if keyword in UNEVALUATED:  # it applies to what no other keyword evaluates
-            yield _Part(keyword, schema.at(keyword), schema, unless=self._locations.without(schema, *UNEVALUATED))
+        if keyword in UNEVALUATED:  # it applies to the members or items that no other keyword evaluates
+            yield _Part(
+                keyword,
+                schema.location_of(keyword),
+                schema,
+                preferred_cause=self._locations.without_keywords(schema, *UNEVALUATED),
+            )
         elif keyword in ("properties", "patternProperties") and isinstance(schema_by_name := schema.get(keyword), dict):
-            separate = [
+            separate_names = [
                 name for name in schema_by_name if keyword == "patternProperties" or schema_by_name[name] is False
             ]
-            for name in separate:
+            for name in separate_names:
                 part = self._locations.with_keywords(schema, (keyword, name), {keyword: {name: schema_by_name[name]}})
-                yield _Part(keyword, schema.at(keyword, name), part)
-            if rest := {name: inner for name, inner in schema_by_name.items() if name not in separate}:
+                yield _Part(keyword, schema.location_of(keyword, name), part)
+            if rest := {name: inner for name, inner in schema_by_name.items() if name not in separate_names}:
                 yield _Part(
-                    keyword, schema.at(keyword), self._locations.with_keywords(schema, (keyword,), {keyword: rest})
+                    keyword,
+                    schema.location_of(keyword),
+                    self._locations.with_keywords(schema, (keyword,), {keyword: rest}),
                 )
         elif keyword == "contains":
-            yield from self._contains(schema)
+            yield from self._contains_parts(schema)
         else:
-            yield self._part(schema, keyword)
+            yield self._make_part(schema, keyword)
 
-    def _contains(self, schema: Schema) -> Iterator[_Part]:
+    def _contains_parts(self, schema: Schema) -> Iterator[_Part]:
         """Up to three parts: at least one item, at least `minContains` items, at most `maxContains` items."""
         assert isinstance(schema.value, dict)
         inner = schema.value["contains"]
         min_contains = schema.value.get("minContains", _ONE) if schema.has_keyword("minContains") else _ONE
         contains_only = self._locations.with_keywords(schema, ("contains",), {"contains": inner})
         if min_contains != _ZERO:
-            yield _Part("contains", schema.at("contains"), contains_only)
+            yield _Part("contains", schema.location_of("contains"), contains_only)
         if schema.has_keyword("minContains") and min_contains != _ZERO:
             value: dict[str, Json] = {"contains": inner, "minContains": min_contains}
             part = self._locations.with_keywords(schema, ("minContains",), value)
-            yield _Part("contains", schema.at("minContains"), part, unless=contains_only)
+            yield _Part("contains", schema.location_of("minContains"), part, preferred_cause=contains_only)
         if schema.has_keyword("maxContains"):
             value = {"contains": inner, "minContains": _ZERO, "maxContains": schema.get("maxContains")}
             part = self._locations.with_keywords(schema, ("maxContains",), value)
-            yield _Part("contains", schema.at("maxContains"), part)
+            yield _Part("contains", schema.location_of("maxContains"), part)
 
-    def _part(
+    def _make_part(
         self,
         schema: Schema,
         keyword: str,
@@ -363,14 +374,14 @@ class _RefusalSearch:
         companions = {name: schema.value[name] for name in _COMPANIONS.get(keyword, ()) if name in schema.value}
         value = {
             keyword: schema.get(keyword),
-            **{name: _allow_anything(name, each) for name, each in companions.items()},
+            **{name: _allow_anything(name, companion) for name, companion in companions.items()},
         }
         part_schema = self._locations.with_keywords(schema, (keyword,), value)
-        return _Part(keyword, schema.at(keyword), part_schema, cases, is_coarse)
+        return _Part(keyword, schema.location_of(keyword), part_schema, cases, is_coarse)
 
 
 def _allow_anything(keyword: str, value: Json) -> Json:
-    """The value of a keyword, with `true` in place of the schemas for members and items."""
+    """The value of a keyword, with its schemas for members and items replaced by `true`."""
     if keyword in ("properties", "patternProperties") and isinstance(value, dict):
         return dict.fromkeys(value, True)
     return [True] * len(value) if keyword in ("prefixItems", "items") and isinstance(value, list) else value

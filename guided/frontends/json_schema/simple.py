@@ -1,12 +1,13 @@
 """Recognises simple schemas that certainly compile: no error, no warning, and at least one value.
 
 In: a schema as returned by `json.loads`, and the options. Out: an upper bound on the bytes of its shortest text, or
-None. None means unknown: the schema may still compile. A recognised schema may be compiled later, when its text begins,
-since everything that a compilation would report is known.
+None. None means unknown: the schema may still compile. A recognised schema can be compiled later, when its text begins,
+because its compilation reports nothing.
 
-How: recognise the plain schemas that most functions have: objects with named properties, lists, strings, numbers with
-integer bounds, enumerations. There is one pass, which gives up at the first keyword or value that it does not know. The
-bound holds for every option; options that limit values or break lines are left to the compiler.
+How: recognise the plain schemas that most function parameters have: objects with named properties, lists, strings,
+numbers with integer bounds, enumerations. There is one pass, which gives up at the first keyword or value that it does
+not know. The bound holds under all options that `are_plain_options` accepts. With other options, such as those that
+limit values or break lines, no schema is recognised.
 
 Cost: linear in the schema, about 50 microseconds for a kilobyte.
 """
@@ -27,13 +28,13 @@ __all__ = ["are_plain_options", "shortest_text_bound"]
 _ALLOWED_OPTIONS: Final = frozenset(
     {"whitespace", "property_order", "additional_properties", "numbers", "escapes", "constants", "classes", "format"}
 )
-_GAP_BYTES: Final = 1  # byte of whitespace at a comma or colon
+_GAP_BYTES: Final = 1  # bytes of whitespace after a comma or colon
 _FORMATS: Final = {
     "date": 12, "date-time": 24, "time": 16, "duration": 8, "email": 12, "uuid": 38, "uri": 8, "ipv4": 9,
 }  # fmt: skip
-"""A few formats -> the bytes of a short string with quotation marks."""
-_MAX_WEIGHT: Final = 8000  # of a schema, in characters that are written out
-_SCHEMA_WEIGHT: Final = 20  # of each subschema
+"""Format -> the bytes of a short string in this format, including quotation marks. Other formats are not recognised."""
+_MAX_WEIGHT: Final = 8000  # the maximum weight of a schema; each character of a string in it weighs 1
+_SCHEMA_WEIGHT: Final = 20  # the weight of each subschema
 _MAX_DEPTH: Final = 20
 _MAX_INTEGER: Final = 10**15
 _PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
@@ -72,21 +73,21 @@ class _SimpleSchema:
         if type(schema) is not dict or depth > _MAX_DEPTH:
             raise _NotPlain
         self.add_weight(_SCHEMA_WEIGHT)
-        rest = {
+        keywords = {
             name: value for name, value in schema.items() if name not in _ANNOTATIONS or not _ANNOTATIONS[name](value)
         }
-        kind = rest.pop("type", None)
-        if "enum" in rest:
-            return self.enumeration(rest, kind)
-        if kind is None and not rest:
+        kind = keywords.pop("type", None)
+        if "enum" in keywords:
+            return self.enumeration(keywords, kind)
+        if kind is None and not keywords:
             return 1
-        if kind is None and rest.keys() == {"anyOf"}:
-            return self.alternatives(rest["anyOf"], depth)
-        if type(kind) is list and not rest and _are_scalars(kind):
+        if kind is None and keywords.keys() == {"anyOf"}:
+            return self.alternatives(keywords["anyOf"], depth)
+        if type(kind) is list and not keywords and _are_scalars(kind):
             return 4
         if type(kind) is not str or kind not in _KINDS:
             raise _NotPlain
-        return _KINDS[kind](self, rest, depth)
+        return _KINDS[kind](self, keywords, depth)
 
     def add_weight(self, weight: int) -> None:
         self.weight += weight
@@ -94,15 +95,15 @@ class _SimpleSchema:
             raise _NotPlain
 
     def string_size(self, text: Any) -> int:
-        """The bytes of a given string as JSON."""
+        """The size of a string as JSON, in bytes."""
         if not _is_text(text):
             raise _NotPlain
         self.add_weight(len(text))
         return 2 + len(text) if _PLAIN_TEXT.fullmatch(text) else len(json.dumps(text, ensure_ascii=False).encode())
 
-    def enumeration(self, rest: dict[str, Any], kind: Any) -> int:
-        values = rest.pop("enum")
-        if rest or kind not in (None, "string") or type(values) is not list or not values:
+    def enumeration(self, keywords: dict[str, Any], kind: Any) -> int:
+        values = keywords.pop("enum")
+        if keywords or kind not in (None, "string") or type(values) is not list or not values:
             raise _NotPlain
         shortest = min([self.string_size(value) for value in values])
         if len(set(values)) < len(values):
@@ -119,34 +120,34 @@ class _SimpleSchema:
             raise _NotPlain
         return shortest
 
-    def string(self, rest: dict[str, Any], _: int) -> int:
-        if rest.keys() == {"format"}:
-            name = rest["format"]
+    def string(self, keywords: dict[str, Any], _: int) -> int:
+        if keywords.keys() == {"format"}:
+            name = keywords["format"]
             if type(name) is not str or name not in _FORMATS:
                 raise _NotPlain
             self.add_weight(_MAX_WEIGHT // 20)
             return _FORMATS[name]
-        return 2 + _pop_bounds(rest, "minLength", "maxLength", 1000)
+        return 2 + _pop_bounds(keywords, "minLength", "maxLength", 1000)
 
-    def number(self, rest: dict[str, Any], _: int) -> int:
-        low, high = (_integer(rest.pop(name, None), -_MAX_INTEGER) for name in ("minimum", "maximum"))
-        if rest or (low is not None and high is not None and low > high):
+    def number(self, keywords: dict[str, Any], _: int) -> int:
+        low, high = (_check_integer(keywords.pop(name, None), -_MAX_INTEGER) for name in ("minimum", "maximum"))
+        if keywords or (low is not None and high is not None and low > high):
             raise _NotPlain
         return len(str(max(0 if low is None else low, 0) or min(0 if high is None else high, 0)))
 
-    def boolean(self, rest: dict[str, Any], _: int) -> int:
-        if rest:
+    def boolean(self, keywords: dict[str, Any], _: int) -> int:
+        if keywords:
             raise _NotPlain
         return 4
 
-    def array(self, rest: dict[str, Any], depth: int) -> int:
-        item = self.bound_of(rest.pop("items", None), depth + 1)
-        return 2 + _pop_bounds(rest, "minItems", "maxItems", 100) * (item + 1 + _GAP_BYTES)
+    def array(self, keywords: dict[str, Any], depth: int) -> int:
+        item = self.bound_of(keywords.pop("items", None), depth + 1)
+        return 2 + _pop_bounds(keywords, "minItems", "maxItems", 100) * (item + 1 + _GAP_BYTES)
 
-    def object(self, rest: dict[str, Any], depth: int) -> int:
-        properties, required = rest.pop("properties", None), rest.pop("required", [])
-        additional = rest.pop("additionalProperties", True)
-        if rest or type(additional) is not bool or type(properties) is not dict or type(required) is not list:
+    def object(self, keywords: dict[str, Any], depth: int) -> int:
+        properties, required = keywords.pop("properties", None), keywords.pop("required", [])
+        additional = keywords.pop("additionalProperties", True)
+        if keywords or type(additional) is not bool or type(properties) is not dict or type(required) is not list:
             raise _NotPlain
         texts = {
             name: self.string_size(name) + 2 + _GAP_BYTES + self.bound_of(value, depth + 1)
@@ -189,18 +190,20 @@ _ANNOTATIONS: Final[dict[str, Callable[[Any], bool]]] = {
     "title": _is_text,
     "default": _is_scalar,
 }
-"""Keywords without effect -> a predicate for values that need no warning."""
+"""Annotation keyword -> a predicate for values that need no warning."""
 
 
-def _integer(value: Any, minimum: int) -> int | None:
+def _check_integer(value: Any, minimum: int) -> int | None:
     if value is None or (type(value) is int and minimum <= value <= _MAX_INTEGER):
         return value
     raise _NotPlain
 
 
-def _pop_bounds(rest: dict[str, Any], lower: str, upper: str, max_bound: int) -> int:
-    """Remove both bounds from `rest`, which must then be empty, and return the lower one, at most `max_bound`."""
-    low, high = _integer(rest.pop(lower, None), 0) or 0, _integer(rest.pop(upper, None), 0)
-    if rest or low > max_bound or (high is not None and low > high):
+def _pop_bounds(keywords: dict[str, Any], lower: str, upper: str, max_bound: int) -> int:
+    """Remove both bounds from `keywords` and return the lower one. It must be at most `max_bound`, and no other keyword
+    may remain.
+    """
+    low, high = _check_integer(keywords.pop(lower, None), 0) or 0, _check_integer(keywords.pop(upper, None), 0)
+    if keywords or low > max_bound or (high is not None and low > high):
         raise _NotPlain
     return low

@@ -1,8 +1,8 @@
 """Keywords that are read but not enforced. In: a schema and the options. Out: a `Finding` for each such keyword.
 
 Findings are names that no draft knows, keywords that the draft does not know or that have no effect at their location,
-and unknown formats. Purely descriptive names are not findings: annotations of the drafts, of OpenAPI and of editors,
-and names that cannot be misspelt keywords (`x-order`, `_comment`, `//`, or `components` if references lead through it).
+and unknown formats. Purely descriptive names are not findings: annotations of the drafts, OpenAPI and editors, and
+names that cannot be misspelt keywords (`x-order`, `_comment`, `//`, or `components` if references lead through it).
 The reader reports refused keywords.
 
 Cost: linear in the keywords. `Library` collects only schemas with names that are not in `UNREPORTED_NAMES`.
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["UnenforcedFinder"]
 
-_OPENAPI = "a keyword of OpenAPI 3.0, not of JSON Schema"
+_OPENAPI_REASON = "a keyword of OpenAPI 3.0, not of JSON Schema"
 
-_REPLACEMENTS = {
+_INTENDED_KEYWORDS = {
     "divisibleBy": "multipleOf",
     "extends": "allOf",
     "disallow": "not",
@@ -52,18 +52,18 @@ _OLDER_KEYWORDS = {
     "prefixItems": "items with a list",
     "$dynamicRef": "$ref",
 }
-"""Keyword -> what older drafts have in its place."""
-_LEAVE_OUT = "leave it out, or begin its name with x-"
+"""Keyword -> its equivalent in older drafts."""
+_LEAVE_OUT_HINT = "leave it out, or begin its name with x-"
 _MAX_SEARCHES = 200
 
 
 class UnenforcedFinder:
-    """The findings of one library. Suggests known names for the first `_MAX_SEARCHES` unknown names."""
+    """Finds the unenforced keywords of one library. Suggests known names for the first `_MAX_SEARCHES` unknown ones."""
 
     def __init__(self, library: Library, options: JsonSchemaOptions) -> None:
         self._library, self._options = library, options
         self._hints: dict[tuple[str, str], str] = {}
-        self._formats: dict[str, tuple[str, str]] = {}
+        self._format_reasons: dict[str, tuple[str, str]] = {}
 
     def findings(self, schema: Schema) -> Iterator[Finding]:
         """The keywords of one schema that are not enforced, excluding its subschemas."""
@@ -73,7 +73,7 @@ class UnenforcedFinder:
             spend()
             reason_and_hint = self._reason_and_hint(schema, keyword)
             if reason_and_hint is not None and (keyword in KEYWORDS or not self._contains_schemas(schema, keyword)):
-                yield Finding(schema.at(keyword), keyword, *reason_and_hint)
+                yield Finding(schema.location_of(keyword), keyword, *reason_and_hint)
 
     def _contains_schemas(self, schema: Schema, keyword: str) -> bool:
         return (schema.document, f"{schema.pointer}/{escape(keyword)}") in self._library.traversed_locations
@@ -86,7 +86,9 @@ class UnenforcedFinder:
             is_descriptive = keyword in DESCRIPTIVE_NAMES or not (keyword[:1].isalpha() or keyword.startswith("$"))
             if is_descriptive or keyword.lower().startswith("x-"):
                 return None
-            return ("unknown keyword" if keyword != "nullable" else _OPENAPI), self._suggestion(keyword, value, draft)
+            return ("unknown keyword" if keyword != "nullable" else _OPENAPI_REASON), self._suggestion(
+                keyword, value, draft
+            )
         if keyword not in CONSTRAINING_KEYWORDS:
             return None
         if keyword in schema.document.missing_keywords:
@@ -106,24 +108,24 @@ class UnenforcedFinder:
         warns = self._options.format == "assert" and self._options.unknown_format == "warn"
         if not warns or not isinstance(name, str) or format_shape(name) is not None:
             return None
-        if name not in self._formats:
-            if len(self._formats) >= _MAX_SEARCHES:
+        if name not in self._format_reasons:
+            if len(self._format_reasons) >= _MAX_SEARCHES:
                 return why_not_enforced(name, search=False)
-            self._formats[name] = why_not_enforced(name)
-        return self._formats[name]
+            self._format_reasons[name] = why_not_enforced(name)
+        return self._format_reasons[name]
 
     def _suggestion(self, keyword: str, value: Mapping[str, object], draft: str) -> str:
-        """A hint: the known name that may have been meant by an unknown keyword."""
+        """A hint for an unknown keyword: the known name that was probably meant."""
         if keyword == "nullable":
             if value[keyword] is not True:
                 return "leave it out: null is allowed only if type lists it"
             type_name = value.get("type")
             return f'write "type": ["{type_name if isinstance(type_name, str) else "string"}", "null"]'
-        if keyword in _REPLACEMENTS:
-            return f"did you mean {_REPLACEMENTS[keyword]}?"
+        if keyword in _INTENDED_KEYWORDS:
+            return f"did you mean {_INTENDED_KEYWORDS[keyword]}?"
         if (keyword, draft) not in self._hints:
             if len(self._hints) >= _MAX_SEARCHES:
-                return _LEAVE_OUT
+                return _LEAVE_OUT_HINT
             self._hints[keyword, draft] = _close_keyword(keyword[:40], draft)
         return self._hints[keyword, draft]
 
@@ -151,13 +153,13 @@ def _explain_foreign(keyword: str, value: Mapping[str, object], draft: str) -> t
 
 
 @cache
-def _plain_names(draft: str) -> dict[str, str]:
+def _names_by_lower_case(draft: str) -> dict[str, str]:
     return {name.lower(): name for name in sorted({*KNOWN_KEYWORDS[draft], "nullable"})}
 
 
 @lru_cache(maxsize=1024)
 def _close_keyword(keyword: str, draft: str) -> str:
-    """A hint with the keyword whose spelling is closest to this name."""
-    plain = _plain_names(draft)
-    close = close_name(keyword.lower().replace("_", "").replace("-", ""), plain, cutoff=0.75)
-    return f"did you mean {plain[close]!r}?" if close else _LEAVE_OUT
+    """A hint with the known keyword that is spelled most like this name."""
+    names = _names_by_lower_case(draft)
+    close = close_name(keyword.lower().replace("_", "").replace("-", ""), names, cutoff=0.75)
+    return f"did you mean {names[close]!r}?" if close else _LEAVE_OUT_HINT

@@ -3,10 +3,10 @@ r"""Finds the values that are open at the end of an unfinished JSON text, and th
 
     {"a": [1, {"b": "x     the object, its member "a", that array's item 1, the member "b" of this item
 
-A value is open from where it can begin to where it has ended. So after `:` and before an item, a value is open although
-none of it is written yet, and a number is open as long as nothing follows it. Before, within and after a key, the
-object is the innermost value. The text may end inside a character. It may contain several values one after the other;
-only the last one counts. Invalid JSON is read in some way, without an error.
+A value is open from the point where it can begin until it has ended. So after `:` and before an item, a value is open
+although none of it is written yet, and a number is open as long as nothing follows it. Before, within and after a key,
+the object is the innermost open value. The text may end inside a character. It may contain several values one after the
+other; only the last one counts. Invalid JSON causes no error, but the result is arbitrary.
 
 Cost: linear in the text.
 """
@@ -30,8 +30,8 @@ class OpenValue:
     Attributes:
         start: its offset in bytes; the end of the text if none of it is written yet.
         token: its key or index in the enclosing value; None for the whole text.
-        keys: the keys that were written so far, if it is an object.
-        key_start: the offset of the key that is unfinished or has no colon yet, if it is an object; otherwise None.
+        keys: if it is an object, the keys that were written so far.
+        key_start: the offset of a key in it that is unfinished or has no colon yet; None if there is no such key.
     """
 
     start: int
@@ -45,9 +45,9 @@ def open_values(text: bytes) -> list[OpenValue]:
     """The open values, outermost first. Empty if the text is one complete value."""
     containers: list[OpenValue] = []
     scalar: OpenValue | None = OpenValue(len(text), None)  # has begun, or may begin here
-    key, indices, expects_key, at = "", [0], False, 0
-    while (match := _TOKEN.match(text, at)) is not None:
-        lexeme, start, at = match[1], match.start(1), match.end()
+    key, indices, expects_key, pos = "", [0], False, 0
+    while (match := _TOKEN.match(text, pos)) is not None:
+        lexeme, start, pos = match[1], match.start(1), match.end()
         if lexeme in (b"}", b"]"):
             containers, indices, scalar, expects_key = containers[:-1], indices[:-1] or [0], None, False
         elif lexeme == b",":
@@ -72,7 +72,7 @@ def open_values(text: bytes) -> list[OpenValue]:
                 indices.append(0)
                 scalar = None if expects_key else OpenValue(len(text), 0)
             else:
-                scalar = None if _has_ended(lexeme, at == len(text)) else OpenValue(start, token)
+                scalar = None if _has_ended(lexeme, pos == len(text)) else OpenValue(start, token)
     return [*containers, *([scalar] if scalar is not None else [])]
 
 

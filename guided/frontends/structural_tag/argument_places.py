@@ -95,7 +95,7 @@ class ArgumentsNarrowing(Narrowing):
         if super().closes(shape):
             return True
         declares_members = bool(shape.objects) or (self._always and shape.constrains_objects)
-        names_no_member = declares_members and not shape.member_names() and shape.members.low == 0
+        names_no_member = declares_members and not shape.member_names() and shape.member_window.low == 0
         return names_no_member and self.is_enabled and not constrains_others(shape)
 
 
@@ -220,7 +220,10 @@ class Places:
             yield from alternative.goals_by_name[name]
         else:
             yield from (
-                goal for names, goals in alternative.others if self._expander.keys.has(names, name) for goal in goals
+                goal
+                for names, goals in alternative.others
+                if self._expander.keys.contains(names, name)
+                for goal in goals
             )
 
     def _member_goals(self, shape: Shape, parent_goal: Goal) -> list[_Members]:
@@ -245,7 +248,9 @@ class Places:
             yield from self._conditional_members(shape, parent_goal)
         else:
             schemas = {
-                name: expander.member(shape, name) for name in shape.member_names() if expander.allows_name(shape, name)
+                name: expander.member_schemas(shape, name)
+                for name in shape.member_names()
+                if expander.allows_name(shape, name)
             }
             goals_by_name = {
                 name: [] if has_false(schema) else [expander.goal(schema)] for name, schema in schemas.items()
@@ -274,7 +279,7 @@ class Places:
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 
     def _constants(self, values: list[Json], parent_goal: Goal) -> set[Goal]:
-        one_of: Schema = self._expander.negation.one_of(parent_goal[0], tuple(values))
+        one_of: Schema = self._expander.negation.enumeration(parent_goal[0], tuple(values))
         return {self._expander.goal((one_of,))} if values else set()
 
 
@@ -286,7 +291,9 @@ def arguments_goal(expander: Expander, root: Schema) -> Goal:
 def refuse_unique(schema: Schema) -> NoReturn:
     """Refuse items that must differ."""
     raise UnsupportedError(
-        "uniqueItems is not supported in this style", pointer=schema.at("uniqueItems"), hint="leave uniqueItems out"
+        "uniqueItems is not supported in this style",
+        pointer=schema.location_of("uniqueItems"),
+        hint="leave uniqueItems out",
     )
 
 

@@ -109,7 +109,7 @@ class ElementNotation(Notation):
         root = arguments_goal(expander, self.lowering.root)
         if not self._form.is_typed:
             self._places = Places(expander, root, self._elements)
-            self._places_by_number, self._schema_locations = [self._places.root], [self.lowering.root.where]
+            self._places_by_number, self._schema_locations = [self._places.root], [self.lowering.root.location]
         return self.lowering.value(root, _ROOT)
 
     def text_level(self, level: int) -> int:
@@ -149,7 +149,7 @@ class ElementNotation(Notation):
         if self._form.repeats_names:
             raise UnsupportedError(
                 "undeclared properties cannot be written in this style, which repeats the name at the end",
-                pointer=goal[0].where if goal else where,
+                pointer=goal[0].location if goal else where,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
         goals = frozenset([goal])
@@ -169,7 +169,7 @@ class ElementNotation(Notation):
             if self._form.nests and {"object", "array"} <= self._places.kinds(place):
                 raise UnsupportedError(
                     "an object and an array cannot be distinguished in this style",
-                    pointer=min((goal[0].where for goal in place if goal), default=where),
+                    pointer=min((goal[0].location for goal in place if goal), default=where),
                     hint="put them into two properties",
                 )
             self._place_numbers[place] = len(self._places_by_number)
@@ -291,9 +291,9 @@ class ElementNotation(Notation):
             return super().name_spelling(level)
         return lambda text: Text(self._form.encode_name(text)), (self._spell(self._form.begin), EPSILON)
 
-    def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
+    def write_many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
         """See `Notation`."""
-        return None if level < 0 else super().many_optional(fields, window, level)
+        return None if level < 0 else super().write_many_optional(fields, window, level)
 
     def additional_member(
         self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool

@@ -183,7 +183,7 @@ class LiteralNotation(Notation):
     def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
         """See `Notation`."""
         if not self._is_bare(level):
-            return Field(name, self.after_key(value), required, self._quoted(Text(name)))
+            return Field(name, self.value_after_key(value), required, self._quoted(Text(name)))
         if not self._form.can_write_name(name):
             raise UnsupportedError(
                 f"the name {brief(name)} cannot be written in this style", hint="use ASCII letters, digits and _",
@@ -192,7 +192,7 @@ class LiteralNotation(Notation):
         return Field(name, self._after_name(value, level), required, Text(name))
 
     def _after_name(self, value: Node, level: int) -> Node:
-        return Seq((self._assign, value)) if level == _ROOT else self.after_key(value)
+        return Seq((self._assign, value)) if level == _ROOT else self.value_after_key(value)
 
     def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """See `Notation`."""
@@ -200,7 +200,7 @@ class LiteralNotation(Notation):
             return Text, (EPSILON, EPSILON)
         return lambda text: Encoded(Text(text), MINIMAL_STRING), (QUOTE, QUOTE)
 
-    def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
+    def write_many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
         """See `Notation`."""
         return None
 

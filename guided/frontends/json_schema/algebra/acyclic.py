@@ -17,11 +17,11 @@ from guided.frontends.json_schema.documents.schema import Schema
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import SchemaMeaning
 
-__all__ = ["Acyclic", "endless_error", "is_alias"]
+__all__ = ["CycleCheck", "endless_error", "is_alias"]
 
 
-class Acyclic:
-    """Remembers the schemas that are known not to lead back to themselves. `read` reads a schema."""
+class CycleCheck:
+    """Checks schemas, and remembers those that do not lead back to themselves. `read` reads a schema."""
 
     def __init__(self, read: Callable[[Schema], SchemaMeaning]) -> None:
         self._read = read
@@ -32,8 +32,8 @@ class Acyclic:
         on_path: set[Schema] = set()
         stack: list[tuple[Schema, bool]] = [(start, True)]
         while stack:
-            schema, entering = stack.pop()
-            if not entering:
+            schema, is_entering = stack.pop()
+            if not is_entering:
                 on_path.discard(schema)
                 self._acyclic.add(schema)
             elif schema in on_path:
@@ -57,6 +57,6 @@ def is_alias(schema: Schema) -> bool:
 def endless_error(schema: Schema) -> SpecError:
     """The error for a schema that refers to itself without end."""
     return SpecError(
-        "the schema refers to itself without end", pointer=schema.where,
+        "the schema refers to itself without end", pointer=schema.location,
         hint="put the recursive reference into a member or an item: below properties, items, ...",
     )  # fmt: skip

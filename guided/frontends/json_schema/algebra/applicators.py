@@ -14,9 +14,9 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.exactly_one import exactly_one
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
 from guided.frontends.json_schema.documents.keywords import REFERENCES
-from guided.frontends.json_schema.documents.malformed import malformed
+from guided.frontends.json_schema.documents.malformed import malformed_error
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical, check_texts
+from guided.frontends.json_schema.documents.values import Json, canonical_key, refuse_surrogates
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reader
@@ -37,23 +37,23 @@ def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     branches = reader.branches(schema, "anyOf")
-    return _enumeration(reader, schema, branches, exactly_one=False) or [branches]
+    return _merge_enumerations(reader, schema, branches, exactly_one=False) or [branches]
 
 
 def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     """A group that expresses "exactly one branch holds": each branch without the others that it may overlap."""
     branches = reader.branches(schema, "oneOf")
-    if merged := _enumeration(reader, schema, branches, exactly_one=True):
-        return merged
+    if merged_group := _merge_enumerations(reader, schema, branches, exactly_one=True):
+        return merged_group
     return [exactly_one(reader, branches, reader.siblings[schema])]
 
 
-def _enumeration(
+def _merge_enumerations(
     reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
 ) -> list[tuple[Schema, ...]]:
     """The branches merged into one list, if all of them list scalars. Empty if some branch requires anything else."""
     listed_values: dict[tuple[object, ...], Json] = {}
-    repeated = set[tuple[object, ...]]()
+    repeated_keys = set[tuple[object, ...]]()
     for branch in branches:
         if (
             len(branches) < _MIN_MERGED_BRANCHES
@@ -67,23 +67,27 @@ def _enumeration(
             return []  # reported where the branch itself is read
         if values is None:
             return []
-        branch_values = {canonical(value): value for value in values}
-        repeated.update(key for key in branch_values if key in listed_values)
+        branch_values = {canonical_key(value): value for value in values}
+        repeated_keys.update(key for key in branch_values if key in listed_values)
         listed_values |= branch_values
-    distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated))
-    return [(reader.negation.one_of(schema, distinct_values) if distinct_values else reader.negation.nothing(schema),)]
+    distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated_keys))
+    return [
+        (reader.negation.enumeration(schema, distinct_values) if distinct_values else reader.negation.nothing(schema),)
+    ]
 
 
 def _unevaluated(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
-    rest = reader.library.child(schema, keyword)
-    if rest.value is True:
+    rest_schema = reader.library.child(schema, keyword)
+    if rest_schema.value is True:
         return []
-    unevaluated = reader.unevaluated
-    return list((unevaluated.items if keyword == "unevaluatedItems" else unevaluated.members)(schema, rest))
+    unevaluated_reader = reader.unevaluated
+    return list(
+        (unevaluated_reader.items if keyword == "unevaluatedItems" else unevaluated_reader.members)(schema, rest_schema)
+    )
 
 
 def _not(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
-    return [(reader.negation.of(reader.library.child(schema, "not")),)]
+    return [(reader.negation.complement_of(reader.library.child(schema, "not")),)]
 
 
 def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
@@ -92,9 +96,9 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
         return []
     condition = reader.library.child(schema, "if")
     cases = []
-    for name, holds in (("then", condition), ("else", reader.negation.of(condition))):
+    for name, case_condition in (("then", condition), ("else", reader.negation.complement_of(condition))):
         branches = ((reader.library.child(schema, name),),) if schema.has_keyword(name) else ()
-        cases.append(reader.negation.derive(schema, ANYTHING, (holds,), *branches))
+        cases.append(reader.negation.derive(schema, ANYTHING, (case_condition,), *branches))
     return [tuple(cases)]
 
 
@@ -102,21 +106,21 @@ def _dependencies(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Sc
     """For each name: the member is absent, or it is present and its dependent schema holds."""
     value = schema.get(keyword)
     if not isinstance(value, dict):
-        raise malformed(schema, keyword, "an object", value)
+        raise malformed_error(schema, keyword, "an object", value)
     groups: list[tuple[Schema, ...]] = []
     for name, dependency in value.items():
-        check_texts(name, schema, keyword)
+        refuse_surrogates(name, schema, keyword)
         names: tuple[str, ...] = (name,)
         branches: tuple[tuple[Schema, ...], ...] = ()
         if isinstance(dependency, list) and keyword != "dependentSchemas":
-            names = (name, *reader.names_of(dependency, schema, keyword, name))
+            names = (name, *reader.read_names(dependency, schema, keyword, name))
         elif keyword == "dependentRequired":
-            raise malformed(schema, keyword, "an object of lists of names", dependency, name)
+            raise malformed_error(schema, keyword, "an object of lists of names", dependency, name)
         else:
             branches = ((reader.library.child(schema, keyword, name),),)
-        present = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
-        holds = reader.negation.derive(schema, present, *branches)
-        groups.append((reader.negation.without(schema, name), holds))
+        presence = Shape(types=("object",), required=tuple(dict.fromkeys(names)))
+        present_case = reader.negation.derive(schema, presence, *branches)
+        groups.append((reader.negation.without_member(schema, name), present_case))
     return groups
 
 

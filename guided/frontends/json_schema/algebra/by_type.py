@@ -1,9 +1,9 @@
-"""Conjunctions whose alternatives would multiply, decided type by type. In: a goal. Out: shapes whose union is the
+"""Expands conjunctions type by type, if their alternatives would multiply. In: a goal. Out: shapes whose union is the
 goal.
 
 The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. Set operations decide
-what is left for scalars. For arrays, it is multiplied out. For objects, it becomes one shape: the requirements common
-to all objects, and the rest as its `formula`, a condition on the members (`conditional.py`).
+the rest for scalars. For arrays, the rest is multiplied out. For objects, it becomes one shape: the requirements common
+to all objects, and the others as its `formula`, a condition on the members (`conditional.py`).
 
 Cost: linear in the schemas; for arrays and numbers, the product of their alternatives.
 """
@@ -17,10 +17,10 @@ from guided.frontends.json_schema.algebra.formula import (
     Formula,
     Junction,
     Leaf,
-    for_type,
     formula_of,
     join,
     normal_form,
+    restrict_to_type,
 )
 from guided.frontends.json_schema.algebra.scalars import scalar_shapes
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, Shape
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ShapesByType"]
 
 
-_MAX_FORMULA_NODES = 100_000  # the most nodes of a normal form that replaces a formula
+_MAX_FORMULA_NODES = 100_000  # the maximum number of nodes of a normal form that replaces a formula
 
 
 class ShapesByType:
@@ -46,7 +46,7 @@ class ShapesByType:
         formula, shapes = self._formula(goal), list[Shape]()
         narrow, overlap = self._expander.narrow_or_none, self._expander.reader.overlap
         for name in ALL_TYPES:
-            type_formula = for_type(formula, name)
+            type_formula = restrict_to_type(formula, name)
             if name not in ("array", "object"):
                 shapes += scalar_shapes(type_formula, name, narrow, overlap, self._limits.nodes)
             elif isinstance(type_formula, bool):
@@ -68,7 +68,7 @@ class ShapesByType:
         return formula_of(goal, self._expander.reader.read, self._expander.reader.negation)
 
     def _normal_form(self, formula: Formula, start: Shape, max_nodes: int | None = None) -> list[Shape]:
-        """The shapes of a formula for one type, multiplied out. `max_nodes` bounds the nodes (None: the limit)."""
+        """The shapes of a formula for one type, multiplied out. `max_nodes` bounds the nodes (None: `Limits.nodes`)."""
         shapes = normal_form(
             formula, self._complement_of_type, self._expander.narrow_or_none, start, max_nodes or self._limits.nodes
         )
@@ -78,17 +78,19 @@ class ShapesByType:
         """The complement of a leaf of one type, as alternatives."""
         negation, (name,) = self._expander.reader.negation, leaf.shape.types
         if leaf.shape.values is not None:
-            constants = (negation.constant(value, leaf.at) for value in leaf.shape.values)
-            yield for_type(join(True, (self._formula((negation.of(constant),)) for constant in constants)), name)
-        for shape in negation.shapes_without(leaf.shape, leaf.at):
-            if (alternative := for_type(Leaf(shape, leaf.at), name)) is not False:
+            constants = (negation.constant(value, leaf.schema) for value in leaf.shape.values)
+            yield restrict_to_type(
+                join(True, (self._formula((negation.complement_of(constant),)) for constant in constants)), name
+            )
+        for shape in negation.shapes_without(leaf.shape, leaf.schema):
+            if (alternative := restrict_to_type(Leaf(shape, leaf.schema), name)) is not False:
                 yield alternative
 
     def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
         """One shape for the objects in `base`: the common requirements, and the rest as a formula on the members."""
         if formula is False:
             return ()
-        items = formula.items if isinstance(formula, Junction) and formula.every else (formula,)
+        items = formula.items if isinstance(formula, Junction) and formula.is_conjunction else (formula,)
         rest = list[Formula]()
         for item in items:
             if item is True:
@@ -97,7 +99,7 @@ class ShapesByType:
                 base = base.meet(item.shape)
             else:
                 rest.append(item)
-        narrowed = self._expander.narrow_or_none(base)
-        if narrowed is None:
+        narrowed_base = self._expander.narrow_or_none(base)
+        if narrowed_base is None:
             return ()
-        return (narrowed._replace(formula=None if not rest else join(True, rest)),)
+        return (narrowed_base._replace(formula=None if not rest else join(True, rest)),)

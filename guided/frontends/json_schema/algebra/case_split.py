@@ -1,5 +1,6 @@
-"""Splits objects whose members a formula relates, by the values of one member. In: a shape of objects with a formula
-that `conditional.py` refuses. Out: shapes whose union is the input, and which `conditional.py` accepts.
+"""Splits a shape of objects by the values of one member, if a formula relates members to each other. In: a shape of
+objects with a formula that `conditional.py` refuses. Out: shapes that `conditional.py` accepts, and whose union is the
+input.
 
 Problem: suppose that a schema says `if name = "a" then arguments: A`, and the same with B for "b", C for "c" and so on.
 The schemas A, B, C overlap, so twenty of them divide the values of `arguments` into 2^20 cells. But `name` has only one
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["has_discriminator", "split_by_member"]
 
-_MAX_CANDIDATES = 4  # members that are tried as discriminators
+_MAX_CANDIDATES = 4  # the maximum number of members that are tried as discriminators
 _EXTRA_CELLS = 6  # besides one per goal: for other values, and for types that no goal mentions
-_BASE_CASES, _CASES_PER_LEAF = 100, 2  # the most cases: this many, plus these for each leaf of the formula
+_BASE_CASES, _CASES_PER_LEAF = 100, 2  # the maximum number of cases: a base, plus some for each leaf
 
 
 def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
@@ -58,7 +59,7 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
             try:
                 bind(case, expander)
             except UnsupportedError:
-                if steps_left < 0 or (cases := _cases(case, expander)) is None:
+                if steps_left < 0 or (cases := _split_into_cases(case, expander)) is None:
                     raise
                 work += reversed(cases)
                 continue
@@ -66,8 +67,8 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
     return out
 
 
-def _cases(shape: Shape, expander: Expander) -> list[Shape] | None:
-    """The cases of the member that separates them. None if there is no such member."""
+def _split_into_cases(shape: Shape, expander: Expander) -> list[Shape] | None:
+    """The cases into which some member splits the shape. None if no member separates cases."""
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
     goals, listing_counts = _goals_by_member(binding, expander)
@@ -108,7 +109,7 @@ class _Split:
     """A formula, split by the cases of the member `name`."""
 
     def __init__(self, shape: Shape, formula: Formula, binding: Binding, name: str) -> None:
-        self._base, self._formula, self._name, self._nothing = (
+        self._base, self._formula, self._name, self._nothing_schema = (
             shape._replace(formula=None),
             formula,
             name,
@@ -124,72 +125,76 @@ class _Split:
     def shapes(self, cells: tuple[Cell, ...], expander: Expander) -> Iterator[Shape]:
         """The shape of each case that may have values."""
         if self._name not in self._base.required:
-            without = Shape(objects=(ObjectPart({self._name: self._nothing}, None),), constrains_objects=True)
-            yield from expander.by_type.objects(self._base.meet(without), fold(self._formula, self._if_absent))
+            absent_shape = Shape(
+                objects=(ObjectPart({self._name: self._nothing_schema}, None),), constrains_objects=True
+            )
+            yield from expander.by_type.objects(self._base.meet(absent_shape), fold(self._formula, self._if_absent))
         for cell in cells:
             parts = tuple(ObjectPart({self._name: schema}, None) for schema in cell.goal)
-            present = Shape(required=(self._name,), objects=parts, constrains_objects=True)
-            yield from expander.by_type.objects(self._base.meet(present), self._if_present(cell.within))
+            present_shape = Shape(required=(self._name,), objects=parts, constrains_objects=True)
+            yield from expander.by_type.objects(self._base.meet(present_shape), self._if_present(cell.satisfied_goals))
 
-    def _index(self, at: Formula, parts: list[Formula]) -> Formula:
-        """The part `at` if the member is present and satisfies no goal. Also records which parts of `at` depend on
-        which goals.
+    def _index(self, current: Formula, parts: list[Formula]) -> Formula:
+        """The part `current` if the member is present and satisfies no goal. Also records which parts of `current`
+        depend on which goals.
         """
         dependent_parts: dict[Goal, dict[Formula, None]] = defaultdict(dict)
-        if isinstance(at, Leaf):
-            if goal := self._goals[at]:
+        if isinstance(current, Leaf):
+            if goal := self._goals[current]:
                 dependent_parts[goal] = {}
-            default = self._leaf(at, frozenset())
-        elif isinstance(at, Junction):
-            for item in at.items:
+            default = self._leaf(current, frozenset())
+        elif isinstance(current, Junction):
+            for item in current.items:
                 for goal in self._parts_by_goal[item]:
                     dependent_parts[goal][item] = None
-            self._restricting_items[at] = [
-                item for item, part in zip(at.items, parts, strict=True) if part is not at.every
+            self._restricting_items[current] = [
+                item for item, part in zip(current.items, parts, strict=True) if part is not current.is_conjunction
             ]
-            default = join(at.every, parts)
-        elif isinstance(at, Negated):
-            dependent_parts = {goal: {at.item: None} for goal in self._parts_by_goal[at.item]}
+            default = join(current.is_conjunction, parts)
+        elif isinstance(current, Negated):
+            dependent_parts = {goal: {current.item: None} for goal in self._parts_by_goal[current.item]}
             default = negate(parts[0])
         else:
-            default = at
-        self._parts_by_goal[at], self._defaults[at] = dependent_parts, default
+            default = current
+        self._parts_by_goal[current], self._defaults[current] = dependent_parts, default
         return default
 
-    def _if_present(self, within: frozenset[Goal]) -> Formula:
+    def _if_present(self, satisfied_goals: frozenset[Goal]) -> Formula:
         """The formula if the member is present and satisfies exactly these goals."""
         formulas: dict[Formula, Formula] = {}
         stack = [self._formula]
         while stack:
-            at = stack[-1]
-            dependent_parts = self._parts_by_goal[at]
-            parts = {part: None for goal in within if goal in dependent_parts for part in dependent_parts[goal]}
+            current = stack[-1]
+            dependent_parts = self._parts_by_goal[current]
+            parts = {
+                part: None for goal in satisfied_goals if goal in dependent_parts for part in dependent_parts[goal]
+            }
             if missing := [part for part in parts if part not in formulas]:
                 stack += missing
                 continue
             stack.pop()
-            if within.isdisjoint(dependent_parts):
-                formulas[at] = self._defaults[at]
-            elif isinstance(at, Leaf):
-                formulas[at] = self._leaf(at, within)
-            elif isinstance(at, Junction):
-                rest = (self._defaults[item] for item in self._restricting_items[at] if item not in parts)
-                formulas[at] = join(at.every, (*map(formulas.__getitem__, parts), *rest))
-            elif isinstance(at, Negated):
-                formulas[at] = negate(formulas[at.item])
+            if satisfied_goals.isdisjoint(dependent_parts):
+                formulas[current] = self._defaults[current]
+            elif isinstance(current, Leaf):
+                formulas[current] = self._leaf(current, satisfied_goals)
+            elif isinstance(current, Junction):
+                rest = (self._defaults[item] for item in self._restricting_items[current] if item not in parts)
+                formulas[current] = join(current.is_conjunction, (*map(formulas.__getitem__, parts), *rest))
+            elif isinstance(current, Negated):
+                formulas[current] = negate(formulas[current.item])
         return formulas[self._formula]
 
-    def _if_absent(self, at: Formula, parts: list[Formula]) -> Formula:
-        """The part `at` if the member is absent."""
-        if isinstance(at, Leaf):
-            return self._name not in at.shape.required and self._other_requirements(at)
-        if isinstance(at, Junction):
-            return join(at.every, parts)
-        return negate(parts[0]) if isinstance(at, Negated) else at
+    def _if_absent(self, current: Formula, parts: list[Formula]) -> Formula:
+        """The part `current` if the member is absent."""
+        if isinstance(current, Leaf):
+            return self._name not in current.shape.required and self._other_requirements(current)
+        if isinstance(current, Junction):
+            return join(current.is_conjunction, parts)
+        return negate(parts[0]) if isinstance(current, Negated) else current
 
-    def _leaf(self, leaf: Leaf, within: frozenset[Goal]) -> Formula:
+    def _leaf(self, leaf: Leaf, satisfied_goals: frozenset[Goal]) -> Formula:
         goal = self._goals[leaf]
-        return (goal is None or goal in within) and self._other_requirements(leaf)
+        return (goal is None or goal in satisfied_goals) and self._other_requirements(leaf)
 
     def _other_requirements(self, leaf: Leaf) -> Formula:
         """The other requirements of a leaf, given that the member satisfies it. Parts with patterns are unchanged."""
@@ -202,7 +207,7 @@ class _Split:
                 ),
                 required=tuple(other for other in shape.required if other != name),
             )
-            self._cached_requirements[leaf] = allows_every(rest, "object") or Leaf(rest, leaf.at)
+            self._cached_requirements[leaf] = allows_every(rest, "object") or Leaf(rest, leaf.schema)
         return self._cached_requirements[leaf]
 
 

@@ -37,8 +37,10 @@ class Choices:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def next(self, groups: Groups, deferred: tuple[Schema, ...], shape: Shape) -> tuple[Groups, tuple[Schema, ...]]:
-        """The groups from the first that restricts the shape, and the deferred complements."""
+    def next_group(
+        self, groups: Groups, deferred: tuple[Schema, ...], shape: Shape
+    ) -> tuple[Groups, tuple[Schema, ...]]:
+        """The groups, from the first one that restricts the shape on, and the deferred complements."""
         while groups is not None:
             schema = groups[0][0]
             if len(groups[0]) > 1 or self._reader.negation.original_of(schema) is None:
@@ -48,9 +50,9 @@ class Choices:
             elif not self._is_implied(schema, shape):
                 return groups, deferred
             groups = groups[1]
-        for at, schema in enumerate(deferred, 1):
+        for index, schema in enumerate(deferred, 1):
             if not self._is_implied(schema, shape):
-                return ((schema,), None), deferred[at:]
+                return ((schema,), None), deferred[index:]
         return None, ()
 
     def has_cases(self, schema: Schema) -> bool:
@@ -61,4 +63,4 @@ class Choices:
 
     def _is_implied(self, complement: Schema, shape: Shape) -> bool:
         original = self._reader.negation.original_of(complement)
-        return original is not None and self._reader.disjoint.is_excluded_by(original, shape)
+        return original is not None and self._reader.disjointness.is_excluded_by(original, shape)

@@ -1,10 +1,10 @@
-"""Objects whose members a formula relates. In: a shape of objects with a formula. Out: slots for the members, and a
-condition on them, for the IR's `Permutation`.
+"""Objects whose members are related by a formula. In: a shape of objects with a formula. Out: slots for the members,
+and a condition on them, for the IR's `Permutation`.
 
 Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying out the alternatives
 produces 2^20 shapes for twenty independent conditions.
 
-How: a formula refers to a member through schemas only: the member is absent, or its value satisfies one of them. For
+How: a formula asks only two things about a member: whether it is absent, and whether its value satisfies a schema. For
 each name, these schemas divide the values into *cells* (`value_partition.py`), so "is in S" means "one of these cells
 was written". Patterns divide the names of additional members into classes. The values of each class are divided into
 cells, too; such a cell may be written several times. Twenty independent conditions are then a single condition of
@@ -82,8 +82,8 @@ class Binding:
         self._base, self._formula, self._expander = shape, formula, expander
         self._negation = expander.reader.negation
         self._leaves = leaves(formula)
-        self._where = self._leaves[0].at.where if self._leaves else ""
-        self._partition = ValuePartition(expander, self._where).cells
+        self._location = self._leaves[0].schema.location if self._leaves else ""
+        self._partition = ValuePartition(expander, self._location).cells
         self._constants: dict[Leaf, list[dict[str, Goal]]] = {}
         for leaf in self._leaves:
             if leaf.shape.values is not None:
@@ -101,7 +101,7 @@ class Binding:
     @property
     def nothing(self) -> Schema:
         """A schema that no value satisfies."""
-        return self._negation.nothing(self._leaves[0].at)
+        return self._negation.nothing(self._leaves[0].schema)
 
     def bind(self) -> ConditionalMembers:
         """The cells and the condition."""
@@ -115,18 +115,21 @@ class Binding:
         extras = [] if self._forbids_others else self._find_extras()
         condition = self._number_cells(slots, extras)
         if impossible_cells := impossible_members(
-            condition, self._cell_numbers.values(), (at for positions in self._extra_numbers for at in positions)
+            condition, self._cell_numbers.values(), (number for numbers in self._extra_numbers for number in numbers)
         ):
             numbers = {name: self._cell_numbers[name] for name in slots}
             slots = {name: _drop_cells(cells, numbers[name], impossible_cells) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
             parts = zip(extras, self._extra_numbers, strict=True)
-            extras = [extra._replace(cells=_drop_cells(extra.cells, at, impossible_cells)) for extra, at in parts]
+            extras = [
+                extra._replace(cells=_drop_cells(extra.cells, cell_numbers, impossible_cells))
+                for extra, cell_numbers in parts
+            ]
             condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
         for cells in (*slots.values(), *(extra.cells for extra in self._extras)):
             for cell in cells:
                 self._check(cell)
-        may_be_empty = not base.required and base.members.low == 0 and holds_without_members(condition)
+        may_be_empty = not base.required and base.member_window.low == 0 and holds_without_members(condition)
         return ConditionalMembers(tuple(self._names), slots, self._extras, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
@@ -137,16 +140,16 @@ class Binding:
 
     def _number_cells(self, slots: dict[str, tuple[Cell, ...]], extras: list[AdditionalNames]) -> Condition:
         """Number the cells, and return the condition on them."""
-        at = 0
+        count = 0
         self._slots, self._extras = slots, extras
         self._cell_numbers, self._extra_numbers = {}, []
         for name, cells in slots.items():
-            self._cell_numbers[name] = list(range(at, at + len(cells)))
-            at += len(cells)
+            self._cell_numbers[name] = list(range(count, count + len(cells)))
+            count += len(cells)
         for extra in extras:
-            self._extra_numbers.append(list(range(at, at + len(extra.cells))))
-            at += len(extra.cells)
-        self._all_cells = tuple(range(at))
+            self._extra_numbers.append(list(range(count, count + len(extra.cells))))
+            count += len(extra.cells)
+        self._all_cells = tuple(range(count))
         required: list[Condition] = [Written(tuple(self._cell_numbers.get(name, ()))) for name in self._base.required]
         return AllOf((*required, fold(self._formula, self._condition)))
 
@@ -169,23 +172,23 @@ class Binding:
         """The requirements of the base shape on the member `name`."""
         if not self._expander.allows(self._base, name):
             return (self.nothing,)
-        return self._expander.goal(self._expander.member(self._base, name))
+        return self._expander.goal(self._expander.member_schemas(self._base, name))
 
     def _constant(self, leaf: Leaf, value: Json) -> Goal:
-        return self._expander.goal((self._negation.constant(value, leaf.at),))
+        return self._expander.goal((self._negation.constant(value, leaf.schema),))
 
     def _members_of(self, leaf: Leaf) -> dict[str, Goal]:
         """The requirements of a leaf on each named member. Members without requirements are left out."""
         shape, expander = leaf.shape, self._expander
-        if shape.names or any(part.patterns or part.additional is not None for part in shape.objects):
+        if shape.name_schemas or any(part.patterns or part.additional is not None for part in shape.objects):
             names: Iterable[str] = self._names
         else:
             names = dict.fromkeys(name for part in shape.objects for name in part.properties)
         out: dict[str, Goal] = {}
         for name in names:
-            goal = expander.goal(expander.member(shape, name))
-            if not all(expander.keys.has(source, name) for source in shape.names):
-                goal = (self._negation.nothing(leaf.at),)
+            goal = expander.goal(expander.member_schemas(shape, name))
+            if not all(expander.keys.contains(source, name) for source in shape.name_schemas):
+                goal = (self._negation.nothing(leaf.schema),)
             if goal:
                 out[name] = goal
         return out
@@ -198,10 +201,10 @@ class Binding:
             for name, goal in (item for members in member_goals for item in members.items()):
                 if not has_false(goal):
                     out[name][goal] = None
-            for some in leaf.shape.some_members:
-                goal = () if some.schema is None else self._expander.goal((some.schema,))
+            for some_member in leaf.shape.some_members:
+                goal = () if some_member.schema is None else self._expander.goal((some_member.schema,))
                 for name in self._names if goal and not has_false(goal) else ():
-                    if self._expander.keys.has(some.keys, name):
+                    if self._expander.keys.contains(some_member.keys, name):
                         out[name][goal] = None
         return out
 
@@ -217,17 +220,17 @@ class Binding:
 
     def _find_extras(self) -> list[AdditionalNames]:
         sources: list[Source] = [source for _, part in self._parts() for source, _ in part.patterns]
-        sources += [names for leaf in self._leaves for names in leaf.shape.names]
-        sources += [some.keys for leaf in self._leaves for some in leaf.shape.some_members]
+        sources += [names for leaf in self._leaves for names in leaf.shape.name_schemas]
+        sources += [some_member.keys for leaf in self._leaves for some_member in leaf.shape.some_members]
         out: list[AdditionalNames] = []
-        for names, ids in self._expander.keys.classes(self._base.names, sources, self._names, self._where):
+        for names, ids in self._expander.keys.classes(self._base.name_schemas, sources, self._names, self._location):
             base = self._expander.goal(_undeclared_schemas(self._base.objects, ids))
             goals: dict[Goal, None] = {}
             for leaf in self._leaves:
                 goals[self._expander.goal(_undeclared_schemas(leaf.shape.objects, ids))] = None
-                for some in leaf.shape.some_members:
-                    if some.schema is not None and serial(some.keys) in ids:
-                        goals[self._expander.goal((some.schema,))] = None
+                for some_member in leaf.shape.some_members:
+                    if some_member.schema is not None and serial(some_member.keys) in ids:
+                        goals[self._expander.goal((some_member.schema,))] = None
             cells = self._partition(base, [goal for goal in goals if goal and not has_false(goal)])
             if cells:
                 out.append(AdditionalNames(names, ids, cells))
@@ -235,33 +238,33 @@ class Binding:
 
     # --- the condition
 
-    def _condition(self, at: Formula, parts: list[Condition]) -> Condition:
-        if isinstance(at, Leaf):
-            return self._leaf(at)
-        if isinstance(at, Junction):
-            return AllOf(tuple(parts)) if at.every else AnyOf(tuple(parts))
-        if isinstance(at, Negated):
+    def _condition(self, current: Formula, parts: list[Condition]) -> Condition:
+        if isinstance(current, Leaf):
+            return self._leaf(current)
+        if isinstance(current, Junction):
+            return AllOf(tuple(parts)) if current.is_conjunction else AnyOf(tuple(parts))
+        if isinstance(current, Negated):
             return NoneOf((parts[0],))
-        return AllOf(()) if at else _FALSE
+        return AllOf(()) if current else _FALSE
 
     def _leaf(self, leaf: Leaf) -> Condition:
         shape = leaf.shape
         conditions: list[Condition] = []
-        forbidden: list[int] = []
+        forbidden_cells: list[int] = []
         for name, goal in self.members[leaf].items():
             if name in self._slots:
-                forbidden += self._cells_outside(self._cell_numbers[name], self._slots[name], goal)
+                forbidden_cells += self._cells_outside(self._cell_numbers[name], self._slots[name], goal)
         for numbers, extra in zip(self._extra_numbers, self._extras, strict=True):
             goal = self._expander.goal(_undeclared_schemas(shape.objects, extra.sources))
-            if not all(serial(names) in extra.sources for names in shape.names):
-                forbidden += numbers
+            if not all(serial(names) in extra.sources for names in shape.name_schemas):
+                forbidden_cells += numbers
             else:
-                forbidden += self._cells_outside(numbers, extra.cells, goal)
-        if forbidden:
-            conditions.append(NoneOf((Written(tuple(forbidden)),)))
+                forbidden_cells += self._cells_outside(numbers, extra.cells, goal)
+        if forbidden_cells:
+            conditions.append(NoneOf((Written(tuple(forbidden_cells)),)))
         conditions += [Written(tuple(self._cell_numbers.get(name, ()))) for name in shape.required]
-        conditions += [self._some_member(some.keys, some.schema) for some in shape.some_members]
-        conditions += self._count_conditions(shape.members)
+        conditions += [self._some_member(some_member.keys, some_member.schema) for some_member in shape.some_members]
+        conditions += self._count_conditions(shape.member_window)
         if shape.values is not None:
             conditions.append(AnyOf(tuple(map(self._equals_constant, self._constants[leaf]))))
         return AllOf(tuple(conditions))
@@ -272,15 +275,15 @@ class Binding:
             return []
         if has_false(goal):
             return numbers
-        return [number for number, cell in zip(numbers, cells, strict=True) if goal not in cell.within]
+        return [number for number, cell in zip(numbers, cells, strict=True) if goal not in cell.satisfied_goals]
 
     def _some_member(self, keys: KeySet, schema: Schema | None) -> Condition:
         goal = () if schema is None else self._expander.goal((schema,))
-        satisfying: list[int] = []
+        satisfying_cells: list[int] = []
         candidates = [
             (self._cell_numbers[name], cells)
             for name, cells in self._slots.items()
-            if self._expander.keys.has(keys, name)
+            if self._expander.keys.contains(keys, name)
         ]
         candidates += [
             (numbers, extra.cells)
@@ -288,9 +291,9 @@ class Binding:
             if serial(keys) in extra.sources
         ]
         for numbers, cells in candidates:
-            outside = set(self._cells_outside(numbers, cells, goal))
-            satisfying += [number for number in numbers if number not in outside]
-        return Written(tuple(satisfying))
+            outside_cells = set(self._cells_outside(numbers, cells, goal))
+            satisfying_cells += [number for number in numbers if number not in outside_cells]
+        return Written(tuple(satisfying_cells))
 
     def _count_conditions(self, window: Window) -> list[Condition]:
         if window == Window():
@@ -301,7 +304,7 @@ class Binding:
             return [_FALSE if window.low else NoneOf((Written(self._all_cells),))]
         raise UnsupportedError(
             "minProperties and maxProperties are not enforced inside one of many alternatives of an object",
-            pointer=self._where,
+            pointer=self._location,
             hint="move the count out of the alternatives, or list the required members instead",
         )
 
@@ -310,10 +313,10 @@ class Binding:
         rest = set(self._all_cells)
         for name, goal in members.items():
             numbers = self._cell_numbers.get(name, [])
-            outside = set(self._cells_outside(numbers, self._slots.get(name, ()), goal))
-            within = [number for number in numbers if number not in outside]
-            conditions.append(Written(tuple(within)))
-            rest -= set(within)
+            outside_cells = set(self._cells_outside(numbers, self._slots.get(name, ()), goal))
+            inside_cells = [number for number in numbers if number not in outside_cells]
+            conditions.append(Written(tuple(inside_cells)))
+            rest -= set(inside_cells)
         conditions.append(NoneOf((Written(tuple(sorted(rest))),)))
         return AllOf(tuple(conditions))
 

@@ -14,23 +14,23 @@ from guided.ir.serial import serial
 
 __all__ = ["evaluate", "holds_without_members", "impossible_members"]
 
-_MAX_VISITS = 200_000  # the maximum number of parts that are visited for one condition
+_MAX_VISITS = 200_000  # the maximum number of visits to parts of one condition
 
 
 def evaluate(condition: Condition, truth_values: Mapping[int, bool], other: bool | None) -> bool | None:
     """Whether the condition holds. `other` applies to all members that are not in `truth_values`."""
     results: dict[int, bool | None] = {}
 
-    def evaluate_part(at: Condition) -> bool | None:
-        key = serial(at)
+    def evaluate_part(part: Condition) -> bool | None:
+        key = serial(part)
         if key not in results:
-            if isinstance(at, Written):
-                results[key] = _any_of(truth_values.get(member, other) for member in at.members)
-            elif isinstance(at, AllOf):
-                results[key] = _negate(_any_of(_negate(evaluate_part(item)) for item in at.items))
+            if isinstance(part, Written):
+                results[key] = _any_of(truth_values.get(member, other) for member in part.members)
+            elif isinstance(part, AllOf):
+                results[key] = _negate(_any_of(_negate(evaluate_part(item)) for item in part.items))
             else:
-                holds = _any_of(evaluate_part(item) for item in at.items)
-                results[key] = holds if isinstance(at, AnyOf) else _negate(holds)
+                is_any_true = _any_of(evaluate_part(item) for item in part.items)
+                results[key] = is_any_true if isinstance(part, AnyOf) else _negate(is_any_true)
         return results[key]
 
     return evaluate_part(condition)
@@ -54,13 +54,13 @@ def holds_without_members(condition: Condition) -> bool:
     return evaluate(condition, {}, False) is True
 
 
-def impossible_members(condition: Condition, slots: Iterable[Iterable[int]], free: Iterable[int]) -> set[int]:
+def impossible_members(condition: Condition, slots: Iterable[Iterable[int]], other_members: Iterable[int]) -> set[int]:
     """Members that no object satisfying the condition can have. Each member is tested alone, so some may be missed.
     Empty if the test would be too expensive.
 
-    `slots`: groups of members, at most one of which is written. `free`: all other members.
+    `slots`: groups of members, at most one of which is written. `other_members`: all other members.
     """
-    groups = [tuple(slot) for slot in slots] + [(member,) for member in free]
+    groups = [tuple(slot) for slot in slots] + [(member,) for member in other_members]
     if sum(map(len, groups)) * _size(condition) > _MAX_VISITS:
         return set()
     out: set[int] = set()
@@ -75,9 +75,9 @@ def _size(condition: Condition) -> int:
     seen: set[int] = set()
     work = [condition]
     while work:
-        at = work.pop()
-        if serial(at) not in seen:
-            seen.add(serial(at))
-            if not isinstance(at, Written):
-                work += at.items
+        part = work.pop()
+        if serial(part) not in seen:
+            seen.add(serial(part))
+            if not isinstance(part, Written):
+                work += part.items
     return len(seen)

@@ -16,7 +16,7 @@ from guided.frontends.json_schema.documents.schema import Schema
 
 __all__ = ["content_error", "content_fits", "content_schema", "refuse_content"]
 
-_MIN_BASE64_LENGTH = 4  # the fewest letters of a JSON text in base64
+_MIN_BASE64_LENGTH = 4  # the length of the shortest JSON text in base64
 
 
 def content_schema(shape: Shape) -> Schema | None:
@@ -48,22 +48,24 @@ def content_fits(text: str, shape: Shape) -> bool:
 def refuse_content(shape: Shape, length: Window) -> None:
     """Raise UnsupportedError if a string must contain a JSON text and satisfy anything else, or must contain none."""
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
-        raise content_error(unwanted, "a string that must not contain a JSON text is not enforced",
+        raise content_error(unwanted, "the negation of contentMediaType is not enforced",
                        "drop the not, oneOf or if that negates contentMediaType")  # fmt: skip
-    content_schema, shortest = (
+    required_schema, min_length = (
         shape.json_text or shape.json_base64,
         1 if shape.json_base64 is None else _MIN_BASE64_LENGTH,
     )
     has_both = shape.json_text is not None and shape.json_base64 is not None
-    if content_schema is not None and (has_both or shape.patterns or length.low > shortest or length.high is not None):
-        raise content_error(content_schema, "a JSON text next to another constraint on the same string is not enforced",
+    if required_schema is not None and (
+        has_both or shape.patterns or length.low > min_length or length.high is not None
+    ):
+        raise content_error(required_schema, "contentMediaType cannot be combined with another constraint on a string",
                        "drop its pattern, format or length (or the option max_string)")  # fmt: skip
 
 
 def content_error(schema: Schema, reason: str, hint: str) -> UnsupportedError:
     """The error for a schema with `contentMediaType`."""
     full_hint = f"{hint}, or pass format='annotate'"
-    return UnsupportedError(reason, pointer=schema.at("contentMediaType"), hint=full_hint)
+    return UnsupportedError(reason, pointer=schema.location_of("contentMediaType"), hint=full_hint)
 
 
 def _is_base64_of_json(text: str) -> bool:

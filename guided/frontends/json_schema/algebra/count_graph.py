@@ -9,11 +9,11 @@ written so far would be exact, but takes 2^n states for n values.
 
 How: the graph distinguishes items only by their *letter*: which of the counted schemas they satisfy and, if values must
 differ and few are left, which *atom* they are in. An atom is a set of values that are allowed at the same positions and
-satisfy the same counted schemas. Its values are interchangeable, so it matters only how many were used. By Hall's
+satisfy the same counted schemas. Its values are interchangeable, so only the number of used values matters. By Hall's
 marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no counting. A
 state consists of the number of items written, how many of them count for each schema, and how many values of each atom
-were used. Each number is counted up to the point from which it makes no difference. States from which no end is
-reachable are removed.
+were used. Each number is counted only as far as it makes a difference. States from which no end is reachable are
+removed.
 
 In the example, 1 and 2 form one atom, and 3 another. The states are (0..2 used of the first, 0..1 of the second).
 
@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import Shape, Window, has_false, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical
+from guided.frontends.json_schema.documents.values import Json, canonical_key
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
 
-__all__ = ["MAX_STATES", "CountGraph", "count_graph"]
+__all__ = ["MAX_STATES", "CountGraph", "build_count_graph"]
 
 MAX_STATES = 4000
 _MAX_LETTERS = 256
-_MAX_DISTINGUISHED_VALUES = 10  # if two items must be equal, the most values that are distinguished individually
+_MAX_DISTINGUISHED_VALUES = 10  # if two items must be equal: the maximum number of values told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class CountGraph:
     """State 0 is before the first item. There are no states if the shape has no array.
 
     `edges`: for each state, pairs of a goal for the next item and the state after it. `ends`: states in which the array
-    may end. `tails`: for some states, a goal and a window; that many further items that satisfy the goal may follow.
+    may end. `tails`: for some states, a goal and a window. A number of items in the window may follow, and all of them
+    satisfy the goal.
     """
 
     edges: tuple[tuple[tuple[Goal, int], ...], ...]
@@ -71,11 +72,11 @@ class _CountedItems(NamedTuple):
 
 
 class _State(NamedTuple):
-    """`used`: how many values of each atom were used. `has_equal_items`: whether two equal items were written."""
+    """`used_counts`: the number of used values of each atom. `has_equal_items`: whether two items written are equal."""
 
     length: int = 0
     counts: tuple[int, ...] = ()
-    used: tuple[int, ...] = ()
+    used_counts: tuple[int, ...] = ()
     has_equal_items: bool = False
 
 
@@ -85,31 +86,31 @@ class _Atom(NamedTuple):
     counts: tuple[bool, ...]
 
 
-def count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph | None:
+def build_count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph | None:
     """The graph of the arrays of a shape. None if items need not be counted, or if two items must be equal but may have
     too many values.
 
     Raises:
         UnsupportedError: the graph needs more than MAX_STATES states.
     """
-    return _Counter(expander, shape, window).graph()
+    return _GraphBuilder(expander, shape, window).graph()
 
 
-class _Counter:
+class _GraphBuilder:
     def __init__(self, expander: Expander, shape: Shape, window: Window) -> None:
         self._expander, self._shape, self._window = expander, shape, window
         negation = expander.negation
         some_items = (
-            _CountedItems(requirement.start, requirement.schema, negation.of(requirement.schema), 1, None)
+            _CountedItems(requirement.start, requirement.schema, negation.complement_of(requirement.schema), 1, None)
             for requirement in shape.some_items
         )
         item_counts = (
             _CountedItems(0, requirement.schema, requirement.others, requirement.count.low, requirement.count.high)
             for requirement in shape.item_counts
         )
-        self._counted = (*some_items, *item_counts)
-        self._longest = max((shape.prefix_length, *(requirement.start for requirement in self._counted)))
-        self._item_schemas = [item_goal(shape, at) for at in range(self._longest + 1)]
+        self._requirements = (*some_items, *item_counts)
+        self._prefix_length = max((shape.prefix_length, *(requirement.start for requirement in self._requirements)))
+        self._item_schemas = [item_goal(shape, index) for index in range(self._prefix_length + 1)]
         self._atoms: list[_Atom] = []
         self._outside_atoms: tuple[Schema, ...] = ()  # the schemas of values outside all atoms
         self._letters: dict[tuple[int, tuple[bool, ...]], tuple[Json, ...] | None] = {}
@@ -137,28 +138,30 @@ class _Counter:
         counts = len(self._shape.item_counts)
         if counts == 0:
             return False
-        return counts > 1 or bool(self._shape.some_items) or self._window != Window() or self._longest > 0
+        return counts > 1 or bool(self._shape.some_items) or self._window != Window() or self._prefix_length > 0
 
     def _demand(self) -> int:
-        """One more than the number of values that the prefixes and all required items together can use."""
-        return self._longest + max(self._window.low, sum(requirement.low for requirement in self._counted)) + 1
+        """One more than the number of values that prefixes and required items together can use."""
+        return (
+            self._prefix_length + max(self._window.low, sum(requirement.low for requirement in self._requirements)) + 1
+        )
 
     def _is_scarce(self) -> bool:
         """Whether the values for required items may be too few from the start, or may run out."""
         low, demand = self._window.low, self._demand()
-        if low < 2 and not any(requirement.low for requirement in self._counted):
+        if low < 2 and not any(requirement.low for requirement in self._requirements):
             return False
         requirements = [(base, low) for base in self._item_schemas] if low > 1 else []
         requirements += [
             ((*base, requirement.schema), requirement.low)
             for base in self._item_schemas
-            for requirement in self._counted
+            for requirement in self._requirements
             if requirement.low
         ]
         for schemas, min_count in requirements:
             values = self._values(schemas)
             # None: many values. If there are no values, the core drops the rules that require them.
-            if values and len(values) < (demand if self._longest else min_count):
+            if values and len(values) < (demand if self._prefix_length else min_count):
                 return True
         return False
 
@@ -169,14 +172,14 @@ class _Counter:
     # --- letters
 
     def _find_letters(self) -> None:
-        if len(self._item_schemas) << len(self._counted) > _MAX_LETTERS:
+        if len(self._item_schemas) << len(self._requirements) > _MAX_LETTERS:
             self._refuse("too many schemas of items are counted")
-        for at, schemas in enumerate(self._item_schemas):
-            for counts in product((True, False), repeat=len(self._counted)):
-                self._letters[at, counts] = self._values((*schemas, *self._schemas_of_counts(counts)))
+        for index, schemas in enumerate(self._item_schemas):
+            for counts in product((True, False), repeat=len(self._requirements)):
+                self._letters[index, counts] = self._values((*schemas, *self._schemas_of_counts(counts)))
 
     def _schemas_of_counts(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
-        for requirement, is_satisfied in zip(self._counted, counts, strict=True):
+        for requirement, is_satisfied in zip(self._requirements, counts, strict=True):
             if is_satisfied is not None:
                 yield requirement.schema if is_satisfied else requirement.others
 
@@ -186,36 +189,41 @@ class _Counter:
         values = list(self._letters.values())
         return (
             None not in values
-            and len({canonical(v) for listed_values in values for v in listed_values or ()})
+            and len({canonical_key(v) for listed_values in values for v in listed_values or ()})
             <= _MAX_DISTINGUISHED_VALUES
         )
 
-    def _distinguish_values(self, fewer_than: int) -> None:
+    def _distinguish_values(self, demand: int) -> None:
         """Make atoms of the values of letters that have few values."""
         if not self._letters:
             self._find_letters()
         needs_equal_items = self._shape.repeated is not None
-        distinguished: dict[object, Json] = {}
+        distinguished_values: dict[object, Json] = {}
         grows = True
         while grows:
             grows = False
             for values in self._letters.values():
-                new_values = [value for value in values or () if canonical(value) not in distinguished]
-                if new_values and (needs_equal_items or len(new_values) < fewer_than):
-                    distinguished |= {canonical(value): value for value in new_values}
+                new_values = [value for value in values or () if canonical_key(value) not in distinguished_values]
+                if new_values and (needs_equal_items or len(new_values) < demand):
+                    distinguished_values |= {canonical_key(value): value for value in new_values}
                     grows = True
         atoms: dict[object, _Atom] = {}
-        for value in distinguished.values():
-            allowed_at = tuple(self._expander.membership.has(base, value) for base in self._item_schemas)
-            counts = tuple(self._expander.membership.has((requirement.schema,), value) for requirement in self._counted)
-            key = (allowed_at, counts, canonical(value) if needs_equal_items else None)
+        for value in distinguished_values.values():
+            allowed_at = tuple(self._expander.membership.satisfies_all(base, value) for base in self._item_schemas)
+            counts = tuple(
+                self._expander.membership.satisfies_all((requirement.schema,), value)
+                for requirement in self._requirements
+            )
+            key = (allowed_at, counts, canonical_key(value) if needs_equal_items else None)
             if any(allowed_at):
                 others = atoms[key].values if key in atoms else ()
                 atoms[key] = _Atom((*others, value), allowed_at, counts)
         self._atoms = list(atoms.values())
-        if distinguished:
+        if distinguished_values:
             negation, source = self._expander.negation, self._source_schema()
-            self._outside_atoms = (negation.of(negation.one_of(source, tuple(distinguished.values()))),)
+            self._outside_atoms = (
+                negation.complement_of(negation.enumeration(source, tuple(distinguished_values.values()))),
+            )
 
     def _source_schema(self) -> Schema:
         schema = self._shape.unique or self._shape.repeated
@@ -225,7 +233,7 @@ class _Counter:
     # --- states
 
     def _build(self) -> CountGraph:
-        start = self._normalise(_State(0, (0,) * len(self._counted), (0,) * len(self._atoms)))
+        start = self._normalise(_State(0, (0,) * len(self._requirements), (0,) * len(self._atoms)))
         edges: dict[_State, list[tuple[Goal, _State]]] = {}
         tails: dict[_State, tuple[Goal, Window]] = {}
         work = [start]
@@ -236,46 +244,44 @@ class _Counter:
             if len(edges) >= MAX_STATES:
                 self._refuse("the counts multiply")
             out = edges[state] = []
-            if self._is_free(state):
+            if self._allows_any_tail(state):
                 goal = self._expander.goal(self._item_schemas[-1])
                 high = None if self._window.high is None else self._window.high - state.length
                 if not has_false(goal) and high != 0:
                     tails[state] = (goal, Window(0, high))
                 continue
             out += self._successors(state)
-            work += (after for _, after in out)
+            work += (next_state for _, next_state in out)
         return _trim(start, edges, {state for state in edges if self._may_end(state)}, tails)
 
     def _successors(self, state: _State) -> Iterator[tuple[Goal, _State]]:
-        at = min(state.length, self._longest)
+        index = min(state.length, self._prefix_length)
         if self._window.high is not None and state.length >= self._window.high:
             return
-        schemas = self._item_schemas[at]
-        for number, atom in enumerate(self._atoms if state.used else ()):
+        schemas = self._item_schemas[index]
+        for number, atom in enumerate(self._atoms if state.used_counts else ()):
             unique = self._shape.unique is not None
-            if atom.allowed_at[at] and not (unique and state.used[number] == len(atom.values)):
-                after = self._state_after_item(state, atom.counts, number)
-                if after is not None:
+            if atom.allowed_at[index] and not (unique and state.used_counts[number] == len(atom.values)):
+                next_state = self._add_item(state, atom.counts, number)
+                if next_state is not None:
                     yield (
-                        self._goal((*schemas, self._expander.negation.one_of(self._source_schema(), atom.values))),
-                        after,
+                        self._goal((*schemas, self._expander.negation.enumeration(self._source_schema(), atom.values))),
+                        next_state,
                     )
         affects_rest = [
             self._affects_rest(requirement, count)
-            for requirement, count in zip(self._counted, state.counts, strict=True)
+            for requirement, count in zip(self._requirements, state.counts, strict=True)
         ]
-        outside_atoms = self._outside_atoms if state.used else ()
+        outside_atoms = self._outside_atoms if state.used_counts else ()
         for counts in product(*(((True, False) if matters else (None,)) for matters in affects_rest)):
-            key = (at, counts, bool(outside_atoms))
+            key = (index, counts, bool(outside_atoms))
             if key not in self._item_exists:
                 self._item_exists[key] = self._has_item(*key)
-            after = (
-                self._state_after_item(state, tuple(bool(count) for count in counts), None)
-                if self._item_exists[key]
-                else None
+            next_state = (
+                self._add_item(state, tuple(bool(count) for count in counts), None) if self._item_exists[key] else None
             )
-            if after is not None:
-                yield self._goal((*schemas, *self._schemas_of_counts(counts), *outside_atoms)), after
+            if next_state is not None:
+                yield self._goal((*schemas, *self._schemas_of_counts(counts), *outside_atoms)), next_state
 
     def _goal(self, schemas: tuple[Schema, ...]) -> Goal:
         goal = self._goals.get(schemas)
@@ -283,10 +289,10 @@ class _Counter:
             goal = self._goals[schemas] = self._expander.goal(schemas)
         return goal
 
-    def _has_item(self, at: int, counts: tuple[bool | None, ...], is_outside_atoms: bool) -> bool:
+    def _has_item(self, index: int, counts: tuple[bool | None, ...], is_outside_atoms: bool) -> bool:
         """Whether some item has this letter and, with `is_outside_atoms`, is in no atom."""
         for (position, letter), values in self._letters.items():
-            if position != at or any(
+            if position != index or any(
                 count is not None and count != other for count, other in zip(counts, letter, strict=True)
             ):
                 continue
@@ -297,51 +303,53 @@ class _Counter:
         return False
 
     def _is_in_atom(self, value: Json) -> bool:
-        return any(canonical(value) == canonical(other) for atom in self._atoms for other in atom.values)
+        return any(canonical_key(value) == canonical_key(other) for atom in self._atoms for other in atom.values)
 
     @staticmethod
     def _affects_rest(requirement: _CountedItems, count: int) -> bool:
         return requirement.high is not None or count < requirement.low
 
-    def _state_after_item(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
-        counted = []
-        for requirement, count, is_satisfied in zip(self._counted, state.counts, counts, strict=True):
+    def _add_item(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
+        new_counts = []
+        for requirement, count, is_satisfied in zip(self._requirements, state.counts, counts, strict=True):
             count += is_satisfied and state.length >= requirement.start
             if requirement.high is not None and count > requirement.high:
                 return None
-            counted.append(count if requirement.high is not None else min(count, requirement.low))
-        used_values, has_equal_items = list(state.used), state.has_equal_items
+            new_counts.append(count if requirement.high is not None else min(count, requirement.low))
+        used_values, has_equal_items = list(state.used_counts), state.has_equal_items
         if atom is not None:
             has_equal_items = has_equal_items or used_values[atom] == len(self._atoms[atom].values)
             used_values[atom] = min(used_values[atom] + 1, len(self._atoms[atom].values))
-        last = max(self._longest, self._window.low) if self._window.high is None else self._window.high
-        return self._normalise(_State(min(state.length + 1, last), tuple(counted), tuple(used_values), has_equal_items))
+        max_length = max(self._prefix_length, self._window.low) if self._window.high is None else self._window.high
+        return self._normalise(
+            _State(min(state.length + 1, max_length), tuple(new_counts), tuple(used_values), has_equal_items)
+        )
 
     def _normalise(self, state: _State) -> _State:
         """The state without irrelevant parts: if no more items are required, the used values do not matter."""
         has_equal_items = state.has_equal_items and self._shape.repeated is not None
         is_settled = self._may_end(state) if self._shape.repeated is None else has_equal_items
-        return state._replace(used=() if is_settled else state.used, has_equal_items=has_equal_items)
+        return state._replace(used_counts=() if is_settled else state.used_counts, has_equal_items=has_equal_items)
 
     def _may_end(self, state: _State) -> bool:
         has_required_items = all(
-            count >= requirement.low for requirement, count in zip(self._counted, state.counts, strict=True)
+            count >= requirement.low for requirement, count in zip(self._requirements, state.counts, strict=True)
         )
         has_required_pair = self._shape.repeated is None or state.has_equal_items
         return has_required_items and has_required_pair and state.length >= self._window.low
 
-    def _is_free(self, state: _State) -> bool:
-        """Whether any number of items may follow, constrained only by the schema of the rest."""
+    def _allows_any_tail(self, state: _State) -> bool:
+        """Whether only the schema for later items and the maximum length constrain the items that follow."""
         has_relevant_count = any(
             self._affects_rest(requirement, count)
-            for requirement, count in zip(self._counted, state.counts, strict=True)
+            for requirement, count in zip(self._requirements, state.counts, strict=True)
         )
-        return self._may_end(state) and state.length >= self._longest and not has_relevant_count
+        return self._may_end(state) and state.length >= self._prefix_length and not has_relevant_count
 
-    def _refuse(self, why: str) -> None:
-        counted = self._counted[0].schema if self._counted else self._source_schema()
+    def _refuse(self, reason: str) -> None:
+        schema = self._requirements[0].schema if self._requirements else self._source_schema()
         raise UnsupportedError(
-            f"counting the items of this array would take too many states: {why}", pointer=counted.where,
+            f"counting the items of this array would take too many states: {reason}", pointer=schema.location,
             hint="use smaller bounds on the number of items, or fewer contains and prefixes next to uniqueItems",
         )  # fmt: skip
 
@@ -353,24 +361,26 @@ def _trim(
     tails: dict[_State, tuple[Goal, Window]],
 ) -> CountGraph:
     """The graph without states from which no end is reachable. States are renumbered."""
-    before: dict[_State, list[_State]] = {}
+    predecessors: dict[_State, list[_State]] = {}
     for state, out in edges.items():
-        for _, after in out:
-            before.setdefault(after, []).append(state)
-    live, work = set(ends), list(ends)
+        for _, next_state in out:
+            predecessors.setdefault(next_state, []).append(state)
+    live_states, work = set(ends), list(ends)
     while work:
-        for state in before.get(work.pop(), ()):
-            if state not in live:
-                live.add(state)
+        for state in predecessors.get(work.pop(), ()):
+            if state not in live_states:
+                live_states.add(state)
                 work.append(state)
-    if start not in live:
+    if start not in live_states:
         return CountGraph((), frozenset(), {})
-    number = {
-        state: at for at, state in enumerate((start, *(state for state in edges if state in live and state != start)))
+    numbers = {
+        state: index
+        for index, state in enumerate((start, *(state for state in edges if state in live_states and state != start)))
     }
     live_edges = tuple(
-        tuple((goal, number[after]) for goal, after in edges[state] if after in live) for state in number
+        tuple((goal, numbers[next_state]) for goal, next_state in edges[state] if next_state in live_states)
+        for state in numbers
     )
     return CountGraph(
-        live_edges, frozenset(number[state] for state in ends), {number[s]: tail for s, tail in tails.items()}
+        live_edges, frozenset(numbers[state] for state in ends), {numbers[s]: tail for s, tail in tails.items()}
     )

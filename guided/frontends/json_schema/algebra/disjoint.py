@@ -25,7 +25,7 @@ from functools import reduce
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from guided.frontends.json_schema.algebra.emptiness import values_left
+from guided.frontends.json_schema.algebra.emptiness import filter_enumeration
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["DisjointnessTest"]
 
 _MAX_DEPTH = 3
-_MAX_CHAIN = 8  # the most references or branches that are followed to reach schemas for the same value
+_MAX_CHAIN = 8  # the maximum number of references or branches that are followed to reach schemas for the same value
 _EVERY_TYPE = frozenset(ALL_TYPES)
-_MAX_ALTERNATIVES = 300  # the most alternatives that are considered at all
-_MAX_COMPARED = 8  # the most alternatives that are compared one by one
-_MAX_CONJUNCTION = 32  # the most schemas of one value that are compared with one more schema
+_MAX_ALTERNATIVES = 300  # the maximum number of alternatives that are considered at all
+_MAX_COMPARED = 8  # the maximum number of alternatives that are compared one by one
+_MAX_CONJUNCTION = 32  # the maximum number of schemas of one value that are compared with one more schema
 _COMPARISON_COST = 100  # the cost of a comparison, in units of `Limits.work`
 
 
@@ -53,7 +53,7 @@ class DisjointnessTest:
         self._read, self._overlap = read, overlap
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
-        self._unconstrained: dict[Schema, frozenset[str]] = {}
+        self._unconstrained_types: dict[Schema, frozenset[str]] = {}
         self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pair
 
     def __call__(self, a: Schema, b: Schema, siblings: Shape = ANYTHING) -> bool:
@@ -68,7 +68,7 @@ class DisjointnessTest:
         """Whether certainly no value satisfies all of the schemas.
 
         Compares the first few schemas in pairs, and the last one with many others. Conjunctions grow one schema at a
-        time, and this is called for each of them.
+        time, and this method is called for each new one.
         """
         *others, last = dict.fromkeys(schemas)
         for pair in (
@@ -99,19 +99,19 @@ class DisjointnessTest:
         self.outline(schema)
         return [group for group in self._groups.get(schema, ()) if len(group) <= _MAX_ALTERNATIVES]
 
-    def member(self, shape: Shape, name: str) -> list[Schema]:
+    def member_schemas(self, shape: Shape, name: str) -> list[Schema]:
         """The schemas that certainly apply to the member `name` of the objects of a shape."""
-        return _member(shape, name)
+        return _member_schemas(shape, name)
 
-    def count(self, comparisons: int) -> None:
-        """Count comparisons. Raises LimitExceeded if the meter is exhausted."""
+    def charge(self, comparisons: int) -> None:
+        """Charge comparisons to the meter. Raises LimitExceeded if the meter is exhausted."""
         spend(_COMPARISON_COST * comparisons)
 
     def unconstrained_types(self, schema: Schema, depth: int = 0) -> frozenset[str]:
-        """Types all of whose values certainly satisfy the schema. Each keyword is examined by itself."""
-        types = self._unconstrained.get(schema)
+        """Types whose values certainly all satisfy the schema. Each keyword is examined by itself."""
+        types = self._unconstrained_types.get(schema)
         if types is None:
-            self._unconstrained[schema] = frozenset()  # if the schema leads back to itself
+            self._unconstrained_types[schema] = frozenset()  # if the schema leads back to itself
             if isinstance(schema.value, bool):
                 types = _EVERY_TYPE if schema.value else frozenset()
             elif depth > _MAX_CHAIN:
@@ -123,7 +123,7 @@ class DisjointnessTest:
                     types &= frozenset[str]().union(
                         *(self.unconstrained_types(branch, depth + 1) for branch in group[:_MAX_ALTERNATIVES])
                     )
-            self._unconstrained[schema] = types
+            self._unconstrained_types[schema] = types
         return types
 
     def _are_disjoint(self, a: list[Schema], b: list[Schema], siblings: Shape, depth: int) -> bool:
@@ -140,7 +140,7 @@ class DisjointnessTest:
         first, second = (reduce(Shape.meet, map(self.outline, schemas), siblings) for schemas in (a, b))
         common = set(_types(first)) & set(_types(second))
         if first.values is not None or second.values is not None:
-            common.intersection_update(map(json_type, values_left(first.meet(second), self._overlap) or ()))
+            common.intersection_update(map(json_type, filter_enumeration(first.meet(second), self._overlap) or ()))
         if "number" in common and first.numbers.meet(second.numbers).is_empty:
             common.discard("number")
         if "string" in common and self._strings_are_disjoint(first, second):
@@ -167,7 +167,7 @@ class DisjointnessTest:
             common &= possible_types
 
     def _arrays_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
-        window = a.items.meet(b.items)
+        window = a.item_window.meet(b.item_window)
         if window.is_empty:
             return True
         first, second = list(item_goal(a, 0)), list(item_goal(b, 0))
@@ -179,32 +179,32 @@ class DisjointnessTest:
         return bool(a.patterns and b.patterns) and not self._overlap.may_have_word((*a.patterns, *b.patterns))
 
     def _objects_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
-        both = a.meet(b)
-        names = self._names(both)
-        if both.members.is_empty or (names is not None and len(names) < both.members.low):
+        intersection = a.meet(b)
+        names = self._names(intersection)
+        if intersection.member_window.is_empty or (names is not None and len(names) < intersection.member_window.low):
             return True
-        if names is not None and not names.issuperset(both.required):
+        if names is not None and not names.issuperset(intersection.required):
             return True
         for first, second in ((a, b), (b, a)):
             for name in first.required:
-                other_schemas = _member(second, name)
+                other_schemas = _member_schemas(second, name)
                 if any(schema.value is False for schema in other_schemas):
                     return True
                 if (
                     name in second.required
                     and other_schemas
-                    and self._are_disjoint(_member(first, name), other_schemas, ANYTHING, depth + 1)
+                    and self._are_disjoint(_member_schemas(first, name), other_schemas, ANYTHING, depth + 1)
                 ):
                     return True
         return False
 
     def _names(self, shape: Shape) -> set[str] | None:
         """The names that members may have, without forbidden ones. None if no schema of names lists them."""
-        lists = [values for schema in shape.names if (values := self.outline(schema).values) is not None]
+        lists = [values for schema in shape.name_schemas if (values := self.outline(schema).values) is not None]
         if not lists:
             return None
         common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))
-        return {name for name in common if not any(schema.value is False for schema in _member(shape, name))}
+        return {name for name in common if not any(schema.value is False for schema in _member_schemas(shape, name))}
 
     def outline(self, schema: Schema, depth: int = 0) -> Shape:
         """The shape of the schema and of everything that certainly applies with it. Alternatives contribute only their
@@ -212,14 +212,14 @@ class DisjointnessTest:
         """
         outline = self._outlines.get(schema)
         if outline is None:
-            shape, todo, seen = ANYTHING, [schema], {schema}
+            shape, work, seen = ANYTHING, [schema], {schema}
             groups = self._groups[schema] = list[tuple[Schema, ...]]()
             self._outlines[schema] = ANYTHING  # if reading the schema leads back to it
-            while todo:
-                at = todo.pop()
-                if isinstance(at.value, bool):
+            while work:
+                current = work.pop()
+                if isinstance(current.value, bool):
                     continue
-                meaning = self._read(at)
+                meaning = self._read(current)
                 shape = shape.meet(meaning.shape)
                 for group in meaning.groups:
                     if len(group) > 1:
@@ -227,7 +227,7 @@ class DisjointnessTest:
                         shape = shape.meet(self._any_type(group, depth + 1))
                     elif group[0] not in seen:
                         seen.add(group[0])
-                        todo.append(group[0])
+                        work.append(group[0])
             outline = self._outlines[schema] = shape
         return outline
 
@@ -247,9 +247,9 @@ def _types(shape: Shape) -> set[str]:
     return types if shape.values is None else types & {json_type(value) for value in shape.values}
 
 
-def _member(shape: Shape, name: str) -> list[Schema]:
-    """Schemas that certainly apply to a member. The schema of additional members does not if a pattern may match the
-    name.
+def _member_schemas(shape: Shape, name: str) -> list[Schema]:
+    """Schemas that certainly apply to a member. The schema of additional members is left out if a pattern may match
+    the name.
     """
     schemas = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
     return [schema for schema in schemas if schema is not None]

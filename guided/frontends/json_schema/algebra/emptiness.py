@@ -19,28 +19,28 @@ from guided.frontends.regex.overlap import Overlap
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander
 
-__all__ = ["repeated_items_error", "values_left", "why_empty"]
+__all__ = ["explain_emptiness", "filter_enumeration", "repeated_items_error"]
 
 
-def values_left(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
-    """The enumeration of a shape, without numbers and strings that other parts are known to exclude."""
-    plain = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
-    if shape.values is None or plain:
+def filter_enumeration(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
+    """The enumeration of a shape, without numbers and strings that its other parts are known to exclude."""
+    is_unrestricted = not shape.patterns and (shape.length, shape.numbers) == (ANYTHING.length, ANYTHING.numbers)
+    if shape.values is None or is_unrestricted:
         return shape.values
-    texts = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
+    strings = [value for value in shape.values if isinstance(value, str) and len(value) in shape.length]
     for pattern in shape.patterns:
-        texts = overlap.possible_words(texts, pattern) if texts else texts
-    possible_texts = set(texts)
-    return tuple([value for value in shape.values if _may_remain(value, shape, possible_texts)])
+        strings = overlap.possible_words(strings, pattern) if strings else strings
+    possible_strings = set(strings)
+    return tuple([value for value in shape.values if _may_remain(value, shape, possible_strings)])
 
 
-def _may_remain(value: Json, shape: Shape, texts: Collection[str]) -> bool:
+def _may_remain(value: Json, shape: Shape, strings: Collection[str]) -> bool:
     if isinstance(value, str):
-        return value in texts
+        return value in strings
     return not isinstance(value, Decimal10) or value in shape.numbers
 
 
-def why_empty(shape: Shape, name: str, expander: Expander) -> str:
+def explain_emptiness(shape: Shape, name: str, expander: Expander) -> str:
     """Why the shape has no value of this type, or "" if it may have one."""
     if name == "number":
         return "no number lies between the bounds" if shape.numbers.is_empty else ""
@@ -56,8 +56,8 @@ def repeated_items_error(shape: Shape) -> UnsupportedError:
     assert shape.repeated is not None
     return UnsupportedError(
         "an array that must contain two equal items is not enforced if its items may have many values",
-        pointer=shape.repeated.where,
-        hint="not, oneOf or if requires it: it is the complement of uniqueItems",
+        pointer=shape.repeated.location,
+        hint="a not, oneOf or if requires it, as the complement of uniqueItems",
     )
 
 
@@ -73,50 +73,54 @@ def _string_problem(shape: Shape, overlap: Overlap) -> str:
 def _array_problem(shape: Shape, expander: Expander) -> str:
     if shape.count_graph is not None and shape.count_graph.is_empty:
         return "there are not enough different values for the items that are required"
-    if shape.repeated is not None and (shape.unique is not None or shape.items.high in (0, 1)):
+    if shape.repeated is not None and (shape.unique is not None or shape.item_window.high in (0, 1)):
         return "two items must be equal, and other keywords exclude that"
-    min_items = max([shape.items.low, *(some.start + 1 for some in shape.some_items)])
-    for at in range(min(min_items, shape.prefix_length)):
-        if len(schemas := item_goal(shape, at)) > 1 and expander.reader.disjoint.are_contradictory(schemas):
-            return f"no value of item {at} satisfies all of its schemas"
-    return _window_problem(shape.items, "number of items")
+    min_items = max([shape.item_window.low, *(some_item.start + 1 for some_item in shape.some_items)])
+    for index in range(min(min_items, shape.prefix_length)):
+        if len(schemas := item_goal(shape, index)) > 1 and expander.reader.disjointness.are_contradictory(schemas):
+            return f"no value of item {index} satisfies all of its schemas"
+    return _window_problem(shape.item_window, "number of items")
 
 
 def _object_problem(shape: Shape, expander: Expander) -> str:
     declared = shape.properties() if shape.required else {}
     for name in shape.required:
-        if has_false(expander.member(shape, name)):
+        if has_false(expander.member_schemas(shape, name)):
             return f"the required member {name!r} is not allowed"
         if not expander.allows_name(shape, name):
             return f"the required member {name!r} has a name that is not allowed"
         if name not in declared and expander.is_closed(shape):
             return f"the required member {name!r} is not declared, and additional ones are not allowed"
-    if shape.members.high is not None and len(shape.required) > shape.members.high:
-        return f"{len(shape.required)} members are required, but at most {shape.members.high} are allowed"
+    if shape.member_window.high is not None and len(shape.required) > shape.member_window.high:
+        return f"{len(shape.required)} members are required, but at most {shape.member_window.high} are allowed"
     if (
-        shape.members.low > 1
+        shape.member_window.low > 1
         and (max_members := _max_members(shape, expander)) is not None
-        and max_members < shape.members.low
+        and max_members < shape.member_window.low
     ):
-        return f"{shape.members.low} members are required, but only {max_members} are allowed"
+        return f"{shape.member_window.low} members are required, but only {max_members} are allowed"
     for name in shape.required:
-        if len(schemas := expander.member(shape, name)) > 1 and expander.reader.disjoint.are_contradictory(schemas):
+        if len(schemas := expander.member_schemas(shape, name)) > 1 and expander.reader.disjointness.are_contradictory(
+            schemas
+        ):
             return f"no value of the required member {name!r} satisfies all of its schemas"
-    return _window_problem(shape.members, "number of members")
+    return _window_problem(shape.member_window, "number of members")
 
 
 def _max_members(shape: Shape, expander: Expander) -> int | None:
     """The largest possible number of members. None: any number."""
-    others = expander.listed_values.count_additional_names(shape)
-    if others is None:
+    additional_count = expander.listed_values.count_additional_names(shape)
+    if additional_count is None:
         return None
     goals = (
-        expander.goal(expander.member(shape, name)) for name in shape.member_names() if expander.allows(shape, name)
+        expander.goal(expander.member_schemas(shape, name))
+        for name in shape.member_names()
+        if expander.allows(shape, name)
     )
-    return others + sum(expander.listed_values.values_of(goal) != () for goal in goals)
+    return additional_count + sum(expander.listed_values.values_of(goal) != () for goal in goals)
 
 
-def _window_problem(window: Window, what: str) -> str:
+def _window_problem(window: Window, quantity: str) -> str:
     if window.high is None or window.low <= window.high:
         return ""
-    return f"the {what} must be at least {window.low} and at most {window.high}"
+    return f"the {quantity} must be at least {window.low} and at most {window.high}"

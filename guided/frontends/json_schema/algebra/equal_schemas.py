@@ -30,21 +30,21 @@ from guided.ir.serial import ByIdentity
 
 __all__ = ["EqualSchemas", "leaf_content"]
 
-_SCALARS = frozenset(("null", "boolean", "integer", "number", "string"))
-_LEAVES = frozenset(
+_SCALAR_TYPES = frozenset(("null", "boolean", "integer", "number", "string"))
+_LEAF_KEYWORDS = frozenset(
     ("type", "enum", "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
      "exclusiveMaximum", "multipleOf")
 )  # fmt: skip
 """Keywords that mean the same at every location."""
 _MAX_VALUES = 64  # longer enumerations are rarely repeated
 _SCHEMA, _SCHEMAS, _DATA = "schema", "schemas", "data"
-_COMPARED = CONSTRAINING_KEYWORDS | {name for name in KEYWORDS if name.startswith("content")}
+_COMPARED_KEYWORDS = CONSTRAINING_KEYWORDS | {name for name in KEYWORDS if name.startswith("content")}
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
-_MAPS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
-_LISTS = (SubschemaForm.LIST, SubschemaForm.SCHEMA_OR_LIST)
+_MAP_FORMS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
+_LIST_FORMS = (SubschemaForm.LIST, SubschemaForm.SCHEMA_OR_LIST)
 
 _Signature: TypeAlias = tuple[Document, str, Scope, tuple[str, ...], tuple[str, ...], str]
-"""Properties that equal schemas share, and other schemas rarely do: the base of references, the keywords and names."""
+"""Properties that equal schemas share, but other schemas rarely share: document, base, scope, keywords, names, type."""
 
 
 class EqualSchemas:
@@ -53,16 +53,16 @@ class EqualSchemas:
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._container_numbers: dict[tuple[str, str], ByIdentity[Json, int]] = defaultdict(ByIdentity)
-        self._unnumbered: dict[_Signature, Schema | None] = {}
+        self._first_schemas: dict[_Signature, Schema | None] = {}
         self._representatives: dict[tuple[_Signature, int], Schema] = {}
-        self._representative_of: dict[Schema, Schema] = {}
+        self._representatives_by_schema: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
         """The first schema with the same content that was looked up."""
-        first = self._representative_of.get(schema)
+        first = self._representatives_by_schema.get(schema)
         if first is None:
             first = self._find_representative(schema, schema.value) if type(schema) is Schema else schema
-            self._representative_of[schema] = first
+            self._representatives_by_schema[schema] = first
         return first
 
     def _find_representative(self, schema: Schema, value: Json) -> Schema:
@@ -78,16 +78,16 @@ class EqualSchemas:
             names,
             kind if isinstance(kind, str) else "",
         )
-        if signature not in self._unnumbered:
-            self._unnumbered[signature] = schema
+        if signature not in self._first_schemas:
+            self._first_schemas[signature] = schema
             return schema
-        first = self._unnumbered[signature]
+        first = self._first_schemas[signature]
         if first is not None:  # the first schema with this signature has no number yet
-            self._unnumbered[signature] = None
-            self._representatives[signature, self._number(first)] = first
-        return self._representatives.setdefault((signature, self._number(schema)), schema)
+            self._first_schemas[signature] = None
+            self._representatives[signature, self._number_schema(first)] = first
+        return self._representatives.setdefault((signature, self._number_schema(schema)), schema)
 
-    def _number(self, schema: Schema) -> int:
+    def _number_schema(self, schema: Schema) -> int:
         root, draft = schema.value, schema.document.draft
         stack: list[tuple[Json, str]] = [(root, _SCHEMA)]
         while stack:
@@ -103,8 +103,8 @@ class EqualSchemas:
                 stack += missing
                 continue
             stack.pop()
-            is_identified = kind == _SCHEMA and isinstance(value, dict) and not _IDENTIFIERS.isdisjoint(value)
-            key = (kind, type(value), len(self._numbers) if is_identified else tuple(content))
+            has_identifier = kind == _SCHEMA and isinstance(value, dict) and not _IDENTIFIERS.isdisjoint(value)
+            key = (kind, type(value), len(self._numbers) if has_identifier else tuple(content))
             self._container_numbers[kind, draft][value] = self._numbers.setdefault(key, len(self._numbers))
         return self._container_numbers[_SCHEMA, draft][root]
 
@@ -124,21 +124,21 @@ def _parts(value: Json, kind: str, draft: str) -> Iterator[tuple[str, Json, str]
         for name, item in value.items():
             if kind != _SCHEMA:
                 yield name, item, _SCHEMA if kind == _SCHEMAS else _DATA
-            elif name in _COMPARED:
+            elif name in _COMPARED_KEYWORDS:
                 form = SUBSCHEMA_FORMS[draft].get(name, SubschemaForm.NOTHING)
-                several = form in _MAPS if isinstance(item, dict) else form in _LISTS
-                yield name, item, _SCHEMAS if several else _DATA if form is SubschemaForm.NOTHING else _SCHEMA
+                has_several = form in _MAP_FORMS if isinstance(item, dict) else form in _LIST_FORMS
+                yield name, item, _SCHEMAS if has_several else _DATA if form is SubschemaForm.NOTHING else _SCHEMA
 
 
 def leaf_content(schema: Schema) -> tuple[object, ...] | None:
-    """The content of a schema for scalars of one type, if all of its keywords are leaves. None for other schemas."""
+    """The content of a schema for scalars of one type, if all of its keywords are in `_LEAF_KEYWORDS`, else None."""
     value, keywords = schema.value, schema.constraints
-    if not isinstance(value, dict) or schema.document.missing_keywords or not _LEAVES.issuperset(keywords):
+    if not isinstance(value, dict) or schema.document.missing_keywords or not _LEAF_KEYWORDS.issuperset(keywords):
         return None
     name = value.get("type")
-    if not isinstance(name, str) or name not in _SCALARS:
+    if not isinstance(name, str) or name not in _SCALAR_TYPES:
         return None
-    if len(keywords) == 1:  # the usual case: the same as below
+    if len(keywords) == 1:  # the usual case: the result of the loop below
         return (schema.document.draft, "type", str, 1, str, name)
     description: list[object] = [schema.document.draft]  # drafts disagree on what an integer is
     for keyword in keywords:

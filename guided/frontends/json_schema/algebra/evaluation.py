@@ -28,41 +28,41 @@ __all__ = ["Evaluator", "evaluators"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """What is evaluated if all schemas of `holds` hold: members by name or by set of names, or all members; the first
-    `items` items, or all items; and items that satisfy `contained`.
+    """What is evaluated if all `conditions` hold: members by name or by set of names, or all members; the first `items`
+    items, or all items; and items that satisfy `contains_schema`.
     """
 
-    holds: tuple[Schema, ...] = ()
+    conditions: tuple[Schema, ...] = ()
     names: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     all_members: bool = False
     items: int = 0
     all_items: bool = False
-    contained: Schema | None = None
+    contains_schema: Schema | None = None
 
     @property
     def evaluates_anything(self) -> bool:
         """Whether it evaluates anything."""
         members = self.names or self.sources or self.all_members
-        return bool(members or self.items or self.all_items or self.contained)
+        return bool(members or self.items or self.all_items or self.contains_schema)
 
 
 def evaluators(reader: Reader, schema: Schema, *, with_unevaluated: bool = True) -> tuple[Evaluator, ...]:
-    """The evaluators of a schema that holds. `with_unevaluated`: its own `unevaluated*` keywords count, too."""
+    """The evaluators of a schema that holds. `with_unevaluated`: include its own `unevaluated*` keywords."""
     if not isinstance(schema.value, dict):
         return ()
     key = schema, with_unevaluated
-    cached = reader.evaluators.get(key)
-    if cached is None:
+    cached_evaluators = reader.evaluators.get(key)
+    if cached_evaluators is None:
         reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
-        own = _own_evaluator(reader, schema, with_unevaluated)
-        out = dict.fromkeys((own,) if own.evaluates_anything else ())
-        for holds, inner in _applied_schemas(reader, schema):
+        own_evaluator = _own_evaluator(reader, schema, with_unevaluated)
+        out = dict.fromkeys((own_evaluator,) if own_evaluator.evaluates_anything else ())
+        for conditions, inner in _applied_schemas(reader, schema):
             for evaluator in evaluators(reader, inner):
                 spend(STEP)
-                out[replace(evaluator, holds=tuple(dict.fromkeys(holds + evaluator.holds)))] = None
-        cached = reader.evaluators[key] = tuple(out)
-    return cached
+                out[replace(evaluator, conditions=tuple(dict.fromkeys(conditions + evaluator.conditions)))] = None
+        cached_evaluators = reader.evaluators[key] = tuple(out)
+    return cached_evaluators
 
 
 def _own_evaluator(reader: Reader, schema: Schema, with_unevaluated: bool) -> Evaluator:
@@ -93,12 +93,12 @@ def _applied_schemas(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Sch
         elif keyword == "if":
             condition = child(schema, "if")
             yield (condition,), condition
-            for outcome, holds in (("then", condition), ("else", reader.negation.of(condition))):
+            for outcome, case_condition in (("then", condition), ("else", reader.negation.complement_of(condition))):
                 if schema.has_keyword(outcome):
-                    yield (holds,), child(schema, outcome)
+                    yield (case_condition,), child(schema, outcome)
         elif keyword in ("dependentSchemas", "dependencies"):
             schemas_by_name = value[keyword]
-            for name, then in schemas_by_name.items() if isinstance(schemas_by_name, dict) else ():
-                if isinstance(then, dict | bool):
+            for name, dependency in schemas_by_name.items() if isinstance(schemas_by_name, dict) else ():
+                if isinstance(dependency, dict | bool):
                     has_name = reader.negation.derive(schema, Shape(types=("object",), required=(name,)))
                     yield (has_name,), child(schema, keyword, name)

@@ -1,9 +1,9 @@
 """`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them minus the others.
 
-This is decided for each type of values. If another alternative allows all values of a type, the alternative loses that
+Each JSON type is decided separately. If another alternative allows all values of a type, the alternative loses that
 type. This check comes first, as it often suffices: schemas often allow types that their authors did not intend. An
-alternative excludes only those that may hold for the same values of the type. An index (`discriminators.py`) finds
-pairs that may overlap, and `disjoint.py` compares them one by one.
+alternative excludes only alternatives that may hold for the same values of the type. An index (`discriminators.py`)
+finds pairs that may overlap, and `disjoint.py` compares them one by one.
 
 Cost: linear in the alternatives, if a discriminator separates them.
 """
@@ -27,27 +27,29 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], siblings: Shape) -
     """Schemas for the values that satisfy one branch and no other. `siblings` is the shape of the keywords next to
     `oneOf`.
     """
-    disjoint = reader.disjoint
-    types = [disjoint.possible_types(branch, siblings) for branch in branches]
+    disjointness = reader.disjointness
+    types = [disjointness.possible_types(branch, siblings) for branch in branches]
     competitors: list[dict[str, list[int]]] = [defaultdict(list) for _ in branches]
     excluded_types: list[set[str]] = [set() for _ in branches]
-    common: dict[tuple[int, int], set[str]] = {}
+    common_types: dict[tuple[int, int], set[str]] = {}
     for name in ALL_TYPES:
-        candidates = {at: branch for at, branch in enumerate(branches) if name in types[at]}
-        universal = [at for at in candidates if name in disjoint.unconstrained_types(branches[at])]
-        for at in candidates:
-            if universal and universal != [at]:
-                excluded_types[at].add(name)
+        candidates = {index: branch for index, branch in enumerate(branches) if name in types[index]}
+        universal = [index for index in candidates if name in disjointness.unconstrained_types(branches[index])]
+        for index in candidates:
+            if universal and universal != [index]:
+                excluded_types[index].add(name)
         if len(universal) > 1:
             continue
         if universal:
-            pairs = {(min(at, universal[0]), max(at, universal[0])) for at in candidates if at != universal[0]}
+            pairs = {
+                (min(index, universal[0]), max(index, universal[0])) for index in candidates if index != universal[0]
+            }
         else:
-            pairs = pairs_that_may_overlap(disjoint, candidates, siblings.meet(Shape(types=(name,))))
+            pairs = pairs_that_may_overlap(disjointness, candidates, siblings.meet(Shape(types=(name,))))
         for a, b in sorted(pairs):
-            if (a, b) not in common:
-                common[a, b] = disjoint.common_types(branches[a], branches[b], siblings)
-            if name in common[a, b]:
+            if (a, b) not in common_types:
+                common_types[a, b] = disjointness.common_types(branches[a], branches[b], siblings)
+            if name in common_types[a, b]:
                 competitors[a][name].append(b)
                 competitors[b][name].append(a)
     parts = zip(branches, types, competitors, excluded_types, strict=True)
@@ -73,10 +75,10 @@ def _without_competitors(
     if not names_by_competitors:
         return negation.derive(branch, Shape(types=()))
     cases = []
-    for excluded, names in names_by_competitors.items():
+    for competitor_indices, names in names_by_competitors.items():
         shape = ANYTHING if tuple(names) == types else Shape(types=tuple(names))
-        without = ((negation.of(branches[other]),) for other in excluded)
+        complements = ((negation.complement_of(branches[other]),) for other in competitor_indices)
         if len(names_by_competitors) == 1:
-            return negation.derive(branch, shape, (branch,), *without)
-        cases.append(negation.derive(branch, shape, *without))
+            return negation.derive(branch, shape, (branch,), *complements)
+        cases.append(negation.derive(branch, shape, *complements))
     return negation.derive(branch, ANYTHING, (branch,), tuple(cases))

@@ -4,10 +4,10 @@ Obligations come from `contains`, and from complements: the complement of "all i
 S". A shape describes each item by itself, so it cannot express "some". Therefore the result is the union over the ways
 to meet an obligation:
 
-- an item at a position of the prefix, or a declared member, meets it: this location gets the schema in addition
-- an item after the prefix, or an additional member, meets it: it becomes a *block*, a required item (member) that
-  satisfies all schemas of the block. One item may meet several obligations, so the union includes all ways to group
-  obligations into blocks
+- an item at a position of the prefix, or a declared member, meets it: this location also gets the schema
+- an item after the prefix, or an additional member, meets it: the obligation joins a *block*, a required item (member)
+  that satisfies all schemas of the block. One item may meet several obligations, so the union includes all ways to
+  group obligations into blocks
 
 Example: {"prefixItems": [A], "contains": B} is the union of: the first item is in A and B; the first is in A and some
 later one in B.
@@ -31,17 +31,17 @@ _Obligation = TypeVar("_Obligation")
 
 def split_by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | None]:
     """The parts of a shape for arrays, for objects, and for all other types."""
-    plain = shape._replace(some_items=(), some_members=(), item_counts=(), unique=None, repeated=None)
-    arrays = plain._replace(
+    base = shape._replace(some_items=(), some_members=(), item_counts=(), unique=None, repeated=None)
+    arrays = base._replace(
         types=("array",), some_items=shape.some_items, item_counts=shape.item_counts, unique=shape.unique,
         repeated=shape.repeated,
     )  # fmt: skip
-    objects = plain._replace(types=("object",), some_members=shape.some_members)
+    objects = base._replace(types=("object",), some_members=shape.some_members)
     rest = tuple(name for name in shape.types if name not in ("array", "object"))
     return (
         arrays if "array" in shape.types else None,
         objects if "object" in shape.types else None,
-        plain._replace(types=rest) if rest else None,
+        base._replace(types=rest) if rest else None,
     )
 
 
@@ -50,17 +50,19 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
     if not shape.some_items:
         yield shape
         return
-    some, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
-    longest = shape.prefix_length
+    obligation, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
+    prefix_length = shape.prefix_length
     # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
-    start = max(each.start for each in shape.some_items)
-    if start > longest:
+    start = max(other.start for other in shape.some_items)
+    if start > prefix_length:
         yield from item_cases(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
         return
-    for at in range(some.start, longest):
-        constraint = ArrayPart((*(None,) * at, some.schema), None)
-        yield from item_cases(rest._replace(items=rest.items.meet(Window(at + 1)), arrays=(*rest.arrays, constraint)))
-    for blocks in _with_block(rest.rest_blocks, some.schema):
+    for index in range(obligation.start, prefix_length):
+        constraint = ArrayPart((*(None,) * index, obligation.schema), None)
+        yield from item_cases(
+            rest._replace(item_window=rest.item_window.meet(Window(index + 1)), arrays=(*rest.arrays, constraint))
+        )
+    for blocks in _add_to_blocks(rest.rest_blocks, obligation.schema):
         yield from item_cases(rest._replace(rest_blocks=blocks))
 
 
@@ -72,29 +74,31 @@ def member_cases(
 ) -> Iterator[Shape]:
     """Shapes of objects without `some_members`, whose union is `shape`.
 
-    `contains` says whether a name is in a set of names. `names_if_few` returns the names of additional members, or
+    `contains` decides whether a name is in a set of names. `names_if_few` returns the names of additional members, or
     None if they are many.
     """
     if not shape.some_members:
         yield shape
         return
-    some, rest = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
-    names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if contains(some.keys, name)]
-    extra_names = () if is_closed(shape) else names_if_few(rest, some)
+    obligation, rest = shape.some_members[0], shape._replace(some_members=shape.some_members[1:])
+    names = [name for name in dict.fromkeys((*shape.properties(), *shape.required)) if contains(obligation.keys, name)]
+    extra_names = () if is_closed(shape) else names_if_few(rest, obligation)
     # If names are few, other members may use all names that could meet the obligation. So each name is a separate case.
     for name in (*names, *(extra_names or ())):
         required = tuple(dict.fromkeys((*rest.required, name)))
-        objects = rest.objects if some.schema is None else (*rest.objects, ObjectPart({name: some.schema}, None))
+        objects = (
+            rest.objects if obligation.schema is None else (*rest.objects, ObjectPart({name: obligation.schema}, None))
+        )
         yield from member_cases(rest._replace(required=required, objects=objects), is_closed, contains, names_if_few)
     if extra_names is None:
-        for blocks in _with_block(rest.extra_blocks, some):
+        for blocks in _add_to_blocks(rest.extra_blocks, obligation):
             yield from member_cases(rest._replace(extra_blocks=blocks), is_closed, contains, names_if_few)
 
 
-def _with_block(
+def _add_to_blocks(
     blocks: tuple[tuple[_Obligation, ...], ...], schema: _Obligation
 ) -> Iterator[tuple[tuple[_Obligation, ...], ...]]:
     """Add an obligation: to one of the blocks, or as a new block."""
-    for at, block in enumerate(blocks):
-        yield (*blocks[:at], (*block, schema), *blocks[at + 1 :])
+    for index, block in enumerate(blocks):
+        yield (*blocks[:index], (*block, schema), *blocks[index + 1 :])
     yield (*blocks, (schema,))

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from guided.errors import LimitExceeded
-from guided.frontends.json_schema.algebra.acyclic import Acyclic, endless_error, is_alias
+from guided.frontends.json_schema.algebra.acyclic import CycleCheck, endless_error, is_alias
 from guided.frontends.json_schema.algebra.by_type import ShapesByType
 from guided.frontends.json_schema.algebra.choices import Choices, Groups, push
 from guided.frontends.json_schema.algebra.content import content_error, content_fits, content_schema
-from guided.frontends.json_schema.algebra.count_graph import count_graph
-from guided.frontends.json_schema.algebra.emptiness import values_left, why_empty
+from guided.frontends.json_schema.algebra.count_graph import build_count_graph
+from guided.frontends.json_schema.algebra.emptiness import explain_emptiness, filter_enumeration
 from guided.frontends.json_schema.algebra.equal_schemas import leaf_content
 from guided.frontends.json_schema.algebra.existential_constraints import (
     item_cases,
@@ -34,7 +34,7 @@ from guided.frontends.json_schema.algebra.keys import Keys, Source
 from guided.frontends.json_schema.algebra.membership import Membership
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ObjectPart, Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import any_text, union_of, with_length
+from guided.frontends.json_schema.algebra.strings import any_string, union_of, with_length
 from guided.frontends.json_schema.documents.keywords import REFERENCES
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
@@ -47,12 +47,12 @@ from guided.meter import STEP, spend
 __all__ = ["Expander", "Expansion", "Goal"]
 
 _UNCACHED_KEYWORDS = frozenset(("pattern", "x-guided-quote"))  # each compilation reads them again
-_STEP = 20  # the cost of a branch of a disjunctive normal form, in nodes
+_ALTERNATIVE_COST = 20  # the cost of a branch of a disjunctive normal form, in nodes
 _MAX_ITEM_OBLIGATIONS = 3  # with more obligations on items, they become a condition on the array
 _MAX_UNCOMPARED = 16  # with at most this many goals, looking for copies of schemas does not pay
 _MAX_ORDERED = 2  # up to this many schemas of one value keep their order, if members come in declared order
-_MIN_NODES = 60 * _STEP  # the size in nodes that every normal form may have
-_MAX_GROWTH = 2  # a larger form may have this many times the alternatives of the schema; else a formula replaces it
+_MIN_NODES = 60 * _ALTERNATIVE_COST  # the size in nodes that every normal form may have
+_MAX_GROWTH = 2  # a larger form may have this many alternatives per schema; beyond that, a formula replaces it
 
 Goal: TypeAlias = tuple[Schema, ...]
 """Schemas that all apply to one value: none is `true`, none occurs twice. The empty goal allows any value."""
@@ -71,10 +71,10 @@ MAX_LEAVES = 1024
 
 
 class KeyClass(NamedTuple):
-    """Names of additional members that belong to the same sources: the names in all of the languages `names`.
+    """The names of additional members that belong to the same sources: the intersection of the languages `names`.
 
-    `schemas`: what such a member must satisfy. `blocks`: for each block of the shape, what such a member must satisfy
-    in addition, or None if the block requires a member with a different name.
+    `schemas`: the schemas that such a member must satisfy. `blocks`: for each block of the shape, the schemas that the
+    member must satisfy to meet the block, or None if the block requires a member with a different name.
     """
 
     names: tuple[Node, ...]
@@ -89,9 +89,9 @@ class Expander:
         self.reader, self._options, self._limits = reader, options, limits
         self._expansions: dict[Goal, Expansion] = {(): Expansion((ANYTHING,), ())}
         self._leaves: dict[tuple[object, ...], Schema] = {}  # by content
-        self._leaf_contents: dict[Schema, tuple[object, ...]] = {}  # the content of the first of them
+        self._leaf_contents: dict[Schema, tuple[object, ...]] = {}  # the content of each schema in `_leaves`
         self._orders: dict[frozenset[Schema], Goal] = {}  # the order in which schemas first occurred
-        self._acyclic = Acyclic(reader.read)
+        self._cycle_check = CycleCheck(reader.read)
         self.open_goals: set[Goal] = set()  # goals that are being expanded
         self.keys = Keys(self.strings, reader.restrict_to_output, reader.overlap)
         self.restrict_to_output = reader.restrict_to_output
@@ -119,8 +119,8 @@ class Expander:
                 (known_schema,) = out
                 self._leaves[leaf], self._leaf_contents[known_schema] = known_schema, leaf
             return (known_schema,)
-        compared = len(schemas) > 1 or len(self._expansions) > _MAX_UNCOMPARED or self.negation.is_used
-        goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if compared else out)
+        needs_comparison = len(schemas) > 1 or len(self._expansions) > _MAX_UNCOMPARED or self.negation.is_used
+        goal = tuple(dict.fromkeys(map(self.negation.representative, out)) if needs_comparison else out)
         if len(goal) > (1 if self._options.property_order == "any" else _MAX_ORDERED):
             return self._orders.setdefault(frozenset(goal), goal)
         return goal
@@ -143,7 +143,7 @@ class Expander:
             try:
                 expansion = self._expansions[goal] = self._expand(goal)
             except LimitExceeded as error:
-                error.place = error.place or goal[0].where
+                error.place = error.place or goal[0].location
                 raise
             finally:
                 self.open_goals.discard(goal)
@@ -166,19 +166,19 @@ class Expander:
 
     def _compute(self, goal: Goal) -> Expansion:
         if len(goal) == 1 and not (meaning := self.reader.read(goal[0])).groups and goal[0].value is not False:
-            shapes, why = self.resolve_obligations(meaning.shape)  # the usual case: nothing to combine
-            return Expansion(shapes, () if shapes else ((goal[0].where, why),))
+            shapes, reason = self.resolve_obligations(meaning.shape)  # the usual case: nothing to combine
+            return Expansion(shapes, () if shapes else ((goal[0].location, reason),))
         for schema in goal:
-            self._acyclic.check(schema)
-        for max_nodes in self._bounds(goal):
+            self._cycle_check.check(schema)
+        for max_nodes in self._node_limits(goal):
             try:
                 return self._multiply_out(goal, max_nodes)
             except LimitExceeded as error:
                 if error.limit != "nodes":
                     raise
-        return self._by_type(goal)
+        return self._expand_by_type(goal)
 
-    def _bounds(self, goal: Goal) -> Iterator[int]:
+    def _node_limits(self, goal: Goal) -> Iterator[int]:
         """The maximum sizes of a normal form to try, in nodes: first a small constant, then a multiple of the schema's
         size.
 
@@ -193,8 +193,8 @@ class Expander:
                 inner_schemas = {inner for group in self.reader.read(schema).groups for inner in group} - seen
                 seen |= inner_schemas
                 work += inner_schemas
-        if int(_MAX_GROWTH * _STEP * len(seen)) > _MIN_NODES:
-            yield int(_MAX_GROWTH * _STEP * len(seen))
+        if int(_MAX_GROWTH * _ALTERNATIVE_COST * len(seen)) > _MIN_NODES:
+            yield int(_MAX_GROWTH * _ALTERNATIVE_COST * len(seen))
 
     def _multiply_out(self, goal: Goal, max_nodes: int) -> Expansion:
         """The disjunctive normal form. Raises LimitExceeded beyond `max_nodes` nodes."""
@@ -208,19 +208,19 @@ class Expander:
         while work:
             shape, groups, chosen, deferred = work.pop()
             steps += 1 + (len(shape.objects) + len(shape.required)) // 8
-            if steps * _STEP > max_nodes:
-                raise LimitExceeded("nodes", steps * _STEP, max_nodes)
+            if steps * _ALTERNATIVE_COST > max_nodes:
+                raise LimitExceeded("nodes", steps * _ALTERNATIVE_COST, max_nodes)
             spend(STEP)
-            groups, deferred = self._choices.next(groups, deferred, shape)
+            groups, deferred = self._choices.next_group(groups, deferred, shape)
             if groups is None and chosen in finished_choices:
                 continue  # the same schemas in a different order
             if groups is None:
                 finished_choices.add(chosen)
-                resolved, why = self.resolve_obligations(shape, max_nodes - steps * _STEP)
-                steps += len(resolved)
-                shapes += resolved
-                if not resolved:
-                    reasons.append((goal[0].where if goal else "", why))
+                resolved_shapes, reason = self.resolve_obligations(shape, max_nodes - steps * _ALTERNATIVE_COST)
+                steps += len(resolved_shapes)
+                shapes += resolved_shapes
+                if not resolved_shapes:
+                    reasons.append((goal[0].location if goal else "", reason))
                 continue
             group, groups = groups
             if len(group) > 1 and not chosen.isdisjoint(group):  # the group adds nothing
@@ -230,9 +230,9 @@ class Expander:
                 if schema in chosen or schema in deferred:
                     work.append((shape, groups, chosen, deferred))
                 elif self.negation.excludes(schema, chosen) or self.negation.excludes(schema, deferred):
-                    reasons.append((schema.where, "the schema is both required and excluded"))
+                    reasons.append((schema.location, "the schema is both required and excluded"))
                 elif schema.value is False:
-                    reasons.append((schema.where, "false allows no value"))
+                    reasons.append((schema.location, "false allows no value"))
                 elif len(group) > 1 and self._choices.has_cases(schema):
                     work.append((shape, groups, chosen, (*deferred, schema)))
                 else:
@@ -240,52 +240,52 @@ class Expander:
                     rest = groups
                     for inner in reversed(meaning.groups):
                         rest = (inner, rest)
-                    both = shape.meet(meaning.shape)
-                    if both is not shape and rest is not None:  # do not multiply an empty shape
-                        narrowed, why = self._narrow(both)
-                        if not narrowed.types:
-                            reasons.append((schema.where, why))
+                    intersection = shape.meet(meaning.shape)
+                    if intersection is not shape and rest is not None:  # do not multiply an empty shape
+                        narrowed_shape, reason = self._narrow(intersection)
+                        if not narrowed_shape.types:
+                            reasons.append((schema.location, reason))
                             continue
-                    work.append((both, rest, chosen | {schema}, deferred))
+                    work.append((intersection, rest, chosen | {schema}, deferred))
         return Expansion(tuple(shapes), tuple(reasons))
 
-    def _by_type(self, goal: Goal) -> Expansion:
-        """The shapes type by type, with a formula for the rest, if alternatives would multiply."""
+    def _expand_by_type(self, goal: Goal) -> Expansion:
+        """The shapes type by type, if alternatives would multiply. A formula replaces the alternatives of objects."""
         shapes = self.by_type.shapes(goal)
-        why = "no type is allowed by all parts of the schema"
-        return Expansion(shapes, () if shapes else ((goal[0].where, why),))
+        reason = "no type is allowed by all parts of the schema"
+        return Expansion(shapes, () if shapes else ((goal[0].location, reason),))
 
     def narrow_or_none(self, shape: Shape) -> Shape | None:
         """The shape without types that have no values left. None if no type is left."""
-        narrowed = self._narrow(shape)[0]
-        return narrowed if narrowed.types else None
+        narrowed_shape = self._narrow(shape)[0]
+        return narrowed_shape if narrowed_shape.types else None
 
     def resolve_obligations(self, shape: Shape, max_nodes: int | None = None) -> tuple[tuple[Shape, ...], str]:
         """The shape as a union of shapes without obligations, and the reason if the union is empty.
 
-        Raises LimitExceeded beyond `max_nodes` nodes (None: the limit).
+        Raises LimitExceeded beyond `max_nodes` nodes (None: `Limits.nodes`).
         """
-        requirements = shape.some_items or shape.some_members or shape.item_counts
-        if not (requirements or shape.unique or shape.repeated):
-            narrowed, why = self._narrow(shape)
-            return ((narrowed,) if narrowed.types else ()), why
+        obligations = shape.some_items or shape.some_members or shape.item_counts
+        if not (obligations or shape.unique or shape.repeated):
+            narrowed_shape, reason = self._narrow(shape)
+            return ((narrowed_shape,) if narrowed_shape.types else ()), reason
         out: list[Shape] = []
-        why = ""
+        reason = ""
         max_nodes = self._limits.nodes if max_nodes is None else max_nodes
-        for at, case in enumerate(self._cases(shape)):
-            if at * _STEP > max_nodes:
-                raise LimitExceeded("nodes", at * _STEP, max_nodes)
+        for index, case in enumerate(self._cases(shape)):
+            if index * _ALTERNATIVE_COST > max_nodes:
+                raise LimitExceeded("nodes", index * _ALTERNATIVE_COST, max_nodes)
             spend(STEP)
-            narrowed, problem = self._narrow(case)
-            why = why or problem
-            out += (narrowed,) if narrowed.types else ()
-        return tuple(out), why or "some item or member must satisfy a schema that none can satisfy"
+            narrowed_shape, problem = self._narrow(case)
+            reason = reason or problem
+            out += (narrowed_shape,) if narrowed_shape.types else ()
+        return tuple(out), reason or "some item or member must satisfy a schema that none can satisfy"
 
     def _cases(self, shape: Shape) -> Iterator[Shape]:
         arrays, objects, rest = split_by_type(shape)
         graph = None
         if arrays is not None and shape.values is None:
-            graph = count_graph(self, arrays, arrays.items.meet(Window(high=self._options.max_items)))
+            graph = build_count_graph(self, arrays, arrays.item_window.meet(Window(high=self._options.max_items)))
         if graph is None and not (shape.some_items or shape.some_members or shape.item_counts):
             yield shape
             return
@@ -296,46 +296,46 @@ class Expander:
         elif arrays is not None:
             yield from item_cases(arrays) if graph is None else (arrays._replace(count_graph=graph),)
         if objects is not None:
-            yield from member_cases(objects, self.is_closed, self.keys.has, self.listed_values.names_for)
+            yield from member_cases(objects, self.is_closed, self.keys.contains, self.listed_values.names_for)
 
     def _narrow(self, shape: Shape) -> tuple[Shape, str]:
         """The shape without types and constants that cannot occur, and the reason if no type is left."""
         spend(STEP)
         problems: dict[str, str] = {}
-        if (values := values_left(shape, self.reader.overlap)) != shape.values:
+        if (values := filter_enumeration(shape, self.reader.overlap)) != shape.values:
             shape = shape._replace(values=values)
         for name in shape.types:
-            if problem := why_empty(shape, name, self):
+            if problem := explain_emptiness(shape, name, self):
                 problems[name] = problem
         if shape.types and not problems and shape.values is None:
             return shape, ""
         present_types = set(ALL_TYPES if shape.values is None else map(json_type, shape.values))
         types = tuple(name for name in shape.types if name in present_types and name not in problems)
-        why = "no type is allowed by all parts of the schema"
+        reason = "no type is allowed by all parts of the schema"
         if not types:
             if problems:
-                why = "; ".join(problems.values())
+                reason = "; ".join(problems.values())
             elif shape.values is not None:
-                why = "no value of the enumeration satisfies the other keywords"
-        return (shape if types == shape.types else shape._replace(types=types)), why
+                reason = "no value of the enumeration satisfies the other keywords"
+        return (shape if types == shape.types else shape._replace(types=types)), reason
 
     def allows(self, shape: Shape, name: str) -> bool:
         """Whether a member `name` may occur: its name is allowed, and its schema is not `false`."""
-        return self.allows_name(shape, name) and not has_false(self.member(shape, name))
+        return self.allows_name(shape, name) and not has_false(self.member_schemas(shape, name))
 
     def allows_name(self, shape: Shape, name: str) -> bool:
         """Whether all schemas of `propertyNames` allow this name."""
-        return all(self.keys.has(names, name) for names in shape.names)
+        return all(self.keys.contains(names, name) for names in shape.name_schemas)
 
-    def is_closed(self, shape: Shape, formula: Sequence[ObjectPart] = ()) -> bool:
+    def is_closed(self, shape: Shape, formula_parts: Sequence[ObjectPart] = ()) -> bool:
         """Whether additional members are forbidden, by a schema or by the option `additional_properties`.
 
-        `formula`: the parts of the shape's formula. The option has no effect if one of them is about additional
-        members.
+        `formula_parts`: the parts of the shape's formula. The option has no effect if one of these parts is about
+        additional members.
         """
-        if any(part.patterns or part.additional is not None for part in formula):
+        if any(part.patterns or part.additional is not None for part in formula_parts):
             shape = shape._replace(constrains_objects=False)
-        elif formula:
+        elif formula_parts:
             shape = shape._replace(constrains_objects=True)
         for part in shape.objects:
             if not part.patterns and part.additional is not None and part.additional.value is False:
@@ -347,12 +347,12 @@ class Expander:
             return False
         return all(part.additional is None for part in shape.objects)
 
-    def member(self, shape: Shape, name: str) -> tuple[Schema, ...]:
+    def member_schemas(self, shape: Shape, name: str) -> tuple[Schema, ...]:
         """The schemas for the member `name`."""
         out: list[Schema] = []
         for part in shape.objects:
             if part.patterns:
-                out += part.member(name, self.keys.has)
+                out += part.member_schemas(name, self.keys.contains)
             elif (schema := part.properties.get(name, part.additional)) is not None:  # the usual case
                 out.append(schema)
         return tuple(out)
@@ -366,15 +366,17 @@ class Expander:
     def key_classes(self, shape: Shape) -> Iterator[KeyClass]:
         """The classes of names of additional members, and the schemas for these members."""
         sources: list[Source] = [source for part in shape.objects for source, _ in part.patterns]
-        sources += [some.keys for block in shape.extra_blocks for some in block]
-        for names, ids in self.keys.classes(shape.names, sources, shape.member_names(), _pattern_of(shape)):
+        sources += [some_member.keys for block in shape.extra_blocks for some_member in block]
+        for names, ids in self.keys.classes(
+            shape.name_schemas, sources, shape.member_names(), _pattern_location(shape)
+        ):
             if self._is_closed_by_option(shape):
-                matching = (source for part in shape.objects for source, _ in part.patterns)
-                if not any(serial(source) in ids for source in matching):
+                containing_sources = (source for part in shape.objects for source, _ in part.patterns)
+                if not any(serial(source) in ids for source in containing_sources):
                     continue
             blocks = [
-                tuple(some.schema for some in block if some.schema is not None)
-                if all(serial(some.keys) in ids for some in block)
+                tuple(some_member.schema for some_member in block if some_member.schema is not None)
+                if all(serial(some_member.keys) in ids for some_member in block)
                 else None
                 for block in shape.extra_blocks
             ]
@@ -384,29 +386,31 @@ class Expander:
     def strings(self, schema: Schema, restrict: Callable[[Node], Node]) -> Node:
         """The decoded strings that satisfy a schema. `restrict` is applied to each pattern."""
         parts: list[Node] = []
-        string = self.reader.negation.derive(schema, Shape(types=("string",)))
-        goal = self.goal((string, schema))
+        string_schema = self.reader.negation.derive(schema, Shape(types=("string",)))
+        goal = self.goal((string_schema, schema))
         for shape in () if has_false(goal) else self.expand(goal).shapes:
             content: list[Node] = [*map(restrict, shape.patterns)]
             if shape.values is not None:
-                texts = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
-                content.append(Alt(tuple(map(Text, texts))))
+                listed_strings = [
+                    value for value in shape.values if isinstance(value, str) and content_fits(value, shape)
+                ]
+                content.append(Alt(tuple(map(Text, listed_strings))))
             elif (text_content := content_schema(shape)) is not None:
                 raise content_error(
-                    text_content, "JSON texts as names of members are not enforced", "drop it from propertyNames"
+                    text_content, "contentMediaType is not enforced for member names", "drop it from propertyNames"
                 )
-            every = any_text() if not content else content[0] if len(content) == 1 else And(tuple(content))
-            parts.append(with_length(every, shape.length.low, shape.length.high))
+            combined = any_string() if not content else content[0] if len(content) == 1 else And(tuple(content))
+            parts.append(with_length(combined, shape.length.low, shape.length.high))
         return union_of(parts)
 
 
 def _has_many_obligations(shape: Shape) -> bool:
-    """Whether the ways to share items among obligations would multiply, and nothing else distinguishes the items."""
+    """Whether the ways to assign items to obligations would multiply, and nothing else distinguishes the items."""
     is_plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
-    has_positions = shape.prefix_length > 0 or any(some.start > 0 for some in shape.some_items)
+    has_positions = shape.prefix_length > 0 or any(some_member.start > 0 for some_member in shape.some_items)
     return is_plain and len(shape.some_items) > _MAX_ITEM_OBLIGATIONS and not has_positions
 
 
-def _pattern_of(shape: Shape) -> str:
-    """The location of some pattern of names."""
-    return next((schema.where for part in shape.objects for _, schema in part.patterns), "")
+def _pattern_location(shape: Shape) -> str:
+    """The location of one of the patterns for names; "" if there is none."""
+    return next((schema.location for part in shape.objects for _, schema in part.patterns), "")

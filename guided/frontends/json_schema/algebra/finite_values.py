@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
 from guided.frontends.json_schema.algebra.strings import with_length
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key
 from guided.ir.nodes import And
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = ["MAX_VALUES", "ListedValues"]
 MAX_VALUES = 1000
 _MAX_TRIED_VALUES = 4 * MAX_VALUES
 _MAX_DEPTH = 12
-_MAX_NUMBER_LENGTH = 60  # of a number that is considered: its digits plus the magnitude of its exponent
+_MAX_NUMBER_LENGTH = 60  # longer numbers (digits plus the magnitude of the exponent) are not enumerated
 
 
 class ListedValues:
@@ -49,13 +49,13 @@ class ListedValues:
         would be infinite. Otherwise it counts as having many.
         """
         if goal not in self._values:
-            outer = self._expander.open_goals
-            if goal in outer or len(self._open_goals) + len(outer) > _MAX_DEPTH:
+            expanding_goals = self._expander.open_goals
+            if goal in expanding_goals or len(self._open_goals) + len(expanding_goals) > _MAX_DEPTH:
                 return None
             if goal in self._open_goals:
                 self._assumed_empty.add(goal)
                 return ()
-            before = len(self._values)
+            known_count = len(self._values)
             self._open_goals.add(goal)
             try:
                 values = self._union(map(self._values_of_shape, self._expander.expand(goal).shapes))
@@ -63,7 +63,7 @@ class ListedValues:
                 self._open_goals.discard(goal)
             if goal in self._assumed_empty and values != ():
                 values = None
-                for other in list(self._values)[before:]:  # computed under the wrong assumption
+                for other in list(self._values)[known_count:]:  # computed under the wrong assumption
                     del self._values[other]
             self._assumed_empty.discard(goal)
             self._values[goal] = values
@@ -78,30 +78,30 @@ class ListedValues:
             names.update(some_names)
         return len(names)
 
-    def names_for(self, shape: Shape, some: SomeMember) -> tuple[str, ...] | None:
-        """The names of additional members that may satisfy `some`. None: many."""
+    def names_for(self, shape: Shape, some_member: SomeMember) -> tuple[str, ...] | None:
+        """The names of additional members that may satisfy `some_member`. None: many."""
         names = dict[str, None]()
-        for some_names, _ in self._additional_names(shape, some):
+        for some_names, _ in self._additional_names(shape, some_member):
             if some_names is None:
                 return None
             names |= dict.fromkeys(some_names)
         return tuple(names)
 
     def _additional_names(
-        self, shape: Shape, some: SomeMember | None = None
+        self, shape: Shape, some_member: SomeMember | None = None
     ) -> Iterator[tuple[tuple[str, ...] | None, Goal]]:
-        """Names of additional members (None: many), and the goal of their values. With `some`, only names that may
-        satisfy it.
+        """Names of additional members (None: many), and the goal of their values. With `some_member`, only names that
+        may satisfy it.
         """
         if self._expander.is_closed(shape):
             return
         declared = shape.member_names()
-        restricted_shape = shape if some is None else shape._replace(extra_blocks=((some,),))
+        restricted_shape = shape if some_member is None else shape._replace(extra_blocks=((some_member,),))
         for key_class in self._expander.key_classes(restricted_shape):
-            if some is not None and key_class.blocks[0] is None:
+            if some_member is not None and key_class.blocks[0] is None:
                 continue
             goal = self._expander.goal(
-                key_class.schemas if some is None else (*key_class.schemas, *(key_class.blocks[0] or ()))
+                key_class.schemas if some_member is None else (*key_class.schemas, *(key_class.blocks[0] or ()))
             )
             if not has_false(goal) and self.values_of(goal) != ():
                 names = self._expander.keys.names_if_few(key_class.names, MAX_VALUES) if key_class.names else None
@@ -113,7 +113,7 @@ class ListedValues:
         for part in parts:
             if part is None:
                 return None
-            out |= {canonical(value): value for value in part}
+            out |= {canonical_key(value): value for value in part}
             if len(out) > MAX_VALUES:
                 return None
         return tuple(out.values())
@@ -142,33 +142,38 @@ class ListedValues:
         return self._expander.keys.names_if_few((content,), MAX_VALUES)
 
     def _arrays(self, shape: Shape) -> list[Json] | None:
-        prefix_length, high = shape.prefix_length, shape.items.high
-        goals = (self._expander.goal(item_goal(shape, at)) for at in range(min(shape.items.low, prefix_length + 1)))
+        prefix_length, high = shape.prefix_length, shape.item_window.high
+        goals = (
+            self._expander.goal(item_goal(shape, index))
+            for index in range(min(shape.item_window.low, prefix_length + 1))
+        )
         if any(has_false(goal) or self.values_of(goal) == () for goal in goals):
             return []
         partial_arrays: list[list[Json]] = [[]]
         out: list[Json] = []
-        at = 0
-        while partial_arrays and (high is None or at <= high):
-            out += partial_arrays if at >= shape.items.low else ()
-            if at == high:
+        index = 0
+        while partial_arrays and (high is None or index <= high):
+            out += partial_arrays if index >= shape.item_window.low else ()
+            if index == high:
                 break
-            goal = self._expander.goal(item_goal(shape, at))
+            goal = self._expander.goal(item_goal(shape, index))
             items = () if has_false(goal) else self.values_of(goal)
-            if items is None or (items and at >= prefix_length and high is None and shape.unique is None):
+            if items is None or (items and index >= prefix_length and high is None and shape.unique is None):
                 return None
             if len(partial_arrays) * len(items) > _MAX_TRIED_VALUES:
                 return None
-            keys = [{canonical(item) for item in array} if shape.unique is not None else () for array in partial_arrays]
+            keys = [
+                {canonical_key(item) for item in array} if shape.unique is not None else () for array in partial_arrays
+            ]
             partial_arrays = [
                 [*array, item]
                 for array, item_keys in zip(partial_arrays, keys, strict=True)
                 for item in items
-                if canonical(item) not in item_keys
+                if canonical_key(item) not in item_keys
             ]
             if len(out) + len(partial_arrays) > MAX_VALUES:
                 return None
-            at += 1
+            index += 1
         if shape.repeated is None and not (shape.some_items or shape.item_counts or shape.rest_blocks):
             return out
         return [array for array in out if self._expander.membership.fits(shape, array)]
@@ -176,29 +181,29 @@ class ListedValues:
     def _objects(self, shape: Shape) -> list[Json] | None:
         if shape.formula is not None:
             return None
-        if shape.members.high == 0:
+        if shape.member_window.high == 0:
             return [{}]
         candidates = [
-            (name, self._expander.goal(self._expander.member(shape, name)), name in shape.required)
+            (name, self._expander.goal(self._expander.member_schemas(shape, name)), name in shape.required)
             for name in shape.member_names()
             if self._expander.allows(shape, name)
         ]
-        if any(required and self.values_of(goal) == () for _, goal, required in candidates):
+        if any(is_required and self.values_of(goal) == () for _, goal, is_required in candidates):
             return []
-        if shape.members.high == len(shape.required):  # only the required members fit
+        if shape.member_window.high == len(shape.required):  # only the required members fit
             candidates = [candidate for candidate in candidates if candidate[2]]
-        for names, goal in self._additional_names(shape) if shape.members.high != len(shape.required) else ():
+        for names, goal in self._additional_names(shape) if shape.member_window.high != len(shape.required) else ():
             if names is None:
                 return None
             candidates += ((name, goal, False) for name in names)
         partial_objects: list[dict[str, Json]] = [{}]
-        for name, goal, required in candidates:
+        for name, goal, is_required in candidates:
             values = self.values_of(goal)
             if values is None or len(partial_objects) * (len(values) + 1) > _MAX_TRIED_VALUES:
                 return None
-            extended = [{**members, name: value} for members in partial_objects for value in values]
-            partial_objects = extended if required else partial_objects + extended
-        objects: list[Json] = [members for members in partial_objects if len(members) in shape.members]
+            extended_objects = [{**members, name: value} for members in partial_objects for value in values]
+            partial_objects = extended_objects if is_required else partial_objects + extended_objects
+        objects: list[Json] = [members for members in partial_objects if len(members) in shape.member_window]
         if not (shape.some_members or shape.extra_blocks):
             return objects
         return [members for members in objects if self._expander.membership.fits(shape, members)]
@@ -219,9 +224,9 @@ def _numbers(shape: Shape) -> list[Json] | None:
     if last - first >= MAX_VALUES:
         return None
     decimal_places = max(max(len(value.digits) - value.exponent, 0) for value in steps)
-    whole = step * 10**decimal_places
-    every = (Decimal10.parse(f"{count * whole}e-{decimal_places}") for count in range(first, last + 1))
-    return [value for value in every if value in numbers]
+    scaled_step = step * 10**decimal_places
+    multiples = (Decimal10.parse(f"{count * scaled_step}e-{decimal_places}") for count in range(first, last + 1))
+    return [value for value in multiples if value in numbers]
 
 
 def _is_long(value: Decimal10) -> bool:

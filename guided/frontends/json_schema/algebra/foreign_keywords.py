@@ -1,4 +1,4 @@
-"""Keywords of another draft. In: a keyword. Out: an error, or None if it has no effect in the draft of its schema."""
+"""Refuses keywords of another draft, unless they have no effect in the draft of their schema."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ __all__ = ["check_foreign"]
 
 
 def check_foreign(schema: Schema, keyword: str) -> None:
-    """Refuse a keyword of another draft. If an older draft was declared, the keyword has no effect and is accepted."""
+    """Refuse a keyword of another draft. Exceptions: annotations, and newer keywords if an older draft was declared.
+    These have no effect and are accepted.
+    """
     draft, definition = schema.document.draft, KEYWORDS[keyword]
     if definition.status is Status.ANNOTATION:
         return
@@ -19,8 +21,8 @@ def check_foreign(schema: Schema, keyword: str) -> None:
         return  # without a list of items, it has no effect in any draft
     was_removed = DRAFTS.index(definition.until) < DRAFTS.index(draft)
     if was_removed or not schema.document.is_declared:
-        assumed = "" if schema.document.is_declared else ", which is assumed without $schema"
-        hint = f"add $schema, or pass draft={definition.until!r}" if assumed else f"use its replacement in {draft}"
+        suffix = "" if schema.document.is_declared else ", which is assumed without $schema"
+        hint = f"add $schema, or pass draft={definition.until!r}" if suffix else f"use its replacement in {draft}"
         raise UnsupportedError(
-            f"{keyword!r} is not a keyword of {draft}{assumed}", pointer=schema.at(keyword), hint=hint
+            f"{keyword!r} is not a keyword of {draft}{suffix}", pointer=schema.location_of(keyword), hint=hint
         )

@@ -6,8 +6,8 @@ the schemas. Its leaves are the keywords that do not apply other schemas. `allOf
 `anyOf` is a disjunction, and the complement of a schema is a negation, which is never expanded. For a single JSON type,
 most leaves are "any value" or "no value", and drop out.
 
-Use: `for_type` decides null and boolean. Operations on sets decide numbers and strings (`scalars.py`). For objects, the
-formula becomes a condition on their members (`conditional.py`).
+Use: `restrict_to_type` decides null and boolean. Operations on sets decide numbers and strings (`scalars.py`). For
+objects, the formula becomes a condition on their members (`conditional.py`).
 
 Cost: linear in the schemas. Only `normal_form` takes the product of the alternatives, without duplicates.
 """
@@ -30,15 +30,15 @@ __all__ = [
     "Leaf",
     "Negated",
     "fold",
-    "for_type",
     "formula_of",
     "join",
     "leaves",
     "negate",
     "normal_form",
+    "restrict_to_type",
 ]
 
-_STEP = 20  # the cost of an alternative of a normal form, in nodes
+_ALTERNATIVE_COST = 20  # the cost of an alternative of a normal form, in nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,14 +46,14 @@ class Leaf:
     """The requirements of one schema's keywords, except those that apply other schemas to the same value."""
 
     shape: Shape
-    at: Schema
+    schema: Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Junction:
-    """All of the items (`every`), or at least one of them. There are at least two items."""
+    """All of the items hold (`is_conjunction`), or at least one of them. There are at least two items."""
 
-    every: bool
+    is_conjunction: bool
     items: tuple[Formula, ...]
 
 
@@ -68,20 +68,20 @@ Formula: TypeAlias = bool | Leaf | Junction | Negated
 _T = TypeVar("_T")
 
 
-def join(every: bool, items: Iterable[Formula]) -> Formula:
-    """The conjunction (`every`) or disjunction of the items, without constants and duplicates."""
+def join(is_conjunction: bool, items: Iterable[Formula]) -> Formula:
+    """The conjunction (`is_conjunction`) or disjunction of the items, without constants and duplicates."""
     out: dict[Formula, None] = {}
     for item in items:
         if isinstance(item, bool):
-            if item is not every:
+            if item is not is_conjunction:
                 return item
-        elif isinstance(item, Junction) and item.every is every:
+        elif isinstance(item, Junction) and item.is_conjunction is is_conjunction:
             out |= dict.fromkeys(item.items)
         else:
             out[item] = None
     if len(out) < 2:
-        return next(iter(out), every)
-    return Junction(every, tuple(out))
+        return next(iter(out), is_conjunction)
+    return Junction(is_conjunction, tuple(out))
 
 
 def negate(item: Formula) -> Formula:
@@ -102,15 +102,15 @@ def fold(root: Formula, make: Callable[[Formula, list[_T]], _T]) -> _T:
     results: dict[Formula, _T] = {}
     stack = [root]
     while stack:
-        at = stack[-1]
-        parts = _parts(at)
+        current = stack[-1]
+        parts = _parts(current)
         missing = [part for part in parts if part not in results]
         if missing:
             stack += missing
             continue
         stack.pop()
-        if at not in results:
-            results[at] = make(at, [results[part] for part in parts])
+        if current not in results:
+            results[current] = make(current, [results[part] for part in parts])
     return results[root]
 
 
@@ -120,19 +120,19 @@ def leaves(root: Formula) -> list[Leaf]:
     out: list[Leaf] = []
     stack = [root]
     while stack:
-        at = stack.pop()
-        if at in seen:
+        current = stack.pop()
+        if current in seen:
             continue
-        seen.add(at)
-        if isinstance(at, Leaf):
-            out.append(at)
-        stack += reversed(_parts(at))
+        seen.add(current)
+        if isinstance(current, Leaf):
+            out.append(current)
+        stack += reversed(_parts(current))
     return out
 
 
 def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, tuple[tuple[Schema, ...], ...]]],
                negation: Negation) -> Formula:  # fmt: skip
-    """The formula of schemas that all apply. None of them may lead back to itself."""
+    """The formula for schemas that all apply. No schema may lead back to itself."""
     formulas: dict[Schema, Formula] = {}
     stack = list(goal)
     while stack:
@@ -155,25 +155,27 @@ def formula_of(goal: tuple[Schema, ...], read: Callable[[Schema], tuple[Shape, t
         elif isinstance(schema.value, bool):
             formulas[schema] = schema.value
         else:
-            own = Leaf(read(schema)[0], schema)
-            formulas[schema] = join(True, (own, *(join(False, map(formulas.__getitem__, group)) for group in groups)))
+            own_leaf = Leaf(read(schema)[0], schema)
+            formulas[schema] = join(
+                True, (own_leaf, *(join(False, map(formulas.__getitem__, group)) for group in groups))
+            )
     return join(True, map(formulas.__getitem__, goal))
 
 
-def for_type(formula: Formula, name: str) -> Formula:
+def restrict_to_type(formula: Formula, name: str) -> Formula:
     """The formula restricted to values of one type. Its leaves are about this type only."""
 
-    def make(at: Formula, parts: list[Formula]) -> Formula:
-        if isinstance(at, Leaf):
-            return _leaf_for(at, name)
-        if isinstance(at, Junction):
-            return join(at.every, parts)
-        return negate(parts[0]) if isinstance(at, Negated) else at
+    def make(current: Formula, parts: list[Formula]) -> Formula:
+        if isinstance(current, Leaf):
+            return _restrict_leaf(current, name)
+        if isinstance(current, Junction):
+            return join(current.is_conjunction, parts)
+        return negate(parts[0]) if isinstance(current, Negated) else current
 
     return fold(formula, make)
 
 
-def _leaf_for(leaf: Leaf, name: str) -> Formula:
+def _restrict_leaf(leaf: Leaf, name: str) -> Formula:
     shape = leaf.shape
     if name not in shape.types:
         return False
@@ -184,7 +186,7 @@ def _leaf_for(leaf: Leaf, name: str) -> Formula:
             return False
     if allows_every(shape, name):
         return True
-    return Leaf(Shape(types=(name,), values=values, **constraints_of_type(shape, name)), leaf.at)
+    return Leaf(Shape(types=(name,), values=values, **constraints_of_type(shape, name)), leaf.schema)
 
 
 def normal_form(
@@ -196,49 +198,51 @@ def normal_form(
 ) -> list[Shape]:
     """The shapes whose union is the formula within `start`.
 
-    `complement_of_leaf` returns alternatives. `narrow` removes the parts of a shape that nothing satisfies; None means
-    that nothing is left. Raises LimitExceeded beyond `max_nodes` nodes.
+    `complement_of_leaf` returns alternatives. `narrow` removes the types and constants of a shape that cannot occur;
+    None means that no type is left. Raises LimitExceeded beyond `max_nodes` nodes.
     """
-    # (shape so far, parts that must or must not hold, decided parts)
+    # (shape so far, parts that must or must not hold, whether each decided part holds)
     work: list[tuple[Shape, tuple[tuple[Formula, bool], ...], dict[Formula, bool]]] = [(start, ((formula, True),), {})]
     out: list[Shape] = []
     seen: set[Shape] = set()
     steps = 0
     while work:
         steps += 1
-        if steps * _STEP > max_nodes:
-            raise LimitExceeded("nodes", steps * _STEP, max_nodes)
-        shape, todo, decided = work.pop()
-        if not todo:
+        if steps * _ALTERNATIVE_COST > max_nodes:
+            raise LimitExceeded("nodes", steps * _ALTERNATIVE_COST, max_nodes)
+        shape, pending, decisions = work.pop()
+        if not pending:
             if _is_new(shape, seen):
                 out.append(shape)
             continue
-        (at, truth), rest = todo[0], todo[1:]
-        if isinstance(at, bool):
-            if at is truth:
-                work.append((shape, rest, decided))
+        (current, must_hold), rest = pending[0], pending[1:]
+        if isinstance(current, bool):
+            if current is must_hold:
+                work.append((shape, rest, decisions))
             continue
-        if isinstance(at, Negated):
-            work.append((shape, ((at.item, not truth), *rest), decided))
+        if isinstance(current, Negated):
+            work.append((shape, ((current.item, not must_hold), *rest), decisions))
             continue
-        if at in decided:
-            if decided[at] is truth:
-                work.append((shape, rest, decided))
+        if current in decisions:
+            if decisions[current] is must_hold:
+                work.append((shape, rest, decisions))
             continue
-        decided = decided | {at: truth}
-        if isinstance(at, Junction):
-            if at.every is not truth and any(decided.get(item) is truth for item in at.items):
-                work.append((shape, rest, decided))  # one of them holds already
-            elif at.every is truth:
-                work.append((shape, (*((item, truth) for item in at.items), *rest), decided))
+        decisions = decisions | {current: must_hold}
+        if isinstance(current, Junction):
+            if current.is_conjunction is not must_hold and any(
+                decisions.get(item) is must_hold for item in current.items
+            ):
+                work.append((shape, rest, decisions))  # one item already decides it
+            elif current.is_conjunction is must_hold:
+                work.append((shape, (*((item, must_hold) for item in current.items), *rest), decisions))
             else:
-                work.extend((shape, ((item, truth), *rest), decided) for item in reversed(at.items))
-        elif truth:
-            both = narrow(shape.meet(at.shape))
-            if both is not None:
-                work.append((both, rest, decided))
+                work.extend((shape, ((item, must_hold), *rest), decisions) for item in reversed(current.items))
+        elif must_hold:
+            intersection = narrow(shape.meet(current.shape))
+            if intersection is not None:
+                work.append((intersection, rest, decisions))
         else:
-            work.extend((shape, ((other, True), *rest), decided) for other in complement_of_leaf(at))
+            work.extend((shape, ((other, True), *rest), decisions) for other in complement_of_leaf(current))
     return out
 
 

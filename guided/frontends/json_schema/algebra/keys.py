@@ -1,4 +1,4 @@
-"""Sets of member names. In: patterns, schemas of names, and sets of names. Out: languages as IR, and membership.
+"""Sets of member names. In: patterns, schemas for names, and sets of names. Out: languages as IR, and membership.
 
 A *source* stands for a set of names: an IR node (of a pattern), a schema (of `propertyNames`: the strings that satisfy
 it), or a `KeySet` of these. Names of additional members fall into *classes*, one for each combination of sources that
@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, name_classes
-from guided.frontends.json_schema.algebra.strings import any_text
+from guided.frontends.json_schema.algebra.strings import any_string
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.regex.derivatives import Terms, TooLarge
 from guided.frontends.regex.overlap import Overlap
@@ -29,11 +29,11 @@ __all__ = ["KeySet", "Keys", "Source"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeySet(Numbered):
-    """The names in all of `within`, in none of `without`, and not among `names`."""
+    """The names that are in all `sources`, in none of `excluded_sources`, and not in `excluded_names`."""
 
-    within: tuple[Source, ...] = ()
-    without: tuple[Source, ...] = ()
-    names: frozenset[str] = frozenset()
+    sources: tuple[Source, ...] = ()
+    excluded_sources: tuple[Source, ...] = ()
+    excluded_names: frozenset[str] = frozenset()
 
 
 Source: TypeAlias = "Node | Schema | KeySet"
@@ -72,21 +72,21 @@ class Keys:
                 self._languages[key] = self._strings(source, self._restrict_to_output if restrict else _identity)
             return self._languages[key]
         if isinstance(source, KeySet):
-            inside = [self._language(part, restrict=restrict) for part in source.within]
-            outside: list[Node] = [Not(self.language(part)) for part in source.without]
-            if source.names:
-                outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.names)))))
+            inside = [self._language(part, restrict=restrict) for part in source.sources]
+            outside: list[Node] = [Not(self.language(part)) for part in source.excluded_sources]
+            if source.excluded_names:
+                outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.excluded_names)))))
             parts = (*inside, *outside)
-            return And(parts) if parts else any_text()
+            return And(parts) if parts else any_string()
         return self._restrict_to_output(source) if restrict else source
 
-    def has(self, source: Source, name: str) -> bool:
+    def contains(self, source: Source, name: str) -> bool:
         """Whether the name is in the source."""
         if isinstance(source, KeySet):
             return (
-                name not in source.names
-                and all(self.has(part, name) for part in source.within)
-                and not any(self.has(part, name) for part in source.without)
+                name not in source.excluded_names
+                and all(self.contains(part, name) for part in source.sources)
+                and not any(self.contains(part, name) for part in source.excluded_sources)
             )
         key = (serial(source), name)
         if key not in self._memberships:
@@ -94,15 +94,19 @@ class Keys:
         return self._memberships[key]
 
     def classes(
-        self, within: Sequence[Source], all_sources: Iterable[Source], declared: Collection[str], where: str
+        self,
+        required_sources: Sequence[Source],
+        all_sources: Iterable[Source],
+        declared: Collection[str],
+        location: str,
     ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
-        """The classes of the names in all of `within`.
+        """The classes of the names in all of `required_sources`.
 
         Yields, for each class, the languages that its names are in, and the serial numbers of the sources that contain
-        them. Declared names are excluded where a class might otherwise consist of declared names only.
+        them. Declared names are excluded from a class that might otherwise consist of declared names only.
         """
         sources = list({serial(source): source for source in all_sources}.values())
-        if not sources and not within:
+        if not sources and not required_sources:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
@@ -111,31 +115,37 @@ class Keys:
         )
         if classes is None:
             raise UnsupportedError(
-                f"the patterns of names of one object overlap in more than {MAX_CLASSES} ways",
-                pointer=where,
+                f"the name patterns of one object overlap in more than {MAX_CLASSES} ways",
+                pointer=location,
                 hint="join patterns whose members have the same schema",
             )
-        allowed = [self.writable_language(source) for source in within]
-        candidates = [name for name in declared if all(self.has(source, name) for source in within)]
+        required_languages = [self.writable_language(source) for source in required_sources]
+        candidates = [name for name in declared if all(self.contains(source, name) for source in required_sources)]
         for inside, outside in classes:
             spend()
-            ids = frozenset(serial(sources[at]) for at in inside)
-            names = allowed + [self.writable_language(sources[at]) for at in inside]
+            ids = frozenset(serial(sources[index]) for index in inside)
+            names = required_languages + [self.writable_language(sources[index]) for index in inside]
             if outside:
-                excluded = tuple(languages[at] for at in outside)
-                names.append(Not(excluded[0] if len(excluded) == 1 else Alt(excluded)))
-            if within or ids:
+                excluded_languages = tuple(languages[index] for index in outside)
+                names.append(Not(excluded_languages[0] if len(excluded_languages) == 1 else Alt(excluded_languages)))
+            if required_sources or ids:
                 sides = [(source, serial(source) in ids) for source in sources]
                 excluded_names = [
-                    name for name in candidates if all(self.has(source, name) is inside_ for source, inside_ in sides)
+                    name
+                    for name in candidates
+                    if all(self.contains(source, name) is is_inside for source, is_inside in sides)
                 ]
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
 
     def _language_ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
-        """The language of a source. It may be wrong about declared names."""
-        if isinstance(source, KeySet) and source.names and all(name in declared for name in source.names):
-            source = KeySet(source.within, source.without)
+        """The language of a source, possibly wrong about declared names."""
+        if (
+            isinstance(source, KeySet)
+            and source.excluded_names
+            and all(name in declared for name in source.excluded_names)
+        ):
+            source = KeySet(source.sources, source.excluded_sources)
         return self.language(source)
 
     def names_if_few(self, languages: tuple[Node, ...], max_names: int) -> tuple[str, ...] | None:
@@ -154,7 +164,7 @@ class Keys:
             return bool(terms.nullable[term])
         except TooLarge:
             raise UnsupportedError(
-                f"whether the name {name[:40]!r} matches a pattern of names takes too many steps to decide",
+                f"it takes too many steps to decide whether the name {name[:40]!r} matches a pattern",
                 hint="simplify the pattern",
             ) from None
 

@@ -2,9 +2,10 @@
 of languages that a name may be in.
 
 Languages are processed one after another. Each divides the existing classes in two, if both sides may contain a name.
-Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. A language that is
-disjoint from one that contains a class neither divides this class nor needs to be excluded from it. A bounded search
-decides whether a combination contains a name (`overlap.py`). If the search is undecided, the combination is kept.
+Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. Suppose that a class
+is part of one language, and another language is disjoint from it. Then the other language neither divides the class nor
+needs to be excluded from it. A bounded search decides whether a combination contains a name (`overlap.py`). If the
+search is undecided, the combination is kept.
 
 Cost: one search for each pair of languages, and for each class and language.
 """
@@ -41,7 +42,7 @@ def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass]
         return not checks_overlap or overlap.may_have_word((languages[old], languages[new]))
 
     def may_have_name(names: NameClass) -> bool:
-        inside, outside = ((languages[at] for at in numbers) for numbers in names)
+        inside, outside = ((languages[number] for number in numbers) for numbers in names)
         return not checks_overlap or overlap.may_have_word(inside, outside)
 
     classes = [NameClass((), ())]
@@ -52,8 +53,8 @@ def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass]
             if not all(may_meet(new, old) for old in inside):
                 new_classes.append(NameClass(inside, outside))
                 continue
-            within = NameClass((*inside, new), tuple(old for old in outside if may_meet(new, old)))
-            new_classes += filter(may_have_name, (within, NameClass(inside, (*outside, new))))
+            inside_class = NameClass((*inside, new), tuple(old for old in outside if may_meet(new, old)))
+            new_classes += filter(may_have_name, (inside_class, NameClass(inside, (*outside, new))))
         if len(new_classes) > MAX_CLASSES:
             return None
         classes = new_classes

@@ -1,13 +1,14 @@
 """`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that accepts exactly the values that
 the input rejects.
 
-A schema is a conjunction of parts, so its complement is the union of the complements of the parts (De Morgan):
+A schema is a conjunction of parts, so its complement is the union of the complements of the parts (De Morgan). The
+complement of
 
-- of a type: the other types
-- of a window or an interval: the values on both sides of it
-- of a pattern: its negation
-- of "every item is in S": some item is not in S (an obligation, `existential_constraints.py`)
-- of "one of these schemas holds": the conjunction of their complements
+- a type is the other types
+- a window or an interval is the values on both sides of it
+- a pattern is its negation
+- "every item is in S" is "some item is not in S" (an obligation, `existential_constraints.py`)
+- "one of these schemas holds" is the conjunction of their complements
 
 For example, not {"type": "string", "minLength": 2} is: any other type, or a string of at most one character.
 
@@ -38,7 +39,7 @@ from guided.frontends.json_schema.algebra.shape import (
     Window,
 )
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
 from guided.frontends.json_schema.formats import superset_if_negated
 from guided.ir.nodes import Alt, Not, Text
 
@@ -59,42 +60,40 @@ _DERIVED_CONSTRAINTS = ("not",)
 
 
 class Negation:
-    """Complements for one reader. `read` reads a schema, `make_meaning` creates a `SchemaMeaning`."""
+    """Computes complements for one reader. `read` reads a schema, `make_meaning` creates a `SchemaMeaning`."""
 
     def __init__(self, read: Callable[[Schema], SchemaMeaning], make_meaning: Callable[..., SchemaMeaning]) -> None:
         self._read, self._make_meaning = read, make_meaning
         self._equal = EqualSchemas()
         self._complements: dict[Schema, Schema] = {}
         self._originals: dict[Schema, Schema] = {}
-        self._one_of: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
+        self._enumerations: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
-    def derive(self, at: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
-        """A schema that requires a shape, and one schema of each group. Messages point to `at`."""
+    def derive(self, source: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
+        """A schema that requires a shape, and one schema of each group. Messages point to `source`."""
         return DerivedSchema(
-            at.document,
-            at.pointer,
+            source.document,
+            source.pointer,
             {},
-            at.base,
+            source.base,
             lambda: self._make_meaning(shape, groups),
             constraints=_DERIVED_CONSTRAINTS,
         )
 
-    def one_of(self, at: Schema, values: tuple[Json, ...]) -> Schema:
-        """A schema for these values. Equal arguments return the same object, so that recursive
-        definitions terminate.
-        """
-        key = at, tuple(map(canonical, values))
-        if key not in self._one_of:
-            self._one_of[key] = self.derive(at, Shape(values=values))
-        return self._one_of[key]
+    def enumeration(self, source: Schema, values: tuple[Json, ...]) -> Schema:
+        """A schema for these values. Equal arguments return the same object, so recursive definitions terminate."""
+        key = source, tuple(map(canonical_key, values))
+        if key not in self._enumerations:
+            self._enumerations[key] = self.derive(source, Shape(values=values))
+        return self._enumerations[key]
 
-    def nothing(self, at: Schema) -> Schema:
+    def nothing(self, source: Schema) -> Schema:
         """A schema that no value satisfies."""
-        return Schema(at.document, at.pointer, False, at.base)
+        return Schema(source.document, source.pointer, False, source.base)
 
-    def without(self, at: Schema, name: str) -> Schema:
+    def without_member(self, source: Schema, name: str) -> Schema:
         """A schema for all values except objects with a member `name`."""
-        return self.derive(at, Shape(objects=(ObjectPart({name: self.nothing(at)}, None),)))
+        return self.derive(source, Shape(objects=(ObjectPart({name: self.nothing(source)}, None),)))
 
     @property
     def is_used(self) -> bool:
@@ -109,8 +108,8 @@ class Negation:
         """Whether the complement of a schema is among the others."""
         return self._complements.get(schema) in others
 
-    def of(self, schema: Schema) -> Schema:
-        """The complement."""
+    def complement_of(self, schema: Schema) -> Schema:
+        """The complement of a schema."""
         schema = self._equal.representative(schema)
         complement = self._complements.get(schema)
         if complement is None:
@@ -135,10 +134,10 @@ class Negation:
         if meaning.shape.values is not None:
             cases += self._other_values(meaning.shape.values, schema)
         for group in meaning.groups:
-            cases.append(self.derive(schema, ANYTHING, *((self.of(branch),) for branch in group)))
+            cases.append(self.derive(schema, ANYTHING, *((self.complement_of(branch),) for branch in group)))
         return self._make_meaning(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
 
-    def shapes_without(self, shape: Shape, at: Schema) -> Iterator[Shape]:
+    def shapes_without(self, shape: Shape, source: Schema) -> Iterator[Shape]:
         """Shapes whose union is the complement of a shape. The shape's enumeration is ignored."""
         if types := tuple(name for name in ALL_TYPES if name not in shape.types):
             yield Shape(types=types)
@@ -155,30 +154,34 @@ class Negation:
             yield Shape(types=("string",), no_json_base64=shape.json_base64)
         if shape.no_json_base64 is not None:
             yield Shape(types=("string",), json_base64=shape.no_json_base64)
-        yield from (Shape(types=("array",), items=window) for window in shape.items.complement())
-        yield from (Shape(types=("object",), members=window) for window in shape.members.complement())
+        yield from (Shape(types=("array",), item_window=window) for window in shape.item_window.complement())
+        yield from (Shape(types=("object",), member_window=window) for window in shape.member_window.complement())
         for part in shape.arrays:
-            yield from self._array(part)
+            yield from self._array_cases(part)
         if shape.unique is not None:
             yield Shape(types=("array",), repeated=shape.unique)
         if shape.repeated is not None:
             yield Shape(types=("array",), unique=shape.repeated)
-        for some in shape.some_items:
-            yield Shape(types=("array",), arrays=(ArrayPart((None,) * some.start, self.of(some.schema)),))
-        for counted in shape.item_counts:
-            for window in counted.count.complement():
-                yield self.with_count(counted.schema, window)._replace(types=("array",))
+        for some_item in shape.some_items:
+            yield Shape(
+                types=("array",), arrays=(ArrayPart((None,) * some_item.start, self.complement_of(some_item.schema)),)
+            )
+        for item_count in shape.item_counts:
+            for window in item_count.count.complement():
+                yield self.with_count(item_count.schema, window)._replace(types=("array",))
         member_schemas = self._required_members(shape)
-        for name in shape.required:  # absent, or present with another value: one case for both
-            other = self.of(member_schemas[name]) if name in member_schemas else self.nothing(at)
+        for name in shape.required:  # one case for both: absent, or present with another value
+            other = self.complement_of(member_schemas[name]) if name in member_schemas else self.nothing(source)
             yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
-        for part_ in shape.objects:
-            yield from self._object(part_, member_schemas)
-        for names in shape.names:
-            yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(self.of(names),)), None),))
-        for some_ in shape.some_members:
-            other = self.nothing(at) if some_.schema is None else self.of(some_.schema)
-            yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_.keys, other),)),))
+        for object_part in shape.objects:
+            yield from self._object_cases(object_part, member_schemas)
+        for names in shape.name_schemas:
+            yield Shape(
+                types=("object",), some_members=(SomeMember(KeySet(sources=(self.complement_of(names),)), None),)
+            )
+        for some_member in shape.some_members:
+            other = self.nothing(source) if some_member.schema is None else self.complement_of(some_member.schema)
+            yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_member.keys, other),)),))
 
     def with_count(self, schema: Schema, count: Window) -> Shape:
         """The shape of arrays in which the number of items that satisfy the schema is in `count`."""
@@ -187,15 +190,15 @@ class Negation:
         if count == Window(1, None):
             return Shape(some_items=(SomeItem(0, schema),))
         if count == Window(0, 0):
-            return Shape(arrays=(ArrayPart((), self.of(schema)),))
-        return Shape(item_counts=(ItemCount(schema, self.of(schema), count),))
+            return Shape(arrays=(ArrayPart((), self.complement_of(schema)),))
+        return Shape(item_counts=(ItemCount(schema, self.complement_of(schema), count),))
 
-    def _array(self, part: ArrayPart) -> Iterator[Shape]:
+    def _array_cases(self, part: ArrayPart) -> Iterator[Shape]:
         for index, item in enumerate(part.prefix):
-            if item is not None and (other := self.of(item)).value is not False:
+            if item is not None and (other := self.complement_of(item)).value is not False:
                 prefix = ((None,) * index) + (other,)
-                yield Shape(types=("array",), items=Window(index + 1), arrays=(ArrayPart(prefix, None),))
-        if part.rest is not None and (other := self.of(part.rest)).value is not False:
+                yield Shape(types=("array",), item_window=Window(index + 1), arrays=(ArrayPart(prefix, None),))
+        if part.rest is not None and (other := self.complement_of(part.rest)).value is not False:
             yield Shape(types=("array",), some_items=(SomeItem(len(part.prefix), other),))
 
     def _required_members(self, shape: Shape) -> dict[str, Schema]:
@@ -207,42 +210,50 @@ class Negation:
                     declared.setdefault(name, []).append(member)
         return {name: declared[name][0] for name in shape.required if len(declared.get(name, ())) == 1}
 
-    def _object(self, part: ObjectPart, handled_names: Collection[str]) -> Iterator[Shape]:
+    def _object_cases(self, part: ObjectPart, handled_names: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
-            if name not in handled_names and member is not None and (other := self.of(member)).value is not False:
+            if (
+                name not in handled_names
+                and member is not None
+                and (other := self.complement_of(member)).value is not False
+            ):
                 yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
         for source, member in part.patterns:
-            if (other := self.of(member)).value is not False:
-                yield Shape(types=("object",), some_members=(SomeMember(KeySet(within=(source,)), other),))
-        if part.additional is not None and (other := self.of(part.additional)).value is not False:
+            if (other := self.complement_of(member)).value is not False:
+                yield Shape(types=("object",), some_members=(SomeMember(KeySet(sources=(source,)), other),))
+        if part.additional is not None and (other := self.complement_of(part.additional)).value is not False:
             declared = ObjectPart(dict.fromkeys(part.properties), None)
             keys = KeySet((), tuple(source for source, _ in part.patterns), frozenset(part.properties))
             yield Shape(types=("object",), objects=(declared,), some_members=(SomeMember(keys, other),))
 
-    def _other_values(self, values: tuple[Json, ...], at: Schema) -> Iterator[Schema]:
-        """Schemas for all other values, type by type. Containers differ from a listed one in some part."""
+    def _other_values(self, values: tuple[Json, ...], source: Schema) -> Iterator[Schema]:
+        """Schemas for all other values, type by type. An array or object differs from each listed one in some part."""
         values_by_type: dict[str, list[Json]] = {name: [] for name in ALL_TYPES}
         for value in values:
             values_by_type[json_type(value)].append(value)
         if not values_by_type["null"]:
-            yield self.derive(at, Shape(types=("null",)))
+            yield self.derive(source, Shape(types=("null",)))
         if booleans := tuple(value for value in (True, False) if value not in values_by_type["boolean"]):
-            yield self.derive(at, Shape(values=booleans))
+            yield self.derive(source, Shape(values=booleans))
         numbers = tuple(value for value in values_by_type["number"] if isinstance(value, Decimal10))
-        yield self.derive(at, Shape(types=("number",), numbers=NumberSet(excluded=numbers)))
+        yield self.derive(source, Shape(types=("number",), numbers=NumberSet(excluded=numbers)))
         texts = tuple(Text(value) for value in values_by_type["string"] if isinstance(value, str))
-        yield self.derive(at, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
+        yield self.derive(source, Shape(types=("string",), patterns=(Not(Alt(texts)),) if texts else ()))
         for name in ("array", "object"):
-            different_values = ((self.of(self.constant(value, at)),) for value in values_by_type[name])
-            yield self.derive(at, Shape(types=(name,)), *different_values)
+            different_values = ((self.complement_of(self.constant(value, source)),) for value in values_by_type[name])
+            yield self.derive(source, Shape(types=(name,)), *different_values)
 
-    def constant(self, value: Json, at: Schema) -> Schema:
+    def constant(self, value: Json, source: Schema) -> Schema:
         """A schema for one value, composed of schemas for its parts."""
         if isinstance(value, list):
-            part = ArrayPart(tuple(self.constant(item, at) for item in value), None)
-            return self.derive(at, Shape(types=("array",), items=Window(len(value), len(value)), arrays=(part,)))
+            part = ArrayPart(tuple(self.constant(item, source) for item in value), None)
+            return self.derive(
+                source, Shape(types=("array",), item_window=Window(len(value), len(value)), arrays=(part,))
+            )
         if isinstance(value, dict):
-            members = ObjectPart({name: self.constant(member, at) for name, member in value.items()}, None)
+            members = ObjectPart({name: self.constant(member, source) for name, member in value.items()}, None)
             size = Window(len(value), len(value))
-            return self.derive(at, Shape(types=("object",), required=tuple(value), members=size, objects=(members,)))
-        return self.derive(at, Shape(values=(value,)))
+            return self.derive(
+                source, Shape(types=("object",), required=tuple(value), member_window=size, objects=(members,))
+            )
+        return self.derive(source, Shape(values=(value,)))

@@ -1,5 +1,5 @@
-"""Sets of numbers: bounds, integrality, divisors and exceptions, with conjunction (`meet`) and complement. No text, no
-IR.
+"""Sets of numbers: bounds, integrality, divisors and exceptions, with conjunction (`meet`) and complement.
+`text/numbers.py` writes them.
 
 Draft 4 distinguishes integers from other numbers by spelling: there, 1.0 is not an integer. So a set may also be
 restricted to some of the spellings of its numbers.
@@ -20,7 +20,7 @@ def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
     """Whether `value` is `divisor` times an integer."""
     if not value.digits:
         return True
-    # Both are digits times a power of ten, and the digits do not end with a zero.
+    # Both numbers are their digits times a power of ten, and the digits do not end with a zero.
     shift = (value.exponent - len(value.digits)) - (divisor.exponent - len(divisor.digits))
     if shift < 0:
         return False
@@ -38,7 +38,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class NumberSet:
-    """The numbers between two bounds (None: no bound), without those `excluded`.
+    """The numbers between two bounds (None: no bound), except the `excluded` ones.
 
     `integral`: only integers; `fractional`: no integers. `divisors`: only multiples of each; `no_divisors`: multiples
     of none. `bare`: only spellings without fraction and exponent; `not_bare`: only spellings with a fraction or an
@@ -58,8 +58,8 @@ class NumberSet:
     def meet(self, other: NumberSet) -> NumberSet:
         """The numbers in both."""
         return NumberSet(
-            _tighter(self.low, other.low, True),
-            _tighter(self.high, other.high, False),
+            _choose_tighter(self.low, other.low, True),
+            _choose_tighter(self.high, other.high, False),
             self.integral or other.integral,
             self.fractional or other.fractional,
             _union(self.excluded, other.excluded),
@@ -93,7 +93,7 @@ class NumberSet:
         return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
 
     def with_integer_bounds(self) -> NumberSet:
-        """For integers: the same set, with inclusive integers as its bounds."""
+        """The same set. If it contains only integers, its bounds are inclusive integers."""
         if not self.integral or (self.low is None and self.high is None):
             return self
         low = None if self.low is None else Bound(_to_integer(self.low, 1))
@@ -101,7 +101,7 @@ class NumberSet:
         return replace(self, low=low, high=high)
 
     def with_integral_divisors(self) -> NumberSet:
-        """For integers: the same set with integers as divisors."""
+        """The same set with integral divisors. Only for sets of integers."""
         divisors = dict.fromkeys(map(_integral, self.divisors))
         divisors.pop(_ONE, None)
         no_divisors = tuple(dict.fromkeys(map(_integral, self.no_divisors)))
@@ -132,12 +132,12 @@ class NumberSet:
             return True
         if self.divisors and set(self.divisors) & set(self.no_divisors):
             return True
-        exact = self.with_integer_bounds() if self.low is not None and self.high is not None else self
-        if exact.low is None or exact.high is None:
+        exact_set = self.with_integer_bounds() if self.low is not None and self.high is not None else self
+        if exact_set.low is None or exact_set.high is None:
             return False
-        if exact.low.value == exact.high.value:
-            return exact.low.strict or exact.high.strict or exact.low.value not in exact
-        return exact.high.value < exact.low.value
+        if exact_set.low.value == exact_set.high.value:
+            return exact_set.low.strict or exact_set.high.strict or exact_set.low.value not in exact_set
+        return exact_set.high.value < exact_set.low.value
 
 
 EVERY_NUMBER = NumberSet()
@@ -169,7 +169,7 @@ def _union(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal1
     return tuple(dict.fromkeys(a + b)) if a and b else a or b
 
 
-def _tighter(a: Bound | None, b: Bound | None, is_low: bool) -> Bound | None:
+def _choose_tighter(a: Bound | None, b: Bound | None, is_low: bool) -> Bound | None:
     if a is None or b is None:
         return a or b
     if a.value == b.value:
@@ -182,8 +182,8 @@ def _to_integer(bound: Bound, direction: int) -> Decimal10:
     value = bound.value
     if value.is_integer:
         return _add(value, direction) if bound.strict else value
-    whole = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
-    return whole if value.negative == (direction > 0) else _add(whole, direction)
+    truncated_value = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
+    return truncated_value if value.negative == (direction > 0) else _add(truncated_value, direction)
 
 
 def _add(value: Decimal10, step: int) -> Decimal10:

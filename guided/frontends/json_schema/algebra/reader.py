@@ -22,10 +22,10 @@ from guided.frontends.json_schema.algebra.quotations import Quotations
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.unevaluated import UnevaluatedReader
 from guided.frontends.json_schema.documents.keywords import CONTENT_KEYWORDS, KNOWN_KEYWORDS
-from guided.frontends.json_schema.documents.malformed import describe, malformed
+from guided.frontends.json_schema.documents.malformed import describe, malformed_error
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, check_texts, read_count
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, read_count, refuse_surrogates
 from guided.frontends.json_schema.formats import format_shape, why_not_enforced
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import Classes, parse_regex
@@ -58,7 +58,7 @@ class Reader:
         """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
         self.negation = Negation(self.read, SchemaMeaning)
         self.overlap = Overlap()
-        self.disjoint = DisjointnessTest(self.read, self.overlap)
+        self.disjointness = DisjointnessTest(self.read, self.overlap)
         self.evaluators: dict[tuple[Schema, bool], tuple[Evaluator, ...]] = {}
         """The cached evaluators of each schema (`evaluation.py`)."""
         self.unevaluated = UnevaluatedReader(self)
@@ -70,12 +70,14 @@ class Reader:
             if isinstance(schema, DerivedSchema):
                 meaning = schema.make()
             else:
-                meaning = SchemaMeaning(ANYTHING) if isinstance(schema.value, bool) else self._schema(schema, problems)
+                meaning = (
+                    SchemaMeaning(ANYTHING) if isinstance(schema.value, bool) else self._read_schema(schema, problems)
+                )
             if problems is None:
                 self._meanings[schema] = meaning
         return meaning
 
-    def _schema(self, schema: Schema, problems: list[Problem] | None) -> SchemaMeaning:
+    def _read_schema(self, schema: Schema, problems: list[Problem] | None) -> SchemaMeaning:
         assert isinstance(schema.value, dict)
         shape, groups = ANYTHING, []
         known_keywords = KNOWN_KEYWORDS[schema.document.draft]
@@ -92,8 +94,8 @@ class Reader:
                     self.siblings[schema] = shape
                     groups += APPLICATORS[keyword](self, schema)
                 else:
-                    own = _SHAPES[keyword](self, schema, keyword)
-                    shape = own if shape is ANYTHING else shape.meet(own)
+                    keyword_shape = _SHAPE_READERS[keyword](self, schema, keyword)
+                    shape = keyword_shape if shape is ANYTHING else shape.meet(keyword_shape)
             except (SpecError, UnsupportedError) as problem:
                 if problems is None:
                     raise
@@ -104,8 +106,8 @@ class Reader:
         """The schemas in a keyword's list."""
         value = schema.get(keyword)
         if not isinstance(value, list) or not value:
-            raise malformed(schema, keyword, "a non-empty array of schemas", value)
-        return tuple(self.library.child(schema, keyword, at) for at in range(len(value)))
+            raise malformed_error(schema, keyword, "a non-empty array of schemas", value)
+        return tuple(self.library.child(schema, keyword, index) for index in range(len(value)))
 
     # --- shapes
 
@@ -115,69 +117,69 @@ class Reader:
             return _SHAPES_OF_TYPES[value]
         names: list[Any] = value if isinstance(value, list) else [value]
         type_names = tuple(_SHAPES_OF_TYPES)
-        for at, name in enumerate(names):
+        for index, name in enumerate(names):
             if name not in type_names:
-                pointer = schema.at(keyword, at) if isinstance(value, list) else schema.at(keyword)
+                pointer = schema.location_of(keyword, index) if isinstance(value, list) else schema.location_of(keyword)
                 raise SpecError(
                     f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(type_names)
                 )
         if not names:
-            raise malformed(schema, keyword, "the name of a type or a list of names", value)
-        return _types(tuple(names), by_spelling)
+            raise malformed_error(schema, keyword, "the name of a type or a list of names", value)
+        return _make_type_shape(tuple(names), by_spelling)
 
     def _enum(self, schema: Schema, keyword: str) -> Shape:
         values = schema.get(keyword)
         if not isinstance(values, list):
-            raise malformed(schema, keyword, "an array", values)
+            raise malformed_error(schema, keyword, "an array", values)
         unique: dict[tuple[object, ...], Json] = {}
-        for at, value in enumerate(values):
-            check_texts(value, schema, keyword, at)
-            unique.setdefault(canonical(value), value)
+        for index, value in enumerate(values):
+            refuse_surrogates(value, schema, keyword, index)
+            unique.setdefault(canonical_key(value), value)
         return Shape(values=tuple(unique.values()))
 
     def _const(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
-        check_texts(value, schema, keyword)
+        refuse_surrogates(value, schema, keyword)
         return Shape(values=(value,))
 
     def _window(self, schema: Schema, keyword: str) -> Shape:
         count = read_count(schema.get(keyword))
         if count is None:
-            raise malformed(schema, keyword, "a non-negative integer", schema.get(keyword))
+            raise malformed_error(schema, keyword, "a non-negative integer", schema.get(keyword))
         window = Window(low=count) if keyword.startswith("min") else Window(high=count)
         if keyword.endswith("Length"):
             return Shape(length=window)
         if keyword.endswith(("Items", "Contains")):
-            return Shape(items=window)
-        return Shape(members=window, constrains_objects=True)
+            return Shape(item_window=window)
+        return Shape(member_window=window, constrains_objects=True)
 
     def _bound(self, schema: Schema, keyword: str) -> Shape:
         value, strict = schema.get(keyword), keyword.startswith("exclusive")
         if strict and schema.document.draft == "draft4":
             if not isinstance(value, bool):
                 hint = f'in draft4 write "{keyword[9:].lower()}": {describe(value)}, "{keyword}": true'
-                raise malformed(schema, keyword, "a boolean in draft4", value, hint=hint)
-            return ANYTHING  # read together with a neighbouring keyword
+                raise malformed_error(schema, keyword, "a boolean in draft4", value, hint=hint)
+            return ANYTHING  # `minimum` and `maximum` read it
         if not isinstance(value, Decimal10):
             hint = "only draft4 allows a boolean: add $schema or pass draft='draft4'" if isinstance(value, bool) else ""
-            raise malformed(schema, keyword, "a number", value, hint=hint)
+            raise malformed_error(schema, keyword, "a number", value, hint=hint)
         if schema.document.draft == "draft4":
             strict = schema.value.get("exclusive" + keyword.capitalize()) is True  # type: ignore[union-attr]
         bound = Bound(value, strict)
-        low = keyword.lower().endswith("minimum")
-        return Shape(numbers=NumberSet(low=bound) if low else NumberSet(high=bound))
+        is_minimum = keyword.lower().endswith("minimum")
+        return Shape(numbers=NumberSet(low=bound) if is_minimum else NumberSet(high=bound))
 
     def _multiple_of(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
         if not isinstance(value, Decimal10) or value.negative or not value.digits:
-            raise malformed(schema, keyword, "a number above 0", value)
+            raise malformed_error(schema, keyword, "a number above 0", value)
         is_one = value.small_int() == 1
         return Shape(numbers=NumberSet(integral=True) if is_one else NumberSet(divisors=(value,)))
 
     def _pattern(self, schema: Schema, keyword: str) -> Shape:
         pattern = schema.get(keyword)
         if not isinstance(pattern, str):
-            raise malformed(schema, keyword, "a string", pattern)
+            raise malformed_error(schema, keyword, "a string", pattern)
         return Shape(patterns=(self._parse_pattern(pattern, schema, keyword),))
 
     def _parse_pattern(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
@@ -190,10 +192,10 @@ class Reader:
             return node
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
-                            pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
+                            pointer=schema.location_of(keyword, *tokens)) from None  # fmt: skip
         except UnsupportedError as error:
             raise UnsupportedError(f"{keyword}: {error.reason}", text=error.text, span=error.span, hint=error.hint,
-                                   pointer=schema.at(keyword, *tokens)) from None  # fmt: skip
+                                   pointer=schema.location_of(keyword, *tokens)) from None  # fmt: skip
 
     def restrict_to_output(self, pattern: Node) -> Node:
         """The strings of a pattern that the output may contain. Comparisons and negations use all of its strings."""
@@ -205,17 +207,17 @@ class Reader:
     def _format(self, schema: Schema, keyword: str) -> Shape:
         name = schema.get(keyword)
         if not isinstance(name, str):
-            raise malformed(schema, keyword, "a string", name)
+            raise malformed_error(schema, keyword, "a string", name)
         shape = ANYTHING if self.options.format == "annotate" else format_shape(name)
         if shape is None and self.options.unknown_format == "refuse":
             reason, hint = why_not_enforced(name)
-            raise UnsupportedError(reason, pointer=schema.at(keyword), hint=hint)
+            raise UnsupportedError(reason, pointer=schema.location_of(keyword), hint=hint)
         return shape or ANYTHING
 
     def _content(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
         if not isinstance(value, str):
-            raise malformed(schema, keyword, "a string", value)
+            raise malformed_error(schema, keyword, "a string", value)
         if not self.enforces(schema, keyword):
             return ANYTHING
         has_media_type = schema.has_keyword("contentMediaType") and self.enforces(schema, "contentMediaType")
@@ -231,8 +233,8 @@ class Reader:
         if keyword == "format":
             return format_shape(name) is not None
         encoding = schema.get("contentEncoding") if schema.has_keyword("contentEncoding") else None
-        encoded = isinstance(encoding, str) and encoding.lower() == "base64"
-        return encoded if keyword == "contentEncoding" else name.lower() == _JSON and (encoded or encoding is None)
+        is_base64 = isinstance(encoding, str) and encoding.lower() == "base64"
+        return is_base64 if keyword == "contentEncoding" else name.lower() == _JSON and (is_base64 or encoding is None)
 
     def _items(self, schema: Schema, keyword: str) -> Shape:
         """`items`, `prefixItems` and `additionalItems` together, when the first of them is read."""
@@ -256,13 +258,13 @@ class Reader:
             item_schemas = value[prefix_keyword]
             if prefix_keyword == "items" and schema.document.draft == "2020-12":
                 hint = "in 2020-12, the list is prefixItems; for an older draft, add $schema or pass draft="
-                raise SpecError("items must be a schema", pointer=schema.at("items"), hint=hint)
+                raise SpecError("items must be a schema", pointer=schema.location_of("items"), hint=hint)
             if not isinstance(item_schemas, list):
-                raise malformed(schema, prefix_keyword, "an array of schemas", item_schemas)
-            prefix = tuple(self.library.child(schema, prefix_keyword, at) for at in range(len(item_schemas)))
+                raise malformed_error(schema, prefix_keyword, "an array of schemas", item_schemas)
+            prefix = tuple(self.library.child(schema, prefix_keyword, index) for index in range(len(item_schemas)))
         if isinstance(value.get("items"), list) and schema.document.draft == "2020-12":
             hint = "in 2020-12, the list is prefixItems: use only one of the two lists"
-            raise malformed(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
+            raise malformed_error(schema, "items", "a schema next to prefixItems", value["items"], hint=hint)
         rest = self.library.child(schema, rest_keyword) if schema.has_keyword(rest_keyword) else None
         return ArrayPart(prefix, rest)
 
@@ -275,7 +277,7 @@ class Reader:
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
         if not schema.has_keyword(keyword):
             return default
-        window = self._window(schema, keyword).items
+        window = self._window(schema, keyword).item_window
         return window.low if keyword.startswith("min") else window.high
 
     def _members(self, schema: Schema, keyword: str) -> Shape:
@@ -292,16 +294,16 @@ class Reader:
             return ObjectPart({}, None)
         declared = value.get("properties", {})
         if not isinstance(declared, dict):
-            raise malformed(schema, "properties", "an object of schemas", declared)
-        check_texts("".join(declared), schema, "properties")
+            raise malformed_error(schema, "properties", "an object of schemas", declared)
+        refuse_surrogates("".join(declared), schema, "properties")
         properties = {name: self.library.child(schema, "properties", name) for name in declared}
         pattern_schemas = value.get("patternProperties", {})
         if not isinstance(pattern_schemas, dict):
-            raise malformed(schema, "patternProperties", "an object of schemas", pattern_schemas)
+            raise malformed_error(schema, "patternProperties", "an object of schemas", pattern_schemas)
         patterns = []
         for pattern in pattern_schemas:
-            source = self._parse_pattern(pattern, schema, "patternProperties", pattern)
-            patterns.append((source, self.library.child(schema, "patternProperties", pattern)))
+            node = self._parse_pattern(pattern, schema, "patternProperties", pattern)
+            patterns.append((node, self.library.child(schema, "patternProperties", pattern)))
         additional = None
         if "additionalProperties" in value:
             additional = self.library.child(schema, "additionalProperties")
@@ -309,29 +311,31 @@ class Reader:
 
     def _property_names(self, schema: Schema, keyword: str) -> Shape:
         inner = self.library.child(schema, keyword)
-        return ANYTHING if inner.value is True else Shape(names=(inner,), constrains_objects=True)
+        return ANYTHING if inner.value is True else Shape(name_schemas=(inner,), constrains_objects=True)
 
     def _unique_items(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
         if not isinstance(value, bool):
-            raise malformed(schema, keyword, "a boolean", value)
+            raise malformed_error(schema, keyword, "a boolean", value)
         return Shape(unique=schema) if value else ANYTHING
 
     def _required(self, schema: Schema, keyword: str) -> Shape:
         names = schema.get(keyword)
         if not isinstance(names, list):
             hint = "list the required names in the schema of the enclosing object" if isinstance(names, bool) else ""
-            raise malformed(schema, keyword, "an array of strings", names, hint=hint)
-        return Shape(required=self.names_of(names, schema, keyword), constrains_objects=True)
+            raise malformed_error(schema, keyword, "an array of strings", names, hint=hint)
+        return Shape(required=self.read_names(names, schema, keyword), constrains_objects=True)
 
-    def names_of(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
+    def read_names(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
         """The names of members in a list of the schema, without duplicates."""
         out: dict[str, None] = {}
-        for at, name in enumerate(names):
+        for index, name in enumerate(names):
             if not isinstance(name, str):
                 hint = "the name of a property is a string"
-                raise SpecError(f"{describe(name)} is not a property name", pointer=schema.at(*tokens, at), hint=hint)
-            check_texts(name, schema, *tokens, at)
+                raise SpecError(
+                    f"{describe(name)} is not a property name", pointer=schema.location_of(*tokens, index), hint=hint
+                )
+            refuse_surrogates(name, schema, *tokens, index)
             out[name] = None
         return tuple(out)
 
@@ -341,13 +345,13 @@ def _reading_order(keyword: str) -> int:
 
     Applicators come last, because they may look at the shape of the keywords next to them. `unevaluatedItems` comes
     before the other applicators: its cases choose a branch, so others need not choose again. `unevaluatedProperties`
-    comes after them: branches that evaluate members leave it less to require.
+    comes after them: branches that evaluate members leave it fewer members to constrain.
     """
     return _UNEVALUATED.get(keyword, 2) if keyword in APPLICATORS else 0
 
 
 @lru_cache(maxsize=256)
-def _types(names: tuple[str, ...], by_spelling: bool) -> Shape:
+def _make_type_shape(names: tuple[str, ...], by_spelling: bool) -> Shape:
     """`by_spelling`: whether a number is an integer depends on its spelling, as in draft 4."""
     types = tuple(name for name in ALL_TYPES if name in names or (name == "number" and "integer" in names))
     integral = "integer" in names and "number" not in names
@@ -367,11 +371,11 @@ def _parse_uncached(pattern: str, limits: Limits, classes: Classes) -> Node:
 _MAX_CACHED_LENGTH = 200
 _UNEVALUATED = {"unevaluatedItems": 1, "unevaluatedProperties": 3}
 _JSON = "application/json"
-_SHAPES_OF_TYPES = {name: _types((name,), False) for name in (*ALL_TYPES, "integer")}
+_SHAPES_OF_TYPES = {name: _make_type_shape((name,), False) for name in (*ALL_TYPES, "integer")}
 _ITEMS = ("items", "prefixItems", "additionalItems")
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 
-_SHAPES: dict[str, Callable[[Reader, Schema, str], Shape]] = {
+_SHAPE_READERS: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "type": Reader._type,
     "enum": Reader._enum,
     "const": Reader._const,

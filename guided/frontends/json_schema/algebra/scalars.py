@@ -14,7 +14,7 @@ from guided.frontends.json_schema.algebra.content import content_error, content_
 from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, normal_form
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape
-from guided.frontends.json_schema.algebra.strings import any_text, with_length
+from guided.frontends.json_schema.algebra.strings import any_string, with_length
 from guided.frontends.json_schema.documents.values import Decimal10, Json
 from guided.frontends.json_schema.formats import superset_if_negated
 from guided.frontends.regex.overlap import Overlap
@@ -40,13 +40,13 @@ def scalar_shapes(
     return (Shape(types=(name,), values=values),) if values else ()
 
 
-def _is_true_for(value: Json, at: Formula, parts: list[bool]) -> bool:
+def _is_true_for(value: Json, current: Formula, parts: list[bool]) -> bool:
     """Whether a formula holds for null, true or false."""
-    if isinstance(at, Leaf):
-        return at.shape.values is None or any(value is constant for constant in at.shape.values)
-    if isinstance(at, Junction):
-        return all(parts) if at.every else any(parts)
-    return not parts[0] if isinstance(at, Negated) else at
+    if isinstance(current, Leaf):
+        return current.shape.values is None or any(value is constant for constant in current.shape.values)
+    if isinstance(current, Junction):
+        return all(parts) if current.is_conjunction else any(parts)
+    return not parts[0] if isinstance(current, Negated) else current
 
 
 def _other_numbers(leaf: Leaf) -> Iterable[Formula]:
@@ -55,37 +55,35 @@ def _other_numbers(leaf: Leaf) -> Iterable[Formula]:
     if leaf.shape.values is not None:
         values = tuple(value for value in leaf.shape.values if isinstance(value, Decimal10))
         sets.append(NumberSet(excluded=values))
-    return [Leaf(Shape(types=("number",), numbers=numbers), leaf.at) for numbers in sets]
+    return [Leaf(Shape(types=("number",), numbers=numbers), leaf.schema) for numbers in sets]
 
 
-def _strings(at: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
+def _strings(current: Formula, parts: list[tuple[Node, Node]]) -> tuple[Node, Node]:
     """The decoded strings that satisfy a formula, and all other strings."""
-    if isinstance(at, Leaf):
-        return _leaf_strings(at)
-    if isinstance(at, Junction):
+    if isinstance(current, Leaf):
+        return _leaf_strings(current)
+    if isinstance(current, Junction):
         inside, outside = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
-        return (And(inside), Alt(outside)) if at.every else (Alt(inside), And(outside))
-    if isinstance(at, Negated):
+        return (And(inside), Alt(outside)) if current.is_conjunction else (Alt(inside), And(outside))
+    if isinstance(current, Negated):
         return parts[0][1], parts[0][0]
-    return (any_text(), EMPTY) if at else (EMPTY, any_text())
+    return (any_string(), EMPTY) if current else (EMPTY, any_string())
 
 
 def _leaf_strings(leaf: Leaf) -> tuple[Node, Node]:
     shape = leaf.shape
     content = content_schema(shape)
     if content is not None:
-        raise content_error(
-            content, "a JSON text in a string next to many alternatives is not enforced", "drop the keyword"
-        )
-    within: list[Node] = [*shape.patterns]
+        raise content_error(content, "contentMediaType is not enforced next to many alternatives", "drop the keyword")
+    inside: list[Node] = [*shape.patterns]
     outside: list[Node] = [Not(superset_if_negated(pattern)) for pattern in shape.patterns]
     if shape.values is not None:
-        texts = Alt(tuple(Text(value) for value in shape.values if isinstance(value, str)))
-        within.append(texts)
-        outside.append(Not(texts))
+        listed_strings = Alt(tuple(Text(value) for value in shape.values if isinstance(value, str)))
+        inside.append(listed_strings)
+        outside.append(Not(listed_strings))
     low, high = shape.length.low, shape.length.high
-    if (low, high) != (0, None) or not within:
-        length = with_length(any_text(), low, high)
-        within.append(length)
+    if (low, high) != (0, None) or not inside:
+        length = with_length(any_string(), low, high)
+        inside.append(length)
         outside.append(Not(length))
-    return (within[0] if len(within) == 1 else And(tuple(within))), Alt(tuple(outside))
+    return (inside[0] if len(inside) == 1 else And(tuple(inside))), Alt(tuple(outside))

@@ -1,13 +1,13 @@
-"""The requirements of a conjunction of schemas on a value, type by type. Contains the data types, and the conjunction
-of two shapes (`meet`); no text, no IR.
+"""What a conjunction of schemas requires of a value, type by type: the data types, and the conjunction of two shapes
+(`meet`).
 
 A `Shape` is a set of JSON values: those that satisfy all of its parts. Each part is about one JSON type. A shape is one
 disjunct of the normal form, which is a union of shapes. For example, `{"type": ["string", "object"], "minLength": 2,
 "required": ["a"]}` is one shape: all strings of at least two characters, and all objects with a member `a`.
 
 `meet` is exact for everything that a shape can hold. It intersects types and constants, narrows windows and intervals,
-and collects patterns and the schemas of items and members. The value under a key must then satisfy all of these
-schemas, which is computed when that location is reached. Cost: linear in the parts.
+and collects patterns and the schemas of items and members. An item or member must then satisfy all schemas collected
+for it. Their conjunction is computed when that location is reached. Cost: linear in the parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from guided.frontends.json_schema.algebra.keys import KeySet, Source
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical, json_type
+from guided.frontends.json_schema.documents.values import Json, canonical_key, json_type
 from guided.ir.nodes import Node
 from guided.ir.serial import serial
 
@@ -50,7 +50,7 @@ ALL_TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A count from `low` to `high` (None: no upper bound)."""
+    """The counts from `low` to `high` (None: no upper bound)."""
 
     low: int = 0
     high: int | None = None
@@ -67,8 +67,8 @@ class Window:
 
     def complement(self) -> tuple[Window, ...]:
         """Windows whose union is the counts outside this one."""
-        below = () if self.low == 0 else (Window(0, self.low - 1),)
-        return below if self.high is None else (*below, Window(self.high + 1))
+        lower_counts = () if self.low == 0 else (Window(0, self.low - 1),)
+        return lower_counts if self.high is None else (*lower_counts, Window(self.high + 1))
 
     @property
     def is_empty(self) -> bool:
@@ -123,11 +123,11 @@ class ObjectPart:
     additional: Schema | None
     patterns: tuple[tuple[Source, Schema], ...] = ()
 
-    def member(self, name: str, has: Callable[[Source, str], bool]) -> list[Schema]:
-        """The schemas for the member `name`. `has` says whether a name is in a set of names."""
+    def member_schemas(self, name: str, contains: Callable[[Source, str], bool]) -> list[Schema]:
+        """The schemas for the member `name`. `contains` decides whether a name is in a set of names."""
         schemas = [self.properties[name]] if name in self.properties else []
         if self.patterns:
-            schemas += [schema for source, schema in self.patterns if has(source, name)]
+            schemas += [schema for source, schema in self.patterns if contains(source, name)]
         return [schema for schema in schemas or (self.additional,) if schema is not None]
 
     def additional_schemas(self, sources: frozenset[int]) -> list[Schema]:
@@ -141,11 +141,12 @@ class ObjectPart:
 class Shape(NamedTuple):
     """A set of values, type by type.
 
-    `values`: an enumeration that the other parts restrict (None: no enumeration). `unique`, `repeated`: the schema that
-    requires that all items differ, or that two are equal. `json_text`, `no_json_text`: the schema that requires that a
-    string contains a JSON text, or none; `json_base64`, `no_json_base64`: the same in base64. `some_items`,
-    `some_members`: obligations (`existential_constraints.py`). `constrains_objects`: whether a keyword about members
-    was read.
+    `values`: an enumeration that the other parts restrict (None: no enumeration). `length`, `item_window`,
+    `member_window`: the allowed numbers of characters, items and members. `name_schemas`: the schemas that the name of
+    each member must satisfy. `unique`, `repeated`: the schema that requires that all items differ, or that two are
+    equal. `json_text`, `no_json_text`: the schema that requires that a string contains a JSON text, or none;
+    `json_base64`, `no_json_base64`: the same for a JSON text in base64. `some_items`, `some_members`: obligations
+    (`existential_constraints.py`). `constrains_objects`: whether a keyword about members was read.
     """
 
     types: tuple[str, ...] = ALL_TYPES
@@ -157,12 +158,12 @@ class Shape(NamedTuple):
     no_json_text: Schema | None = None
     json_base64: Schema | None = None
     no_json_base64: Schema | None = None
-    items: Window = _ANY_COUNT
+    item_window: Window = _ANY_COUNT
     arrays: tuple[ArrayPart, ...] = ()
     unique: Schema | None = None
     repeated: Schema | None = None
-    members: Window = _ANY_COUNT
-    names: tuple[Schema, ...] = ()
+    member_window: Window = _ANY_COUNT
+    name_schemas: tuple[Schema, ...] = ()
     required: tuple[str, ...] = ()
     objects: tuple[ObjectPart, ...] = ()
     constrains_objects: bool = False
@@ -208,8 +209,8 @@ ANYTHING = Shape()
 
 
 def _common_values(a: tuple[Json, ...], b: tuple[Json, ...]) -> tuple[Json, ...]:
-    keys = {canonical(value) for value in b}
-    return tuple(value for value in a if canonical(value) in keys)
+    keys = {canonical_key(value) for value in b}
+    return tuple(value for value in a if canonical_key(value) in keys)
 
 
 def _union(a: tuple[object, ...], b: tuple[object, ...]) -> tuple[object, ...]:
@@ -220,9 +221,9 @@ _MEETS: dict[str, Callable[[Any, Any], object]] = {
     "types": lambda a, b: tuple([name for name in a if name in b]),
     "values": _common_values,
     "numbers": NumberSet.meet,
-    **dict.fromkeys(("length", "items", "members"), Window.meet),
+    **dict.fromkeys(("length", "item_window", "member_window"), Window.meet),
     **dict.fromkeys(("patterns", "arrays", "objects", "rest_blocks", "extra_blocks"), add),
-    **dict.fromkeys(("names", "required", "some_items", "some_members", "item_counts"), _union),
+    **dict.fromkeys(("name_schemas", "required", "some_items", "some_members", "item_counts"), _union),
     **dict.fromkeys(
         ("json_text", "no_json_text", "json_base64", "no_json_base64", "unique", "repeated", "constrains_objects"),
         lambda a, b: a or b,
@@ -233,20 +234,28 @@ _FIELD_MEETS = tuple(_MEETS[name] for name in Shape._fields)
 """For each field the conjunction of two values. Not called if one of the shapes does not constrain the field."""
 
 
-_FIELDS = {
+_FIELDS_OF_TYPE = {
     "null": (),
     "boolean": (),
     "number": ("numbers",),
     "string": ("length", "patterns", "json_text", "no_json_text", "json_base64", "no_json_base64"),
-    "array": ("items", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
-    "object": ("members", "names", "required", "objects", "constrains_objects", "some_members", "extra_blocks"),
+    "array": ("item_window", "arrays", "unique", "repeated", "some_items", "item_counts", "rest_blocks"),
+    "object": (
+        "member_window",
+        "name_schemas",
+        "required",
+        "objects",
+        "constrains_objects",
+        "some_members",
+        "extra_blocks",
+    ),
 }
 _DEFAULTS = Shape._field_defaults
 
 
 def constraints_of_type(shape: Shape, name: str) -> dict[str, Any]:
     """The fields of a shape that constrain values of one type, without its types and its enumeration."""
-    return {field: value for field in _FIELDS[name] if (value := getattr(shape, field)) != _DEFAULTS[field]}
+    return {field: value for field in _FIELDS_OF_TYPE[name] if (value := getattr(shape, field)) != _DEFAULTS[field]}
 
 
 def allows_every(shape: Shape, name: str) -> bool:
@@ -268,11 +277,11 @@ def listed_scalars(shape: Shape) -> tuple[Json, ...] | None:
     return tuple(value for value in values if json_type(value) in shape.types)
 
 
-def item_goal(shape: Shape, at: int) -> tuple[Schema, ...]:
-    """The schemas for item number `at`."""
+def item_goal(shape: Shape, index: int) -> tuple[Schema, ...]:
+    """The schemas for the item at `index`."""
     out = []
     for part in shape.arrays:
-        schema = part.prefix[at] if at < len(part.prefix) else part.rest
+        schema = part.prefix[index] if index < len(part.prefix) else part.rest
         if schema is not None:
             out.append(schema)
     return tuple(out)

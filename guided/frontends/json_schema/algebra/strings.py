@@ -1,4 +1,4 @@
-"""Languages of decoded strings, as IR: any text, texts of a given length, unions."""
+"""Languages of decoded strings, as IR: any string, strings of a given length, unions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from guided.ir.nodes import ANY_CHAR, EMPTY, Alt, Length, Node, Repeat
 
-__all__ = ["any_text", "union_of", "with_length"]
+__all__ = ["any_string", "union_of", "with_length"]
 
 
-def any_text(low: int = 0, high: int | None = None) -> Node:
-    """Decoded content of `low` to `high` characters."""
+def any_string(low: int = 0, high: int | None = None) -> Node:
+    """All decoded strings of `low` to `high` characters."""
     return Repeat(ANY_CHAR, low, high)
 
 
@@ -20,5 +20,5 @@ def union_of(nodes: Sequence[Node]) -> Node:
 
 
 def with_length(content: Node, low: int, high: int | None) -> Node:
-    """The texts of `content` that have `low` to `high` characters."""
+    """The strings of `content` that have `low` to `high` characters."""
     return content if low == 0 and high is None else Length(content, low, high)

@@ -2,8 +2,8 @@
 evaluated.
 
 In: a schema with one of these keywords. Out: groups of schemas; one schema of each group must hold. Problem: which
-members and items are evaluated depends on which schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. Going
-through all combinations of these takes 2^n cases.
+members and items are evaluated depends on which schemas in `anyOf`, `oneOf`, `if`, ... the value satisfies. There are
+2^n combinations of n such schemas.
 
 How: member by member instead. Names are divided into classes that the same evaluators (`evaluation.py`) evaluate. An
 evaluator *counts* if its conditions hold. For each class: the members in it satisfy the schema of the keyword, or one
@@ -52,23 +52,25 @@ class UnevaluatedReader:
         self._keys = Keys(lambda *_: EMPTY, reader.restrict_to_output, reader.overlap)  # patterns only
         self._conjunctions: dict[tuple[Schema, ...], Schema] = {}
 
-    def _group(self, schema: Schema, shape: Shape, counting: Iterable[Evaluator]) -> _Group:
-        """The group: the shape holds, or one of the evaluators counts."""
+    def _group(self, schema: Schema, shape: Shape, candidates: Iterable[Evaluator]) -> _Group:
+        """The group: the shape holds, or one of the candidates counts."""
         spend(STEP)
-        holds = dict.fromkeys(self._all_hold(schema, evaluator.holds) for evaluator in counting)
-        return (self._negation.derive(schema, shape), *holds)
+        alternatives = dict.fromkeys(self._conjunction(schema, evaluator.conditions) for evaluator in candidates)
+        return (self._negation.derive(schema, shape), *alternatives)
 
-    def _all_hold(self, schema: Schema, holds: tuple[Schema, ...]) -> Schema:
-        if len(holds) == 1:
-            return holds[0]
-        if holds not in self._conjunctions:
-            self._conjunctions[holds] = self._negation.derive(schema, ANYTHING, *((condition,) for condition in holds))
-        return self._conjunctions[holds]
+    def _conjunction(self, schema: Schema, conditions: tuple[Schema, ...]) -> Schema:
+        if len(conditions) == 1:
+            return conditions[0]
+        if conditions not in self._conjunctions:
+            self._conjunctions[conditions] = self._negation.derive(
+                schema, ANYTHING, *((condition,) for condition in conditions)
+            )
+        return self._conjunctions[conditions]
 
     def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedProperties`: members that are not evaluated satisfy the schema `members`."""
         all_evaluators = evaluators(self._reader, schema, with_unevaluated=False)
-        if any(evaluator.all_members and not evaluator.holds for evaluator in all_evaluators):
+        if any(evaluator.all_members and not evaluator.conditions for evaluator in all_evaluators):
             return
         names = tuple(dict.fromkeys(name for evaluator in all_evaluators for name in evaluator.names))
         sources = tuple(
@@ -76,86 +78,96 @@ class UnevaluatedReader:
         )
         classes: dict[tuple[Evaluator, ...], list[str]] = {}
         for name in names:
-            ids = frozenset(serial(source) for source in sources if self._keys.has(source, name))
-            evaluating = [
+            ids = frozenset(serial(source) for source in sources if self._keys.contains(source, name))
+            relevant_evaluators = [
                 evaluator for evaluator in all_evaluators if name in evaluator.names or _evaluates(evaluator, ids)
             ]
-            if all(evaluator.holds for evaluator in evaluating):
-                classes.setdefault(tuple(evaluating), []).append(name)
-        for _, ids in self._keys.classes((), sources, names, schema.where):
-            evaluating = [evaluator for evaluator in all_evaluators if _evaluates(evaluator, ids)]
-            if all(evaluator.holds for evaluator in evaluating):
-                part = self._rest_of_members(schema, members, names, sources, ids)
-                yield self._group(schema, Shape(objects=(part,)), evaluating)
-        for counting, class_names in classes.items():
+            if all(evaluator.conditions for evaluator in relevant_evaluators):
+                classes.setdefault(tuple(relevant_evaluators), []).append(name)
+        for _, ids in self._keys.classes((), sources, names, schema.location):
+            relevant_evaluators = [evaluator for evaluator in all_evaluators if _evaluates(evaluator, ids)]
+            if all(evaluator.conditions for evaluator in relevant_evaluators):
+                part = self._make_other_members_part(schema, members, names, sources, ids)
+                yield self._group(schema, Shape(objects=(part,)), relevant_evaluators)
+        for class_evaluators, class_names in classes.items():
             part = ObjectPart(dict.fromkeys(class_names, members), None)
-            yield self._group(schema, Shape(objects=(part,)), counting)
+            yield self._group(schema, Shape(objects=(part,)), class_evaluators)
 
-    def _rest_of_members(
+    def _make_other_members_part(
         self, schema: Schema, members: Schema, names: tuple[str, ...], sources: tuple[Source, ...], ids: frozenset[int]
     ) -> ObjectPart:
-        """The requirement on members that are not among the names and belong to exactly these sources."""
+        """The requirement on members whose names are not in `names`, and are in exactly the sources with these ids."""
         if not ids:
-            anything = Schema(schema.document, schema.pointer, True, schema.base)
-            return ObjectPart(dict.fromkeys(names), members, tuple((source, anything) for source in sources))
-        within = tuple(source for source in sources if serial(source) in ids)
-        without = tuple(source for source in sources if serial(source) not in ids)
-        return ObjectPart({}, None, ((KeySet(within, without, frozenset(names)), members),))
+            any_schema = Schema(schema.document, schema.pointer, True, schema.base)
+            return ObjectPart(dict.fromkeys(names), members, tuple((source, any_schema) for source in sources))
+        included_sources = tuple(source for source in sources if serial(source) in ids)
+        excluded_sources = tuple(source for source in sources if serial(source) not in ids)
+        return ObjectPart({}, None, ((KeySet(included_sources, excluded_sources, frozenset(names)), members),))
 
     def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
         """The groups of `unevaluatedItems`: items that are not evaluated satisfy the schema `items`."""
         all_evaluators = evaluators(self._reader, schema, with_unevaluated=False)
-        if any(evaluator.all_items and not evaluator.holds for evaluator in all_evaluators):
+        if any(evaluator.all_items and not evaluator.conditions for evaluator in all_evaluators):
             return
-        start = max((evaluator.items for evaluator in all_evaluators if not evaluator.holds), default=0)
-        always_contained = dict.fromkeys(
-            evaluator.contained
+        start = max((evaluator.items for evaluator in all_evaluators if not evaluator.conditions), default=0)
+        always_applying_schemas = dict.fromkeys(
+            evaluator.contains_schema
             for evaluator in all_evaluators
-            if evaluator.contained is not None and not evaluator.holds
+            if evaluator.contains_schema is not None and not evaluator.conditions
         )
-        counting = [evaluator for evaluator in all_evaluators if evaluator.holds]
-        contained = dict.fromkeys(evaluator.contained for evaluator in counting if evaluator.contained is not None)
+        conditional_evaluators = [evaluator for evaluator in all_evaluators if evaluator.conditions]
+        contains_schemas = dict.fromkeys(
+            evaluator.contains_schema for evaluator in conditional_evaluators if evaluator.contains_schema is not None
+        )
         cells: list[tuple[Schema, list[Evaluator]]] = []
-        for inside, outside in self._cells([candidate for candidate in contained if candidate not in always_contained]):
-            allowed = (items, *always_contained, *outside, *map(self._negation.of, inside))
-            item = self._negation.derive(schema, ANYTHING, allowed) if len(allowed) > 1 else items
+        for inside, outside in self._cells(
+            [candidate for candidate in contains_schemas if candidate not in always_applying_schemas]
+        ):
+            alternatives = (items, *always_applying_schemas, *outside, *map(self._negation.complement_of, inside))
+            item = self._negation.derive(schema, ANYTHING, alternatives) if len(alternatives) > 1 else items
             cells.append(
                 (
                     item,
-                    _weakest([evaluator for evaluator in counting if evaluator.contained in inside], lambda *_: True),
+                    _weakest(
+                        [evaluator for evaluator in conditional_evaluators if evaluator.contains_schema in inside],
+                        lambda *_: True,
+                    ),
                 )
             )
 
-        def from_item(start: int, holds: tuple[Schema, ...]) -> Schema:
-            """The schemas hold. For each cell, no item from `start` on is in it, or one of its evaluators counts."""
+        def from_item(start: int, conditions: tuple[Schema, ...]) -> Schema:
+            """The conditions hold. For each cell, no item from `start` on is in it, or one of its evaluators counts."""
             groups = [
-                self._group(schema, _items_after(start, item), cell_evaluators) for item, cell_evaluators in cells
+                self._group(schema, _make_items_shape(start, item), cell_evaluators) for item, cell_evaluators in cells
             ]
-            return self._negation.derive(schema, ANYTHING, *((condition,) for condition in holds), *groups)
+            return self._negation.derive(schema, ANYTHING, *((condition,) for condition in conditions), *groups)
 
         longer = _weakest(
-            [evaluator for evaluator in counting if evaluator.all_items or evaluator.items > start], _reaches
+            [evaluator for evaluator in conditional_evaluators if evaluator.all_items or evaluator.items > start],
+            _reaches,
         )
         yield (
             from_item(start, ()),
-            *(from_item(evaluator.items, evaluator.holds) for evaluator in longer if not evaluator.all_items),
-            *(self._all_hold(schema, evaluator.holds) for evaluator in longer if evaluator.all_items),
+            *(from_item(evaluator.items, evaluator.conditions) for evaluator in longer if not evaluator.all_items),
+            *(self._conjunction(schema, evaluator.conditions) for evaluator in longer if evaluator.all_items),
         )
 
     def _cells(self, schemas: list[Schema]) -> list[tuple[tuple[Schema, ...], tuple[Schema, ...]]]:
-        """The combinations of schemas that may hold for one item: (those that hold, others that do not)."""
+        """The combinations of schemas that one item may satisfy: (satisfied schemas, other schemas)."""
 
         def are_disjoint(*pair: Schema) -> bool:
-            return self._reader.disjoint.are_contradictory(pair)
+            return self._reader.disjointness.are_contradictory(pair)
 
         cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = [((), ())]
         for schema in schemas:
             new_cells: list[tuple[tuple[Schema, ...], tuple[Schema, ...]]] = []
             for inside, outside in cells:
                 spend(STEP)
-                if not any(are_disjoint(other, self._negation.of(schema)) for other in inside):
+                if not any(are_disjoint(other, self._negation.complement_of(schema)) for other in inside):
                     new_cells.append((inside, (*outside, schema)))
-                if not any(are_disjoint(schema, other) for other in (*inside, *map(self._negation.of, outside))):
+                if not any(
+                    are_disjoint(schema, other) for other in (*inside, *map(self._negation.complement_of, outside))
+                ):
                     new_cells.append(((*inside, schema), outside))
             cells = new_cells
         return cells
@@ -167,24 +179,26 @@ def _evaluates(evaluator: Evaluator, ids: frozenset[int]) -> bool:
 
 
 def _reaches(evaluator: Evaluator, other: Evaluator) -> bool:
-    """Whether the prefix of one evaluator is at least as long as that of the other."""
+    """Whether one evaluator's prefix is at least as long as the other's."""
     return evaluator.all_items or (evaluator.items >= other.items and not other.all_items)
 
 
 def _weakest(candidates: list[Evaluator], is_enough: Callable[[Evaluator, Evaluator], bool]) -> list[Evaluator]:
-    """The evaluators without redundant ones. One is redundant if another suffices in its place and counts whenever it
-    does.
+    """The evaluators that are not redundant. An evaluator is redundant if another one suffices in its place and counts
+    whenever it counts.
     """
     out: list[Evaluator] = []
-    for evaluator in sorted(candidates, key=lambda evaluator: len(evaluator.holds)):
-        if not any(is_enough(other, evaluator) and set(other.holds) <= set(evaluator.holds) for other in out):
+    for evaluator in sorted(candidates, key=lambda evaluator: len(evaluator.conditions)):
+        if not any(is_enough(other, evaluator) and set(other.conditions) <= set(evaluator.conditions) for other in out):
             out = [
-                other for other in out if not (is_enough(evaluator, other) and set(evaluator.holds) <= set(other.holds))
+                other
+                for other in out
+                if not (is_enough(evaluator, other) and set(evaluator.conditions) <= set(other.conditions))
             ]
             out.append(evaluator)
     return out
 
 
-def _items_after(start: int, item: Schema) -> Shape:
-    """The arrays whose items from number `start` on satisfy a schema."""
+def _make_items_shape(start: int, item: Schema) -> Shape:
+    """The arrays in which all items from index `start` on satisfy a schema."""
     return Shape(arrays=(ArrayPart((None,) * start, item),))

@@ -1,6 +1,6 @@
-"""Cells: the parts into which schemas divide the values of one member or item. In: the requirement on all of its
-values, and the goals that must be told apart. Out: disjoint goals, each with the given goals that hold for all of its
-values.
+"""Cells: the parts into which schemas divide the values of one member or item. In: the requirement on all of these
+values, and the goals that must be told apart. Out: disjoint goals, each with the given goals that all of its values
+satisfy.
 
 Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells, each question
 becomes "is it in one of these cells?", and the automaton only has to remember which cell was written. For example, the
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import ANYTHING, listed_scalars
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical
+from guided.frontends.json_schema.documents.values import Json, canonical_key
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander, Goal
@@ -33,38 +33,38 @@ _MIN_LISTING_GOALS = 3  # with at least this many goals that list values, these 
 
 
 class Cell(NamedTuple):
-    """Values that the goals do not distinguish. `within`: the goals that hold for them."""
+    """Values that the goals do not distinguish. `satisfied_goals`: the goals that they satisfy."""
 
     goal: Goal
-    within: frozenset[Goal]
+    satisfied_goals: frozenset[Goal]
 
 
 class ValuePartition:
-    """Divides values into a limited number of cells. `where` is the location in the schema, for messages."""
+    """Divides values into a limited number of cells. `location` is a JSON Pointer, for messages."""
 
-    def __init__(self, expander: Expander, where: str, max_cells: int = MAX_CELLS) -> None:
-        self._expander, self._where, self._max_cells = expander, where, max_cells
-        self._what = ""
+    def __init__(self, expander: Expander, location: str, max_cells: int = MAX_CELLS) -> None:
+        self._expander, self._location, self._max_cells = expander, location, max_cells
+        self._subject = ""
         self._conjunctions: dict[Goal, Schema] = {}
 
-    def cells(self, base: Goal, goals: Iterable[Goal], what: str = "one member or item") -> tuple[Cell, ...]:
+    def cells(self, base: Goal, goals: Iterable[Goal], subject: str = "one member or item") -> tuple[Cell, ...]:
         """The cells into which the goals divide the values of `base`, without cells that are known to be empty.
 
-        `what` says in messages whose values they are.
+        `subject` says in messages what has these values.
         """
-        expander, self._what = self._expander, what
+        expander, self._subject = self._expander, subject
         cells, goals = self._partition_by_value(base, list(goals))
         for goal in goals:
             new_cells: list[Cell] = []
             for cell in cells:
-                both = expander.goal((*cell.goal, *goal))
-                if both == cell.goal:
-                    new_cells.append(Cell(cell.goal, cell.within | {goal}))
+                intersection = expander.goal((*cell.goal, *goal))
+                if intersection == cell.goal:
+                    new_cells.append(Cell(cell.goal, cell.satisfied_goals | {goal}))
                     continue
-                if not self._are_disjoint(cell.goal, goal) and expander.may_have_values(both):
-                    new_cells.append(Cell(both, cell.within | {goal}))
+                if not self._are_disjoint(cell.goal, goal) and expander.may_have_values(intersection):
+                    new_cells.append(Cell(intersection, cell.satisfied_goals | {goal}))
                     rest = expander.goal((*cell.goal, self._complement(goal)))
-                    new_cells += [Cell(rest, cell.within)] if expander.may_have_values(rest) else []
+                    new_cells += [Cell(rest, cell.satisfied_goals)] if expander.may_have_values(rest) else []
                 else:
                     new_cells.append(cell)
             cells = new_cells
@@ -74,14 +74,14 @@ class ValuePartition:
     def _check_count(self, cells: int) -> None:
         if cells > self._max_cells:
             raise UnsupportedError(
-                f"the alternatives overlap: they divide the values of {self._what} "
+                f"the alternatives overlap: they divide the values of {self._subject} "
                 f"into more than {self._max_cells} parts",
-                pointer=self._where,
+                pointer=self._location,
                 hint="tell alternatives apart by a required member with const or enum, and use oneOf or anyOf",
             )
 
     def _partition_by_value(self, base: Goal, all_goals: list[Goal]) -> tuple[list[Cell], list[Goal]]:
-        """The cells of the goals that list scalars, value by value, and the other goals."""
+        """The cells of the goals that list scalars, compared value by value, and the other goals."""
         expander, negation = self._expander, self._expander.reader.negation
         listed_goals = {goal: values for goal in all_goals if (values := listed_values(goal, expander)) is not None}
         if len(listed_goals) < _MIN_LISTING_GOALS:
@@ -90,15 +90,15 @@ class ValuePartition:
         goals_by_key: dict[tuple[object, ...], set[Goal]] = {}
         for goal, values in listed_goals.items():
             for value in values:
-                key = canonical(value)
+                key = canonical_key(value)
                 values_by_key.setdefault(key, value)
                 goals_by_key.setdefault(key, set()).add(goal)
         values_by_goals: dict[frozenset[Goal], list[Json]] = {}
-        for key, satisfied in goals_by_key.items():
-            values_by_goals.setdefault(frozenset(satisfied), []).append(values_by_key[key])
-        at = next(iter(listed_goals))[0]
-        parts = [(negation.one_of(at, tuple(values)), goals) for goals, values in values_by_goals.items()]
-        parts.append((negation.of(negation.one_of(at, tuple(values_by_key.values()))), frozenset()))
+        for key, satisfied_goals in goals_by_key.items():
+            values_by_goals.setdefault(frozenset(satisfied_goals), []).append(values_by_key[key])
+        source = next(iter(listed_goals))[0]
+        parts = [(negation.enumeration(source, tuple(values)), goals) for goals, values in values_by_goals.items()]
+        parts.append((negation.complement_of(negation.enumeration(source, tuple(values_by_key.values()))), frozenset()))
         cells: list[Cell] = []
         for schema, goals in parts:
             goal = expander.goal((*base, schema))
@@ -108,16 +108,16 @@ class ValuePartition:
 
     def _complement(self, goal: Goal) -> Schema:
         if len(goal) == 1:
-            return self._expander.reader.negation.of(goal[0])
+            return self._expander.reader.negation.complement_of(goal[0])
         if goal not in self._conjunctions:
             self._conjunctions[goal] = self._expander.reader.negation.derive(
                 goal[0], ANYTHING, *((schema,) for schema in goal)
             )
-        return self._expander.reader.negation.of(self._conjunctions[goal])
+        return self._expander.reader.negation.complement_of(self._conjunctions[goal])
 
     def _are_disjoint(self, a: Goal, b: Goal) -> bool:
         """Whether two goals certainly share no value, without expanding them."""
-        return any(self._expander.reader.disjoint(first, second) for first in a for second in b)
+        return any(self._expander.reader.disjointness(first, second) for first in a for second in b)
 
 
 def listed_values(goal: Goal, expander: Expander) -> tuple[Json, ...] | None:

@@ -1,9 +1,9 @@
 """Dialects: the drafts, and reduced drafts whose metaschema lists only some of the vocabularies.
 
-In: the URI in `$schema`. Out: a `Dialect`. Also provides the text of the metaschemas, whose files are read when a
-reference needs one. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of vocabularies
-that it does not list are unknown to its schemas. An unknown vocabulary that it requires is refused. A metaschema
-without a list stands for the dialect in which it is written. Nothing is fetched.
+In: the URI in `$schema`. Out: a `Dialect`. Also provides the text of the metaschemas. Their files are read only when a
+reference needs them. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of vocabularies
+that it does not list are unknown in its schemas. If it requires an unknown vocabulary, it is refused. A metaschema
+without a list has the dialect that its own `$schema` names. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.documents.keywords import DRAFT_URIS, VOCABULARIES
 from guided.frontends.json_schema.documents.values import Json
 
-__all__ = ["Dialect", "metaschema", "read_dialect"]
+__all__ = ["Dialect", "find_metaschema", "read_dialect"]
 
-_FOLDER = "metaschemas"  # file paths equal the paths of the URIs
+_FOLDER = "metaschemas"  # the path of each file is the path of its URI
 _HOST = "json-schema.org/"
 _METASCHEMAS = frozenset(
     [name.removeprefix(_HOST) for name in DRAFT_URIS]
@@ -34,7 +34,7 @@ class Dialect:
     missing_keywords: frozenset[str] = frozenset()
 
 
-def metaschema(uri: str) -> tuple[str, str] | None:
+def find_metaschema(uri: str) -> tuple[str, str] | None:
     """The identifier and the text of a draft's metaschema; None for other URIs. http and https are equivalent."""
     name = _without_fragment(uri).removeprefix(_HOST)
     if name not in _METASCHEMAS or not _without_fragment(uri).startswith(_HOST):
@@ -54,7 +54,7 @@ def read_dialect(dialect_uri: Json, find_registered: Callable[[str], Json], poin
         seen.add(uri)
         vocabularies = document.get("$vocabulary") if isinstance(document, dict) else None
         if isinstance(vocabularies, dict):
-            return _by_vocabularies(vocabularies, dialect_uri, pointer)
+            return _read_vocabularies(vocabularies, dialect_uri, pointer)
         parent = document.get("$schema") if isinstance(document, dict) else None
         if not isinstance(parent, str):
             raise UnsupportedError(f"the dialect {dialect_uri!r} is not known", pointer=pointer,
@@ -63,14 +63,14 @@ def read_dialect(dialect_uri: Json, find_registered: Callable[[str], Json], poin
     return Dialect(DRAFT_URIS[_without_fragment(uri)])
 
 
-def _by_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer: str) -> Dialect:
+def _read_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer: str) -> Dialect:
     draft = next((draft for draft in VOCABULARIES if _vocabulary(draft, "core") in vocabularies), None)
     if draft is None:
         raise UnsupportedError(f"the dialect {dialect_uri!r} does not list the core vocabulary", pointer=pointer,
                                hint="list " + _vocabulary("2020-12", "core"))  # fmt: skip
     keywords_by_uri = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
-    for uri, required in vocabularies.items():
-        if required is True and uri not in keywords_by_uri:
+    for uri, is_required in vocabularies.items():
+        if is_required is True and uri not in keywords_by_uri:
             raise UnsupportedError(f"the dialect {dialect_uri!r} requires the vocabulary {uri!r}, which is not known",
                                    pointer=pointer, hint="one of " + ", ".join(keywords_by_uri))  # fmt: skip
     listed_keywords = {

@@ -27,8 +27,8 @@ RECURSIVE = ""
 def enter(scope: Scope, names: Iterable[str], uri: str) -> Scope:
     """The scope in the resource `uri`, which has dynamic anchors of these names."""
     bound_names = {name for name, _ in scope}
-    added = tuple((name, uri) for name in names if name not in bound_names)
-    return tuple(sorted(scope + added)) if added else scope
+    new_entries = tuple((name, uri) for name in names if name not in bound_names)
+    return tuple(sorted(scope + new_entries)) if new_entries else scope
 
 
 def outermost_resource(scope: Scope, name: str) -> str | None:

@@ -1,7 +1,7 @@
 """The vocabularies of JSON Schema, draft4 to 2020-12: the draft of each keyword, and how the reader handles it.
 
-In: nothing. Out: one table, and data derived from it. A name that is not in the table is unknown to every draft. It has
-no effect, as the standard requires, and is reported (`unenforced.py`).
+Contains one table, and data derived from it. A name that is not in the table is unknown to every draft. It has no
+effect, as the standard requires, and is reported (`unenforced.py`).
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ class Keyword:
     until: str = "2020-12"
 
 
-def _defined_in(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
+def _plain_keywords(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
     return {name: Keyword(status, SubschemaForm.NOTHING, since, until) for name in names}
 
 
 _E, _A = Status.ENFORCED, Status.ANNOTATION
 
 KEYWORDS: dict[str, Keyword] = {
-    **_defined_in(_E, "type", "enum", "required", "pattern", "format", "multipleOf"),
-    **_defined_in(
+    **_plain_keywords(_E, "type", "enum", "required", "pattern", "format", "multipleOf"),
+    **_plain_keywords(
         _E, "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"
     ),
-    **_defined_in(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    **_defined_in(_E, "const", since="draft6"),
-    **_defined_in(_E, "x-guided-quote"),
+    **_plain_keywords(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    **_plain_keywords(_E, "const", since="draft6"),
+    **_plain_keywords(_E, "x-guided-quote"),
     "properties": Keyword(_E, SubschemaForm.MAP),
     "additionalProperties": Keyword(_E, SubschemaForm.SCHEMA),
     "items": Keyword(_E, SubschemaForm.SCHEMA_OR_LIST),
@@ -102,30 +102,34 @@ KEYWORDS: dict[str, Keyword] = {
     "dependentSchemas": Keyword(_E, SubschemaForm.MAP, since="2019-09"),
     "unevaluatedItems": Keyword(_E, SubschemaForm.SCHEMA, since="2019-09"),
     "unevaluatedProperties": Keyword(_E, SubschemaForm.SCHEMA, since="2019-09"),
-    **_defined_in(_E, "$ref"),
-    **_defined_in(_E, "$dynamicRef", since="2020-12"),
-    **_defined_in(_E, "$recursiveRef", since="2019-09", until="2019-09"),
+    **_plain_keywords(_E, "$ref"),
+    **_plain_keywords(_E, "$dynamicRef", since="2020-12"),
+    **_plain_keywords(_E, "$recursiveRef", since="2019-09", until="2019-09"),
     "$defs": Keyword(_A, SubschemaForm.MAP),
     "definitions": Keyword(_A, SubschemaForm.MAP),
-    **_defined_in(_A, "id", until="draft4"),
-    **_defined_in(_A, "$id", since="draft6"),
-    **_defined_in(_A, "$anchor", since="2019-09"),
-    **_defined_in(_A, "$dynamicAnchor", since="2020-12"),
-    **_defined_in(_A, "$recursiveAnchor", since="2019-09", until="2019-09"),
-    **_defined_in(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
-    **_defined_in(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
+    **_plain_keywords(_A, "id", until="draft4"),
+    **_plain_keywords(_A, "$id", since="draft6"),
+    **_plain_keywords(_A, "$anchor", since="2019-09"),
+    **_plain_keywords(_A, "$dynamicAnchor", since="2020-12"),
+    **_plain_keywords(_A, "$recursiveAnchor", since="2019-09", until="2019-09"),
+    **_plain_keywords(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
+    **_plain_keywords(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
     "contentSchema": Keyword(_A, SubschemaForm.SCHEMA, since="2019-09"),
 }
 
 CONTENT_KEYWORDS = ("contentEncoding", "contentMediaType")
-"""Annotations that only draft 7 can enforce. There, like `format`, they are enforced unless the options disable it."""
+"""In draft 7, these are enforced like `format`, unless the options disable it. In other drafts, they are
+annotations.
+"""
 
 ENFORCED_KEYWORDS = {
     draft: frozenset(name for name, keyword in KEYWORDS.items() if keyword.status is Status.ENFORCED)
     | frozenset(CONTENT_KEYWORDS if draft == "draft7" else ())
     for draft in DRAFTS
 }
-"""Draft -> the keywords that constrain values, of all drafts. All other names are annotations, or unknown."""
+"""Draft -> the keywords of all drafts that constrain values, and in draft 7 the content keywords. All other names are
+annotations, or unknown.
+"""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -172,14 +176,14 @@ SUBSCHEMA_FORMS = {
 }
 """Draft -> its keywords that contain schemas -> where in the value they are."""
 
-_EXTENDS = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
-CONSTRAINING_KEYWORDS = frozenset(_EXTENDS).union(
+_EXTENDED_KEYWORDS = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+CONSTRAINING_KEYWORDS = frozenset(_EXTENDED_KEYWORDS).union(
     *(names - frozenset(CONTENT_KEYWORDS) for names in ENFORCED_KEYWORDS.values())
 )
 """The keywords that constrain values, by themselves or together with the keyword that they extend."""
 
 NEEDED_KEYWORDS: dict[str, dict[str, str]] = {
-    draft: {**_EXTENDS, "additionalItems": "items"}
+    draft: {**_EXTENDED_KEYWORDS, "additionalItems": "items"}
     | ({"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} if draft == "draft4" else {})
     for draft in DRAFTS
 }
@@ -190,7 +194,7 @@ _DESCRIPTIVE_NAMES = """discriminator xml externalDocs example links media base
     suggestSortText errorMessage patternErrorMessage enumNames propertyOrder allowComments allowTrailingCommas
     tsType tsEnumNames javaType"""
 DESCRIPTIVE_NAMES = frozenset(_DESCRIPTIVE_NAMES.split())
-"""Names of OpenAPI, hyper-schemas and editors that are annotations only."""
+"""Names that OpenAPI, JSON Hyper-Schema and editors define, and that are annotations only."""
 
 
 def _unreported_names(draft: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Errors about references, and joining of URIs. In: texts. Out: texts, and errors."""
+"""Resolves URIs, and builds the errors for invalid references."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Link:
     keyword: str
     reference: str
 
-    def problem(self, text: str, hint: str = "") -> SpecError:
+    def make_error(self, text: str, hint: str = "") -> SpecError:
         """The error whose message is the keyword, the reference and `text`."""
-        pointer = self.source.at(self.keyword)
+        pointer = self.source.location_of(self.keyword)
         return SpecError(f"{self.keyword} {self.reference!r}{text}", pointer=pointer, hint=hint)
 
 
@@ -35,7 +35,9 @@ def resolve_uri(uri: str, link: Link) -> str:
     try:
         return urljoin(link.source.base, uri)
     except ValueError as error:
-        raise SpecError(f"{link.keyword} is not a URI: {error}", pointer=link.source.at(link.keyword)) from None
+        raise SpecError(
+            f"{link.keyword} is not a URI: {error}", pointer=link.source.location_of(link.keyword)
+        ) from None
 
 
 def join_or_keep(base: str, path: str) -> str:
@@ -47,7 +49,7 @@ def join_or_keep(base: str, path: str) -> str:
 
 
 def suggest_name(value: Json, token: str) -> str:
-    """A hint for a pointer token that leads nowhere: the closest name, or the existing names."""
+    """A hint for a pointer token that matches no member: the closest name, or the existing names."""
     names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
     if not names:
         return ""

@@ -13,7 +13,7 @@ from guided.frontends.json_schema.documents.values import Json
 if TYPE_CHECKING:
     from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["NOT_A_SCHEMA", "describe", "malformed"]
+__all__ = ["NOT_A_SCHEMA", "describe", "malformed_error"]
 
 _COUNT, _BOUND, _LIST, _MAP = "3", "0", '[{"type": "string"}, {"type": "null"}]', '{"name": {"type": "string"}}'
 _EXAMPLES = {
@@ -41,11 +41,13 @@ _EXAMPLES = {
 NOT_A_SCHEMA = 'write an object, such as {"type": "string"}, or true for any value'
 
 
-def malformed(schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = "") -> SpecError:
-    """The error for a keyword's value, or for the part of it at `tokens`. The default hint shows an example."""
+def malformed_error(
+    schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = ""
+) -> SpecError:
+    """The error for a keyword's value, or for the value at `tokens` in it. The default hint shows an example."""
     hint_or_example = hint or f'as in "{keyword}": {_EXAMPLES.get(keyword, _COUNT)}'
     message = f"{keyword} must be {must_be}, not {describe(value)}"
-    return SpecError(message, pointer=schema.at(keyword, *tokens), hint=hint_or_example)
+    return SpecError(message, pointer=schema.location_of(keyword, *tokens), hint=hint_or_example)
 
 
 def describe(value: Json) -> str:

@@ -6,11 +6,11 @@ subtree, and `$anchor` names a location. Documents of the registry are found by 
 A location is reached in a dynamic scope (`dynamic_scope.py`), which is a part of its identity.
 
 One walk over the keywords that contain schemas builds an index of identifiers. So an `$id` inside an `enum` is data. A
-subschema whose `$schema` names another dialect is a separate document. If only that dialect recognises its identifier
-(`id` within 2020-12), a pointer that leads nowhere in it is followed in the enclosing document, where other validators
-would start.
+subschema whose `$schema` names another dialect is a separate document. Suppose that only this dialect recognises the
+subschema's identifier, such as a draft4 `id` in a 2020-12 document. Then a pointer that does not resolve in the
+subschema is resolved in the enclosing document, as by other validators.
 
-Cost: linear in the documents that are used, times the dynamic scopes. Nothing is fetched.
+Cost: linear in the documents that are used, times the number of dynamic scopes. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TypeAlias
 from urllib.parse import unquote, urldefrag
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
-from guided.frontends.json_schema.documents.dialects import Dialect, metaschema, read_dialect
+from guided.frontends.json_schema.documents.dialects import Dialect, find_metaschema, read_dialect
 from guided.frontends.json_schema.documents.dynamic_scope import RECURSIVE, Scope, enter, outermost_resource
 from guided.frontends.json_schema.documents.keywords import (
     ENFORCED_KEYWORDS,
@@ -29,7 +29,7 @@ from guided.frontends.json_schema.documents.keywords import (
     SubschemaForm,
 )
 from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
-from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed
+from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed_error
 from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference
 from guided.frontends.json_schema.documents.source_spans import escape, pointer_of
 from guided.frontends.json_schema.documents.values import Json, json_type, normalise, read_json
@@ -38,12 +38,15 @@ from guided.limits import Limits
 
 __all__ = ["Library", "subschemas"]
 
-_SCHEMA = (dict, bool)
+_SCHEMA_TYPES = (dict, bool)
 _LOCATION_COST = 20  # the cost of a location in a dynamic scope, in nodes
 
 
-_ONE, _LISTS = (SubschemaForm.SCHEMA, SubschemaForm.SCHEMA_OR_LIST), (SubschemaForm.LIST, SubschemaForm.SCHEMA_OR_LIST)
-_MAPS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
+_SCHEMA_FORMS, _LIST_FORMS = (
+    (SubschemaForm.SCHEMA, SubschemaForm.SCHEMA_OR_LIST),
+    (SubschemaForm.LIST, SubschemaForm.SCHEMA_OR_LIST),
+)
+_MAP_FORMS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
 
 
 def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, *tuple[str | int, ...]], Json]]:
@@ -53,29 +56,29 @@ def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, 
         form = forms.get(name)
         if form is None:
             continue
-        if isinstance(inner, dict) and form in _MAPS:
-            may_list_names = form is not _MAPS[0]
+        if isinstance(inner, dict) and form in _MAP_FORMS:
+            may_list_names = form is not _MAP_FORMS[0]
             for key, item in inner.items():
                 if not may_list_names or isinstance(item, dict | bool):
                     yield (name, key), item
-        elif isinstance(inner, list) and form in _LISTS:
-            for at, item in enumerate(inner):
-                yield (name, at), item
-        elif form in _ONE and isinstance(inner, dict | bool):
+        elif isinstance(inner, list) and form in _LIST_FORMS:
+            for index, item in enumerate(inner):
+                yield (name, index), item
+        elif form in _SCHEMA_FORMS and isinstance(inner, dict | bool):
             yield (name,), inner
 
 
 _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
-"""A location: the location above it, and the tokens that lead from there. None is the root."""
+"""A location: its parent location, and the tokens that lead from there to it. None is the root."""
 
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 """The keywords that the index of a document collects."""
 _INDEXED_KEYWORDS = {draft: _IDENTIFIERS.union(forms) for draft, forms in SUBSCHEMA_FORMS.items()}
-"""Draft -> these keywords, and those that contain schemas."""
+"""Draft -> these keywords, and the keywords that contain schemas."""
 
 
 def _only_root_has_identifiers(text: str, document: Document) -> bool:
-    """Whether the text shows that only the root can have one of these keywords, which is the usual case."""
+    """Whether the text proves that only the root can have one of `_IDENTIFIERS`. This is the usual case."""
     root = document.root if isinstance(document.root, dict) else {}
     for name in _IDENTIFIERS:
         if text.count(f'"{name}"') > (name in root) and (name != "id" or document.draft == "draft4"):
@@ -109,11 +112,11 @@ class Library:
         self._schemas: dict[tuple[Document, str, Scope], Schema] = {}
         self._resources: dict[str, tuple[Document, str]] = {}
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
-        # base of an embedded document that only its own dialect recognises -> the base around it
+        # base of an embedded document whose identifier only its own dialect recognises -> the enclosing base
         self._outer_bases: dict[str, str] = {}
         self._dynamic_anchors: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.noteworthy_schemas: list[Schema] = []
-        """The locations in use with keywords that may have to be reported (`unenforced.py`)."""
+        """The schemas reached so far that have keywords that may have to be reported (`unenforced.py`)."""
         self.traversed_locations: set[tuple[Document, str]] = set()
         """The locations on the paths of references. Unknown keywords there contain schemas."""
         self.main = self._load(schema, "")
@@ -127,8 +130,8 @@ class Library:
             value = value[token]  # type: ignore[index]
             pointer = f"{pointer}/{escape(str(token))}"
         base = document.bases.get(pointer, schema.base)
-        if pointer in document.embedded:
-            document, pointer = document.embedded[pointer], ""
+        if pointer in document.embedded_documents:
+            document, pointer = document.embedded_documents[pointer], ""
             base = document.bases[""]
         return self._schema_at(document, pointer, value, base, schema)
 
@@ -136,7 +139,7 @@ class Library:
         """The schema that `$ref`, `$dynamicRef` or `$recursiveRef` in `schema` points to."""
         reference = schema.get(keyword)
         if not isinstance(reference, str):
-            raise malformed(schema, keyword, "a string", reference)
+            raise malformed_error(schema, keyword, "a string", reference)
         key = (keyword, reference, schema.base, schema.scope)
         target = self._targets.get(key)
         if target is None:
@@ -145,14 +148,14 @@ class Library:
 
     def _resolve(self, schema: Schema, keyword: str, reference: str) -> Schema:
         if keyword == "$recursiveRef" and reference != "#":
-            raise malformed(schema, keyword, "'#'", reference, hint="use $ref for other targets")
+            raise malformed_error(schema, keyword, "'#'", reference, hint="use $ref for other targets")
         link = Link(schema, keyword, reference)
         uri, fragment = urldefrag(reference)
-        document, pointer = self._resource(resolve_uri(uri, link) if uri else schema.base, link)
+        document, pointer = self._find_resource(resolve_uri(uri, link) if uri else schema.base, link)
         try:
             fragment = unquote(fragment, errors="strict")
         except UnicodeDecodeError:
-            raise link.problem(" is not valid UTF-8 after percent-decoding") from None
+            raise link.make_error(" is not valid UTF-8 after percent-decoding") from None
         if fragment.startswith("/"):
             try:
                 return self._walk(document, pointer, fragment, link)
@@ -168,29 +171,29 @@ class Library:
         elif fragment:
             if (uri, fragment) not in self._anchors:
                 hint = "refer to a schema by its JSON Pointer, as in #/$defs/name"
-                raise link.problem(": there is no such anchor", hint)
+                raise link.make_error(": there is no such anchor", hint)
             document, pointer = self._anchors[uri, fragment]
         return self._walk(document, pointer, "", link)
 
     def _walk(self, document: Document, pointer: str, rest: str, link: Link) -> Schema:
         """Follow the tokens of `rest` below the location `pointer` of the document."""
-        value, at, base = document.root, "", document.bases[""]
-        for raw in (pointer + rest).split("/")[1:]:
-            token = raw.replace("~1", "/").replace("~0", "~")
-            at += "/" + escape(token)
-            self.traversed_locations.add((document, at))
-            base = document.bases.get(at, base)
+        value, current, base = document.root, "", document.bases[""]
+        for raw_token in (pointer + rest).split("/")[1:]:
+            token = raw_token.replace("~1", "/").replace("~0", "~")
+            current += "/" + escape(token)
+            self.traversed_locations.add((document, current))
+            base = document.bases.get(current, base)
             if isinstance(value, dict) and token in value:
                 value = value[token]
             elif isinstance(value, list) and token.isascii() and token.isdigit() and int(token[:9]) < len(value):
                 value = value[int(token[:9])]
             else:
-                location = document.prefix + at
-                raise link.problem(f" points to nothing: there is no {location!r}", suggest_name(value, token))
-            if at in document.embedded:
-                document, at = document.embedded[at], ""
+                location = document.prefix + current
+                raise link.make_error(f" points to nothing: there is no {location!r}", suggest_name(value, token))
+            if current in document.embedded_documents:
+                document, current = document.embedded_documents[current], ""
                 base = document.bases[""]
-        return self._schema_at(document, at, value, base, link.source)
+        return self._schema_at(document, current, value, base, link.source)
 
     def _schema_at(self, document: Document, pointer: str, value: Json, base: str, source: Schema | None) -> Schema:
         """The schema at a location that is reached from `source`."""
@@ -200,7 +203,7 @@ class Library:
         key = (document, pointer, scope)
         schema = self._schemas.get(key)
         if schema is None:
-            if not isinstance(value, _SCHEMA):
+            if not isinstance(value, _SCHEMA_TYPES):
                 kind = {"null": "null", "string": "a string", "array": "an array"}.get(json_type(value), "a number")
                 message = f"a schema must be an object or a boolean, not {kind}"
                 raise SpecError(message, pointer=document.prefix + pointer, hint=NOT_A_SCHEMA)
@@ -214,17 +217,17 @@ class Library:
                 self.noteworthy_schemas.append(schema)
         return schema
 
-    def _resource(self, uri: str, link: Link) -> tuple[Document, str]:
+    def _find_resource(self, uri: str, link: Link) -> tuple[Document, str]:
         for candidate in (uri, uri + "#"):
             if candidate not in self._resources and candidate in self._registry:
                 self._load(self._registry[candidate], uri, link.source.document)
-        if uri not in self._resources and (named_text := metaschema(uri)):
+        if uri not in self._resources and (named_text := find_metaschema(uri)):
             name, text = named_text
             if name not in self._resources:
                 self._load(text, name)
             self._resources[uri] = self._resources[name]
         if uri not in self._resources:
-            raise link.problem(
+            raise link.make_error(
                 f" refers to {uri!r}, which is neither in the document nor in the registry",
                 "pass it in registry={uri: schema}; nothing is fetched",
             )
@@ -236,9 +239,8 @@ class Library:
             and (document.draft, document.missing_keywords) != (source_document.draft, source_document.missing_keywords)
         ):
             raise UnsupportedError(
-                f"{uri!r} has no $schema and is referred to from schemas of {document.draft} and of "
-                f"{source_document.draft}",
-                pointer=link.source.at(link.keyword),
+                f"{uri!r} has no $schema, but schemas of both {document.draft} and {source_document.draft} refer to it",
+                pointer=link.source.location_of(link.keyword),
                 hint="add a $schema to it",
             )
         return document, pointer
@@ -249,7 +251,7 @@ class Library:
         """Load a document. Without a `$schema`, it has the dialect of `referrer`, the document that refers to it."""
         root = self._read_document(schema, uri)
         prefix = uri + "#" if uri else ""
-        dialect = self._dialect(root, prefix)
+        dialect = self._read_dialect(root, prefix)
         inherits_dialect = dialect is None and referrer is not None
         is_declared = dialect is not None or (
             self._options.draft is not None if referrer is None else referrer.is_declared
@@ -273,10 +275,10 @@ class Library:
             error.pointer = f"{uri}#{error.pointer}" if uri else error.pointer
             raise
 
-    def _dialect(self, value: Json, where: str) -> Dialect | None:
+    def _read_dialect(self, value: Json, location: str) -> Dialect | None:
         """The dialect that `$schema` names."""
         dialect_uri = value.get("$schema") if isinstance(value, dict) else None
-        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, where + "/$schema")
+        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, location + "/$schema")
 
     def _find_registered(self, uri: str) -> Json:
         candidate = next(
@@ -290,7 +292,7 @@ class Library:
         self._resources.setdefault(uri, (main, ""))
         if text is not None and _only_root_has_identifiers(text, main):
             if isinstance(main.root, dict):
-                self._index_one(main, "", main.root, uri)
+                self._index_schema(main, "", main.root, uri)
             return
         work: list[tuple[Document, _Path, Json, str]] = [(main, None, main.root, uri)]
         while work:
@@ -299,13 +301,15 @@ class Library:
                 continue
             if not _IDENTIFIERS.isdisjoint(value):
                 pointer = _pointer(path)
-                own, base = self._index_one(document, pointer, value, base)
-                if own is not document:
-                    document, path = own, None
+                own_document, base = self._index_schema(document, pointer, value, base)
+                if own_document is not document:
+                    document, path = own_document, None
             for tokens, inner in subschemas(value, document.draft):
                 work.append((document, (path, tokens), inner, base))
 
-    def _index_one(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> tuple[Document, str]:
+    def _index_schema(
+        self, document: Document, pointer: str, value: dict[str, Json], base: str
+    ) -> tuple[Document, str]:
         """Collect the identifiers of one schema. Returns its document and its base."""
         is_root = not pointer
         outer = document
@@ -329,12 +333,12 @@ class Library:
         self, document: Document, pointer: str, value: dict[str, Json], base: str
     ) -> tuple[Document, str]:
         """The document and pointer of a schema. A schema that names another dialect becomes an embedded document."""
-        where = document.prefix + pointer
-        dialect = None if is_only_reference(value, document.draft) else self._dialect(value, where)
+        location = document.prefix + pointer
+        dialect = None if is_only_reference(value, document.draft) else self._read_dialect(value, location)
         if dialect is None or dialect == Dialect(document.draft, document.missing_keywords):
             return document, pointer
-        inner = Document(value, dialect.draft, True, where, dialect.missing_keywords, {"": base})
-        document.embedded[pointer] = inner
+        inner = Document(value, dialect.draft, True, location, dialect.missing_keywords, {"": base})
+        document.embedded_documents[pointer] = inner
         return inner, ""
 
     def _index_anchors(self, document: Document, pointer: str, value: dict[str, Json], base: str) -> None:
@@ -347,7 +351,7 @@ class Library:
 
 
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
-    """The URI that a schema gives itself and, before 2019-09, its anchor; each "" if missing."""
+    """The URI in a schema's identifier and, before 2019-09, the anchor in it; each is "" if missing."""
     identifier = value.get("id" if draft == "draft4" else "$id")
     if not isinstance(identifier, str) or is_only_reference(value, draft):
         return "", ""

@@ -1,4 +1,4 @@
-"""A schema document, and the location of a schema in it. Both know their keywords; `resolve.py` follows references."""
+"""Schema documents, and the schemas at locations in them. `resolve.py` follows references."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Document:
     """Keywords of the draft that are not in the vocabularies of the metaschema."""
     bases: dict[str, str] = field(default_factory=dict)
     """Pointer of each schema with its own identifier -> its URI; "" -> the document's URI."""
-    embedded: dict[str, Document] = field(default_factory=dict)
+    embedded_documents: dict[str, Document] = field(default_factory=dict)
     """Pointer of each schema in another dialect -> its embedded document."""
     inherits_dialect: bool = False
     """Whether it has the dialect of the first schema that refers to it."""
@@ -42,7 +42,7 @@ class Document:
 
 @dataclass(slots=True, eq=False)
 class Schema(Numbered):
-    """The location of a schema. `value` is an object or a boolean. Never modified, but not frozen, for speed."""
+    """A schema at one location. `value` is an object or a boolean. Never modified, but not frozen, for speed."""
 
     document: Document
     pointer: str
@@ -50,16 +50,16 @@ class Schema(Numbered):
     base: str
     scope: Scope = field(default=(), kw_only=True)
     constraints: tuple[str, ...] = field(default=(), kw_only=True)
-    """Its keywords that constrain values, of all drafts."""
+    """Its keywords that constrain values in any draft."""
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The pointer, preceded by the document's URI unless it is the main document."""
         return self.document.prefix + self.pointer
 
-    def at(self, *tokens: str | int) -> str:
-        """The location below this one, for messages."""
-        return self.where + pointer_of(tokens)
+    def location_of(self, *tokens: str | int) -> str:
+        """The location of a keyword or of a deeper value in this schema, for messages."""
+        return self.location + pointer_of(tokens)
 
     def get(self, keyword: str) -> Json:
         """The value of a keyword that is present."""

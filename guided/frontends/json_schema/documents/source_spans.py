@@ -1,7 +1,7 @@
-"""Locations in JSON text. In: a text. Out: the span of a JSON Pointer's target, or of the part that the parser refused.
+"""Locations in JSON text. In: a text. Out: the span of a JSON Pointer's target, or of the error in the text.
 
 The text is read token by token, together with the pointer of each value. Cost: linear in the text, and only paid if an
-error shows a location. Text that is not JSON is left to the standard library, which reports the location itself.
+error shows a location. The standard library reports syntax errors, with their locations.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from guided.errors import SpecError
 __all__ = ["NOT_FINITE", "ScalarScanner", "escape", "json_error", "locate", "pointer_of", "scalar_spans", "syntax_hint"]
 
 NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
-_PYTHON = ("True", "False", "None")
-_LAST_COMMA = re.compile(r",\s*[\]}]")  # Python 3.13 and later report this comma
+_PYTHON_LITERALS = ("True", "False", "None")
+_TRAILING_COMMA = re.compile(r",\s*[\]}]")  # Python 3.13 and later report this comma
 
 
 def escape(token: str) -> str:
@@ -41,7 +41,7 @@ class _Level:
     start: int
     keys: set[str]
     token: str | int | None = None
-    child: int = -1
+    child_start: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,65 +55,65 @@ class _Event:
 
 
 def _scan(text: str) -> Iterator[_Event]:
-    """Every member (with its key) and item of a JSON text as it ends, and the errors that `json_error` reports."""
+    """Yield each member (with its key) and item of a JSON text when it ends, and errors that `json_error` reports."""
     stack: list[_Level] = []
-    at, expect_key = 0, False
-    while (match := _TOKEN.match(text, at)) is not None:
-        lexeme, start, at = match[1], match.start(1), match.end()
+    pos, expects_key = 0, False
+    while (match := _TOKEN.match(text, pos)) is not None:
+        lexeme, start, pos = match[1], match.start(1), match.end()
         top = stack[-1] if stack else None
         if lexeme in ("{", "["):
-            if top is not None and top.child < 0:
-                top.child = start
+            if top is not None and top.child_start < 0:
+                top.child_start = start
             level = _Level(lexeme == "{", start, set())
             if lexeme == "[":
                 level.token = 0
             stack.append(level)
-            expect_key = lexeme == "{"
+            expects_key = lexeme == "{"
         elif lexeme in ("}", "]"):
-            if top is not None and top.child >= 0:
-                yield _Event("value", stack, (top.child, _end(text, start)))
+            if top is not None and top.child_start >= 0:
+                yield _Event("value", stack, (top.child_start, _strip_space_before(text, start)))
             if stack:
                 stack.pop()
-            expect_key = False
+            expects_key = False
         elif lexeme == ",":
             if top is not None:
-                yield _Event("value", stack, (top.child, _end(text, start)))
-                top.child = -1
-                expect_key = top.is_object
+                yield _Event("value", stack, (top.child_start, _strip_space_before(text, start)))
+                top.child_start = -1
+                expects_key = top.is_object
                 if isinstance(top.token, int):
                     top.token += 1
-        elif expect_key and top is not None and lexeme.startswith('"'):
+        elif expects_key and top is not None and lexeme.startswith('"'):
             key = json.loads(lexeme, strict=False)
-            top.token, top.child, expect_key = key, start, False
+            top.token, top.child_start, expects_key = key, start, False
             if key in top.keys:
-                yield _Event("duplicate", stack, (start, at), key)
+                yield _Event("duplicate", stack, (start, pos), key)
             top.keys.add(key)
         elif lexeme != ":":
-            if top is not None and top.child < 0:
-                top.child = start
+            if top is not None and top.child_start < 0:
+                top.child_start = start
             if lexeme in ("NaN", "Infinity", "-Infinity"):
-                yield _Event("constant", stack, (start, at), lexeme)
+                yield _Event("constant", stack, (start, pos), lexeme)
 
 
-def _end(text: str, at: int) -> int:
-    while at > 0 and text[at - 1] in " \t\n\r":
-        at -= 1
-    return at
+def _strip_space_before(text: str, pos: int) -> int:
+    while pos > 0 and text[pos - 1] in " \t\n\r":
+        pos -= 1
+    return pos
 
 
-def syntax_hint(text: str, at: int) -> str:
-    """What to write instead, if a text that is not JSON has a common mistake at this offset; "" otherwise."""
+def syntax_hint(text: str, pos: int) -> str:
+    """What to write instead, if the syntax error at this offset is a common mistake; "" otherwise."""
     if not text.strip():
         return 'the text is empty: write a schema, such as {"type": "string"}'
-    if text.startswith("'", at):
+    if text.startswith("'", pos):
         return "JSON writes strings and names in double quotes"
-    if text.startswith(_PYTHON, at):
+    if text.startswith(_PYTHON_LITERALS, pos):
         return "JSON writes true, false and null"
-    if (text[at : at + 1] in ("]", "}") and text[:at].rstrip().endswith(",")) or _LAST_COMMA.match(text, at):
+    if (text[pos : pos + 1] in ("]", "}") and text[:pos].rstrip().endswith(",")) or _TRAILING_COMMA.match(text, pos):
         return "remove the comma before the bracket"
-    if text.startswith(("//", "/*", "#"), at):
+    if text.startswith(("//", "/*", "#"), pos):
         return "JSON has no comments: use the keyword $comment"
-    if text.startswith("\ufeff", at):
+    if text.startswith("\ufeff", pos):
         return "this is a byte order mark: open the file with encoding='utf-8-sig'"
     return ""
 
@@ -156,31 +156,34 @@ class ScalarScanner:
     """Finds the scalars of a JSON text while it grows. Cost: linear in the text.
 
     Attributes:
-        open_at: the offset of the string, number or literal with which the text so far ends, or -1. Keys have none. A
-            number or a literal at the end counts, because it may continue.
+        open_start: the offset of the unfinished string, number or literal at the end of the text so far, or -1. Keys do
+            not count. A number or a literal at the end counts as unfinished, because it may continue.
     """
 
     def __init__(self) -> None:
-        self.open_at = -1
-        self._at = 0  # the end of the last complete token
+        self.open_start = -1
+        self._end = 0  # the end of the last complete token
         self._path: list[str | int] = []  # the key or index of each open value
         self._expects_key = False
         self._empty_start = -1  # where an empty container began
 
     def read(self, text: str, *, is_complete: bool = False) -> list[tuple[str, int, int]]:
-        """The new complete scalars, as `scalar_spans` returns them. `text`: all so far; `is_complete`: it has ended."""
+        """The scalars completed since the last call, as `scalar_spans` returns them.
+
+        `text`: the whole text so far. `is_complete`: whether the text has ended.
+        """
         scalars = list[tuple[str, int, int]]()
-        self.open_at = -1
-        while (match := _TOKEN.match(text, self._at)) is not None:
+        self.open_start = -1
+        while (match := _TOKEN.match(text, self._end)) is not None:
             lexeme, start, end = match[1], match.start(1), match.end()
             if end == len(text) and not is_complete and lexeme[0] not in '{}[]:,"':
-                self.open_at = start
+                self.open_start = start
                 return scalars
-            self._at = end
+            self._end = end
             scalars += self._read_token(lexeme, start, end)
-        rest = text[self._at :].lstrip(" \t\n\r")
+        rest = text[self._end :].lstrip(" \t\n\r")
         if rest.startswith('"') and not self._expects_key:
-            self.open_at = len(text) - len(rest)
+            self.open_start = len(text) - len(rest)
         return scalars
 
     def _read_token(self, lexeme: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:

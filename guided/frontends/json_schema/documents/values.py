@@ -2,8 +2,8 @@
 bool, `Decimal10`, str, list and dict.
 
 The standard library's parser reads the text, since it is fast. Duplicate keys and NaN are refused. Only after an error,
-`source_spans.py` scans the text again to find its location. Cost: linear. `Limits.depth` bounds the nesting; nothing
-here recurses.
+`source_spans.py` scans the text again to locate the error. Cost: linear. `Limits.depth` bounds the nesting; no function
+here is recursive.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from guided.meter import spend
 __all__ = [
     "Decimal10",
     "Json",
-    "canonical",
-    "check_texts",
+    "canonical_key",
     "json_type",
     "normalise",
     "read_count",
     "read_json",
+    "refuse_surrogates",
 ]
 
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?\Z")
@@ -127,10 +127,10 @@ def read_count(value: Json) -> int | None:
 
 
 class _InvalidJson(Exception):
-    """Raised from the hooks of `json.loads`. A second scan then finds the location."""
+    """Raised by the hooks of `json.loads`. A second scan then locates the error."""
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise _InvalidJson
@@ -143,23 +143,23 @@ def _refuse_constant(_: str) -> None:
 
 _BYTE_ORDER_MARK = "\ufeff"
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_without_duplicates,
+    object_pairs_hook=_refuse_duplicates,
     parse_constant=_refuse_constant,
     parse_int=Decimal10.parse,
     parse_float=Decimal10.parse,
 )
 
 
-def read_json(text: str, limits: Limits, what: str = "the schema") -> Json:
-    """The value of a JSON text. Raises SpecError with a span if it is not JSON or repeats a key."""
+def read_json(text: str, limits: Limits, subject: str = "the schema") -> Json:
+    """The value of a JSON text. Raises SpecError with a span if the text is not JSON or repeats a key."""
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        has_byte_order_mark = text[:1] == _BYTE_ORDER_MARK  # json.loads has a message for it
+        has_byte_order_mark = text[:1] == _BYTE_ORDER_MARK  # json.loads raises an error that names it
         value: Json = json.loads(text) if has_byte_order_mark else _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SpecError(
-            f"{what} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+            f"{subject} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
             text=text,
             span=(error.pos, min(error.pos + 1, len(text))),
             hint=syntax_hint(text, error.pos),
@@ -189,7 +189,7 @@ def _nesting(text: str) -> int:
 
 
 def _check_size(value: Json, text: str, limits: Limits) -> None:
-    """Check the value of a text against the limits on depth and nodes."""
+    """Check the value that a text contains against the limits on depth and nodes."""
     if len(text) <= limits.nodes and text.count("{") + text.count("[") <= limits.depth:
         return  # each node takes a character and each level a bracket, so the limits hold
     level: list[Json] = [value]
@@ -241,7 +241,7 @@ def normalise(value: object, limits: Limits) -> Json:
                     work.append((child, members, name, (path, name), depth + 1))
         elif isinstance(item, list | tuple):
             target[key] = items = [None] * len(item)
-            work.extend((child, items, at, (path, at), depth + 1) for at, child in enumerate(item))
+            work.extend((child, items, index, (path, index), depth + 1) for index, child in enumerate(item))
         else:
             hint = "decode it" if isinstance(item, bytes) else "JSON has dict, list, str, int, float, bool and None"
             raise SpecError(f"a {type(item).__name__} is not a JSON value", pointer=_pointer(path), hint=hint)
@@ -253,7 +253,7 @@ def normalise(value: object, limits: Limits) -> Json:
 
 def _number(item: int | float | Decimal, path: Any) -> Decimal10:
     if isinstance(item, int):
-        if item.bit_length() > 14_000:  # beyond Python's own limit for str(int)
+        if item.bit_length() > 14_000:  # Python refuses to convert integers above 4,300 digits to text
             hint = "pass the schema as text"
             raise SpecError("an integer has more than 4,000 digits", pointer=_pointer(path), hint=hint)
         return Decimal10.parse(str(int(item)))
@@ -271,8 +271,9 @@ def _pointer(path: Any) -> str:
     return "".join("/" + token for token in reversed(tokens))
 
 
-def canonical(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
-    """A hashable key that is equal only for equal JSON values: tokens in prefix order, members sorted.
+def canonical_key(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
+    """A hashable key for a JSON value. Keys are equal only for equal values. It lists tokens in prefix order, with
+    members sorted by name.
 
     `in_order`: do not sort members, so that their order counts.
     """
@@ -306,11 +307,11 @@ def json_type(value: Json) -> str:
 
 
 class _Location(Protocol):
-    def at(self, *tokens: str | int) -> str: ...
+    def location_of(self, *tokens: str | int) -> str: ...
 
 
-def check_texts(value: Json, location: _Location, *tokens: str | int) -> None:
-    """Refuse a value with a lone surrogate in one of its strings. The value is at `location.at(*tokens)`."""
+def refuse_surrogates(value: Json, location: _Location, *tokens: str | int) -> None:
+    """Refuse a value that contains a string with a lone surrogate. The value is at `location.location_of(*tokens)`."""
     if isinstance(value, str) and value.isascii():
         return
     stack = [value]
@@ -318,7 +319,7 @@ def check_texts(value: Json, location: _Location, *tokens: str | int) -> None:
         item = stack.pop()
         if isinstance(item, str):
             if has_surrogate(item):
-                raise SpecError("a lone surrogate cannot be written", pointer=location.at(*tokens),
+                raise SpecError("a lone surrogate cannot be written", pointer=location.location_of(*tokens),
                                 hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
         elif isinstance(item, list):
             stack.extend(item)

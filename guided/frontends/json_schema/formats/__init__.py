@@ -1,4 +1,4 @@
-"""The strings and numbers that the names of the keyword `format` allow. In: a name. Out: a `Shape`; None if unknown.
+"""The strings and numbers that each value of `format` allows. In: a name. Out: a `Shape`; None if the name is unknown.
 
 A format of strings is a regular language over decoded characters, and a format of numbers is a set of numbers. Values
 of other types satisfy every format. The same names are valid in every draft. Nodes are built on first use, and cached.
@@ -18,7 +18,7 @@ of other types satisfy every format. The same names are valid in every draft. No
     json-pointer               RFC 6901                          exactly
     relative-json-pointer      draft-bhutton-..-pointer-00       exactly
     byte, base64url            RFC 4648                          exactly; unused bits may have any value
-    regex                      ECMA-262, with the flag u         only some of the valid ones: see regex.py
+    regex                      ECMA-262, with the u flag         only some of the valid ones: see regex.py
     int8 .. int64, double-int  OpenAPI format registry           exactly
     uint8 .. uint64            OpenAPI format registry           exactly
     float, double              OpenAPI format registry           any number
@@ -69,7 +69,7 @@ _STRING_FORMATS: dict[str, Callable[[], Node]] = {
     "regex": regex.regex,
 }
 _MAX_LENGTHS = {"hostname": Window(high=253), "email": Window(high=254)}
-"""Lengths, kept separate from the pattern, so that `minLength`, `maxLength` and `not` only handle one window."""
+"""Lengths are kept separate from the pattern, so that `minLength`, `maxLength` and `not` only handle one window."""
 _ANY_STRING = ("binary", "password")
 
 _SUPERSETS = {
@@ -82,8 +82,8 @@ _SUPERSETS = {
 }
 """Formats that leave out some valid values -> a pattern that includes all of them, for `not`."""
 
-_INCOMPLETE: dict[int, str] = {}
-"""Serial number of the node of such a format -> its name."""
+_INCOMPLETE_FORMATS: dict[int, str] = {}
+"""Serial number of such a format's node -> its name."""
 
 _OTHER_NAMES = {
     **dict.fromkeys(("url", "link", "href"), "uri"),
@@ -94,7 +94,7 @@ _OTHER_NAMES = {
     "domain": "hostname",
     "integer": "int64",
 }
-"""Names that other tools use -> the format that is meant."""
+"""Name that other tools use -> the format that it means."""
 
 FORMATS = (*_STRING_FORMATS, *NUMBER_FORMATS, *_ANY_STRING)
 """The names that are enforced."""
@@ -109,7 +109,7 @@ def format_shape(name: str) -> Shape | None:
 def _shape(name: str) -> Shape:
     if name in _STRING_FORMATS:
         if name in _SUPERSETS:
-            _INCOMPLETE[serial(_STRING_FORMATS[name]())] = name
+            _INCOMPLETE_FORMATS[serial(_STRING_FORMATS[name]())] = name
         return Shape(patterns=(_STRING_FORMATS[name](),), length=_MAX_LENGTHS.get(name, Window()))
     return Shape(numbers=NUMBER_FORMATS[name]) if name in NUMBER_FORMATS else ANYTHING
 
@@ -118,7 +118,7 @@ def superset_if_negated(pattern: Node) -> Node:
     """The language to exclude if a pattern is negated. If the pattern is a format that leaves out valid values, this is
     a superset that includes them.
     """
-    name = _INCOMPLETE.get(serial(pattern))
+    name = _INCOMPLETE_FORMATS.get(serial(pattern))
     return pattern if name is None else _superset(name)
 
 
@@ -128,28 +128,28 @@ def _superset(name: str) -> Node:
 
 
 def _hint(name: str) -> str:
-    """A hint for an unknown name: a known name that may have been meant, and an alternative."""
-    plain = name.lower().replace("_", "-")
-    close = _OTHER_NAMES.get(plain) or close_name(plain, FORMATS, cutoff=0.7)
+    """A hint for an unknown name: the known name that was probably meant, and an alternative."""
+    normalised = name.lower().replace("_", "-")
+    close = _OTHER_NAMES.get(normalised) or close_name(normalised, FORMATS, cutoff=0.7)
     return f"did you mean {close!r}? if not, {_PATTERN_HINT}" if close else _PATTERN_HINT
 
 
 _PATTERN_HINT = "use pattern instead, or pass unknown_format='ignore'"
-_INEXPRESSIBLE = {
+_INEXPRESSIBLE_FORMATS = {
     **dict.fromkeys(("file-path", "directory-path", "new-path", "socket-path"), "whether a file exists"),
     **{
-        f"{when}-{what}": "comparison with the current time"
-        for when in ("past", "future")
-        for what in ("date", "date-time")
+        f"{tense}-{kind}": "comparison with the current time"
+        for tense in ("past", "future")
+        for kind in ("date", "date-time")
     },
     **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "a bound on times or durations"),
     "json-string": "the type of the JSON value in a string",
 }
-"""Format names of pydantic types with a requirement that no text expresses -> this requirement."""
+"""Format name of a pydantic type -> its requirement that the text of the value alone cannot satisfy."""
 
 
 def why_not_enforced(name: str, *, search: bool = True) -> tuple[str, str]:
     """The reason and a hint for a name that is not enforced. `search`: look for a similar known name."""
-    if name in _INEXPRESSIBLE:
-        return f"{_INEXPRESSIBLE[name]} is not enforced ({name})", "the value is validated when it is read"
+    if name in _INEXPRESSIBLE_FORMATS:
+        return f"{_INEXPRESSIBLE_FORMATS[name]} is not enforced ({name})", "the value is validated when it is read"
     return f"the format {name[:40]!r} is not known", _hint(name[:40]) if search else _PATTERN_HINT

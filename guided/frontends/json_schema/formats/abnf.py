@@ -1,4 +1,4 @@
-"""Short names for IR nodes, so that a format reads like the ABNF on which it is based. In: texts and nodes. Out:
+"""Short names for IR nodes, so that a format reads like the ABNF on which it is based. In: strings and nodes. Out:
 nodes.
 """
 
@@ -13,10 +13,10 @@ __all__ = [
     "DIGIT",
     "HEX",
     "alt",
-    "but_not",
+    "any_case",
     "chars",
     "charset_of",
-    "letters",
+    "exclude",
     "many",
     "optional",
     "seq",
@@ -64,13 +64,13 @@ def optional(*items: Node | str) -> Node:
     return Repeat(_node(items[0]) if len(items) == 1 else seq(*items), 0, 1)
 
 
-def but_not(item: Node, *others: Node) -> Node:
+def exclude(item: Node, *others: Node) -> Node:
     """The strings of `item` that are in none of the others."""
     return And((item, *map(Not, others)))
 
 
-def letters(text: str) -> Node:
-    """A string of ABNF, in which letters match both cases (RFC 5234, section 2.3)."""
+def any_case(text: str) -> Node:
+    """An ABNF string, whose letters match both cases (RFC 5234, section 2.3)."""
     return seq(*(chars(char.lower() + char.upper()) if char.isalpha() else char for char in text))
 
 

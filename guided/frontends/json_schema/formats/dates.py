@@ -1,4 +1,4 @@
-"""Dates and times of RFC 3339. In: nothing. Out: one node for each format, built on first use.
+"""Dates and times of RFC 3339. Out: one node for each format, built on first use.
 
 The calendar is exact: the days of each month, and February 29 in the leap years of the Gregorian calendar, for years
 from 0000 to 9999. A leap second is allowed if the time is 23:59:60 in UTC. `duration` is appendix A. Letters match both
@@ -14,12 +14,12 @@ from functools import cache
 
 from guided.ir.nodes import Node
 
-from .abnf import DIGIT, alt, chars, letters, many, optional, seq
+from .abnf import DIGIT, alt, any_case, chars, many, optional, seq
 
 __all__ = ["date", "date_time", "duration", "time"]
 
 _MINUTES_PER_DAY = 24 * 60
-_LEAP_STEP = 15
+_LEAP_OFFSET_STEP = 15
 """Minutes between the offsets that are allowed next to a leap second; it divides 60."""
 
 
@@ -28,7 +28,7 @@ def _two_digits(low: int, high: int) -> Node:
     tens: dict[tuple[int, int], list[int]] = {}
     for ten in range(low // 10, high // 10 + 1):
         tens.setdefault((max(low - 10 * ten, 0), min(high - 10 * ten, 9)), []).append(ten)
-    return alt(*(seq(chars(f"{ten[0]}-{ten[-1]}"), chars(f"{a}-{b}")) for (a, b), ten in tens.items()))
+    return alt(*(seq(chars(f"{digits[0]}-{digits[-1]}"), chars(f"{a}-{b}")) for (a, b), digits in tens.items()))
 
 
 @cache
@@ -53,7 +53,7 @@ def time() -> Node:
     zulu = chars("Zz")
     offset = alt(zulu, seq(chars("+-"), _two_digits(0, 23), ":", minute))
     cases = [seq(_two_digits(0, 23), ":", minute, ":", minute, fraction, offset)]
-    for offset_minutes in range(0, _MINUTES_PER_DAY, _LEAP_STEP):
+    for offset_minutes in range(0, _MINUTES_PER_DAY, _LEAP_OFFSET_STEP):
         offsets = alt(
             f"+{_clock(offset_minutes)}",
             f"-{_clock(_MINUTES_PER_DAY - offset_minutes)}",
@@ -64,7 +64,7 @@ def time() -> Node:
 
 
 def _clock(minutes: int) -> str:
-    """Hours and minutes of a day, `minutes` after its start."""
+    """The time of day `minutes` after midnight, as hours and minutes."""
     hour, minute = divmod(minutes % _MINUTES_PER_DAY, 60)
     return f"{hour:02}:{minute:02}"
 
@@ -72,21 +72,21 @@ def _clock(minutes: int) -> str:
 @cache
 def date_time() -> Node:
     """`date-time`."""
-    return seq(date(), letters("t"), time())
+    return seq(date(), any_case("t"), time())
 
 
 @cache
 def duration() -> Node:
-    """`duration` of appendix A: the units that are written are consecutive."""
+    """`duration` of appendix A. The units in it are consecutive."""
     number = many(DIGIT, 1)
 
     def chain(units: str) -> tuple[Node, ...]:
         """Consecutive units, beginning with any of them."""
         out: list[Node] = []
         for unit in reversed(units):
-            out.append(seq(number, letters(unit), optional(out[-1])) if out else seq(number, letters(unit)))
+            out.append(seq(number, any_case(unit), optional(out[-1])) if out else seq(number, any_case(unit)))
         return tuple(out)
 
-    time_part = seq(letters("t"), alt(*chain("hms")))
+    time_part = seq(any_case("t"), alt(*chain("hms")))
     date_part = seq(alt(*chain("ymd")), optional(time_part))
-    return seq(letters("p"), alt(date_part, time_part, seq(number, letters("w"))))
+    return seq(any_case("p"), alt(date_part, time_part, seq(number, any_case("w"))))

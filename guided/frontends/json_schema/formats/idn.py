@@ -1,4 +1,4 @@
-"""Internationalized names. In: nothing. Out: the nodes of idn-hostname and idn-email, built on first use.
+"""Internationalized names. Out: the nodes of idn-hostname and idn-email, built on first use.
 
 A name consists of labels, separated by a full stop or one of its forms U+3002, U+FF0E, U+FF61 (RFC 3490, section 3.1).
 A label is a label of a `hostname`, or a U-label (RFC 5890, 2.3.2.1). A U-label has code points that RFC 5892 derives as
@@ -7,9 +7,9 @@ does not begin with a mark, and has no hyphen at an end or at positions 3 and 4.
 all labels of a name if one of them is written from right to left. Joining types and viramas are tables below.
 
 Two properties are not decided, because they need an automaton that is too large: whether a U-label is in NFC, and its
-length in Punycode. A U-label has at most 57 characters, the most that can fit into 63; a name with a U-label may exceed
-253. Labels that begin with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions 3 and 4 are
-reserved.
+length in Punycode. A U-label has at most 57 characters, since longer ones exceed 63 in Punycode. A name with a U-label
+may exceed 253. Labels that begin with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions
+3 and 4 are reserved.
 
 idn-email is RFC 6531, section 3.3: `email`, with characters beyond ASCII before the `@` and U-labels after it. Its
 bound of 64 counts characters, not octets. The whole address has no bound.
@@ -26,12 +26,12 @@ from guided.frontends.regex.ecma_chars import decode_ranges, property_set
 from guided.ir.nodes import ANY_CHAR, EPSILON, And, Chars, Length, Node, Not
 from guided.ir.ranges import ALL_CHARS, Ranges, charset, intersect, subtract
 
-from .abnf import alt, but_not, chars, charset_of, many, seq
+from .abnf import alt, chars, charset_of, exclude, many, seq
 from .internet import address_literal, domain_label, local_part, plain_label
 
 __all__ = ["idn_email", "idn_hostname", "valid_code_points"]
 
-# n characters take at least n + 6 in Punycode: 4 for xn--, 3 for one of them, 1 for each of the others
+# n characters take at least n + 6 in Punycode: 4 for xn--, 3 for one character, 1 for each other one
 _MAX_LABEL_LENGTH = 57
 _SEPARATORS = ".\u3002\uff0e\uff61"
 _MIDDLE_DOT, _KERAIA, _KATAKANA_DOT, _NON_JOINER, _JOINER = "\u00b7\u0375\u30fb\u200c\u200d"
@@ -88,13 +88,13 @@ def _scripts(*names: str) -> Ranges:
 @cache
 def valid_code_points() -> Ranges:
     """PVALID, CONTEXTJ and CONTEXTO, without ASCII capitals, which only ASCII labels have."""
-    derived = subtract(
+    derived_code_points = subtract(
         _union("Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc"),
         property_set("Changes_When_NFKC_Casefolded"),
         _union("Default_Ignorable_Code_Point", "White_Space", "Noncharacter_Code_Point"),
         _BLOCKS, _OLD_HANGUL, _DISALLOWED,
     )  # fmt: skip
-    return charset((*derived, *_ALSO_PVALID, *_CONTEXT, *charset_of("-")))
+    return charset((*derived_code_points, *_ALSO_PVALID, *_CONTEXT, *charset_of("-")))
 
 
 @cache
@@ -119,36 +119,36 @@ def _left_to_right() -> Ranges:
 _REST = many(ANY_CHAR)
 
 
-def _texts_ending_in(ranges: Ranges) -> Node:
-    """The texts that end with one of these characters."""
+def _strings_ending_in(ranges: Ranges) -> Node:
+    """The strings that end with one of these characters."""
     return seq(_REST, Chars(ranges))
 
 
-def _texts_with_misplaced(char: str, before: Ranges | None, after: Ranges | None) -> list[Node]:
-    """The texts in which `char` does not have a neighbour that it requires."""
+def _strings_with_misplaced(char: str, required_before: Ranges | None, required_after: Ranges | None) -> list[Node]:
+    """The strings in which `char` lacks a neighbour that it requires."""
     out: list[Node] = []
-    if before is not None:
-        out.append(seq(Not(_texts_ending_in(before)), char, _REST))
-    if after is not None:
-        out.append(seq(_REST, char, Not(seq(Chars(after), _REST))))
+    if required_before is not None:
+        out.append(seq(Not(_strings_ending_in(required_before)), char, _REST))
+    if required_after is not None:
+        out.append(seq(_REST, char, Not(seq(Chars(required_after), _REST))))
     return out
 
 
 @cache
 def _joiners() -> tuple[Node, ...]:
-    """The texts with a misplaced joiner."""
+    """The strings with a misplaced joiner."""
     virama, transparent = decode_ranges(_VIRAMA), many(Chars(_non_spacing()))
-    after_virama = _texts_ending_in(virama)
-    joined = seq(_REST, Chars(decode_ranges(_JOINS_NEXT)), transparent)
-    joining = seq(transparent, Chars(decode_ranges(_JOINS_PREVIOUS)), _REST)
+    after_virama = _strings_ending_in(virama)
+    left_context = seq(_REST, Chars(decode_ranges(_JOINS_NEXT)), transparent)
+    right_context = seq(transparent, Chars(decode_ranges(_JOINS_PREVIOUS)), _REST)
     return (
-        *_texts_with_misplaced(_JOINER, virama, None),
-        seq(Not(alt(after_virama, joined)), _NON_JOINER, _REST),
-        seq(Not(after_virama), _NON_JOINER, Not(joining)),
+        *_strings_with_misplaced(_JOINER, virama, None),
+        seq(Not(alt(after_virama, left_context)), _NON_JOINER, _REST),
+        seq(Not(after_virama), _NON_JOINER, Not(right_context)),
     )
 
 
-def _label(inside: Ranges, first: Ranges, last: Node, *excluded: Node) -> Node:
+def _label(inside: Ranges, first: Ranges, last: Node, *exclusions: Node) -> Node:
     """U-labels of the characters `inside` that end with one of `last`, under the rules common to all U-labels."""
     marks = _union("Mn", "Mc")
     shape = seq(Chars(subtract(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
@@ -157,7 +157,7 @@ def _label(inside: Ranges, first: Ranges, last: Node, *excluded: Node) -> Node:
         (
             shape,
             seq(_REST, last),
-            *map(Not, (ascii_only, hyphens, _texts_ending_in(charset_of("-")), *_joiners(), *excluded)),
+            *map(Not, (ascii_only, hyphens, _strings_ending_in(charset_of("-")), *_joiners(), *exclusions)),
         )
     )
     return Length(label, 1, _MAX_LABEL_LENGTH)
@@ -169,18 +169,18 @@ def _left_to_right_label(bidi: bool) -> Node:
     inside = subtract(valid_code_points(), _right_to_left(), _ARABIC_NUMBERS)
     kana = _scripts("Hiragana", "Katakana", "Han")
     other = many(Chars(subtract(ALL_CHARS, kana)))
-    excluded = (
-        *_texts_with_misplaced(_MIDDLE_DOT, charset_of("l"), charset_of("l")),
-        *_texts_with_misplaced(_KERAIA, None, property_set("Script", "Greek")),
+    exclusions = (
+        *_strings_with_misplaced(_MIDDLE_DOT, charset_of("l"), charset_of("l")),
+        *_strings_with_misplaced(_KERAIA, None, property_set("Script", "Greek")),
         seq(other, _KATAKANA_DOT, other),
     )
     if not bidi:
-        return _label(inside, ALL_CHARS, EPSILON, *excluded)
+        return _label(inside, ALL_CHARS, EPSILON, *exclusions)
     strong = _left_to_right()
-    return _label(inside, strong, _ending((*strong, *_EUROPEAN_NUMBERS)), *excluded)
+    return _label(inside, strong, _label_end((*strong, *_EUROPEAN_NUMBERS)), *exclusions)
 
 
-def _ending(ranges: Ranges) -> Node:
+def _label_end(ranges: Ranges) -> Node:
     return seq(Chars(charset(ranges)), many(Chars(_non_spacing())))
 
 
@@ -189,26 +189,29 @@ def _right_to_left_label() -> Node:
     """U-labels that are written from right to left."""
     right = _right_to_left()
     inside = subtract(valid_code_points(), _left_to_right())
-    end = _ending((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
-    european, arabic = seq(_texts_ending_in(_EUROPEAN_NUMBERS), _REST), seq(_texts_ending_in(_ARABIC_NUMBERS), _REST)
+    end = _label_end((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
+    european, arabic = (
+        seq(_strings_ending_in(_EUROPEAN_NUMBERS), _REST),
+        seq(_strings_ending_in(_ARABIC_NUMBERS), _REST),
+    )
     hebrew = property_set("Script", "Hebrew")
-    excluded = (
-        *(label for char in _GERESHES for label in _texts_with_misplaced(char, hebrew, None)),
+    exclusions = (
+        *(label for char in _GERESHES for label in _strings_with_misplaced(char, hebrew, None)),
         And((european, arabic)),
     )
-    outside = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
-    return _label(subtract(inside, outside), right, end, *excluded)
+    misplaced_chars = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
+    return _label(subtract(inside, misplaced_chars), right, end, *exclusions)
 
 
 def _name(ascii_label: Node, separator: Node) -> Node:
     """Names with at least one U-label."""
 
-    def names(before: Node, label: Node, after: Node) -> Node:
-        return seq(many(seq(before, separator)), label, many(seq(separator, after)))
+    def names(earlier: Node, label: Node, later: Node) -> Node:
+        return seq(many(seq(earlier, separator)), label, many(seq(separator, later)))
 
     left, right = _left_to_right_label(True), _right_to_left_label()
     # Under the Bidi rule, a label does not begin with a digit.
-    without_first_digit = but_not(ascii_label, seq(chars("0-9"), _REST))
+    without_first_digit = exclude(ascii_label, seq(chars("0-9"), _REST))
     plain = _left_to_right_label(False)
     return alt(
         names(ascii_label, plain, alt(ascii_label, plain)),
@@ -218,9 +221,9 @@ def _name(ascii_label: Node, separator: Node) -> Node:
 
 @cache
 def idn_hostname() -> Node:
-    """The name of a host, in any script."""
-    reserved = seq(ANY_CHAR, ANY_CHAR, "--", _REST)
-    ascii_label = Length(but_not(plain_label(), reserved), 1, 63)
+    """A host name in any script."""
+    reserved_label = seq(ANY_CHAR, ANY_CHAR, "--", _REST)
+    ascii_label = Length(exclude(plain_label(), reserved_label), 1, 63)
     ascii_name = Length(seq(ascii_label, many(seq(chars(_SEPARATORS), ascii_label))), 1, 253)
     return alt(ascii_name, _name(ascii_label, chars(_SEPARATORS)))
 

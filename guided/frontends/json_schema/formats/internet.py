@@ -1,4 +1,4 @@
-"""Internet addresses and names in ASCII. In: nothing. Out: one node for each format, built on first use.
+"""Internet addresses and names in ASCII. Out: one node for each format, built on first use.
 
 - ipv4: four decimal numbers without leading zeros (`dec-octet` of RFC 3986; RFC 2673, section 3.2)
 - ipv6: RFC 4291, section 2.2, without zone identifiers
@@ -7,7 +7,7 @@
   the last `@`, 254 in all (section 4.5.3.1: a path has 256 with its brackets)
 
 Narrower than the standards: a hostname has no label that begins with `xn--`. Such a label must be the Punycode of a
-valid label in Unicode (RFC 5890). To check such a label means to decode it, which no automaton of a practical size can
+valid label in Unicode (RFC 5890). Checking such a label requires decoding it, which no automaton of practical size can
 do. The domain of a mailbox is not restricted in this way, because RFC 5321 requires only the syntax of a label. Address
 literals are IPv4 and IPv6, the only registered tags.
 """
@@ -18,7 +18,7 @@ from functools import cache
 
 from guided.ir.nodes import ANY_CHAR, Length, Node
 
-from .abnf import ALNUM, DIGIT, HEX, alt, but_not, chars, letters, many, seq
+from .abnf import ALNUM, DIGIT, HEX, alt, any_case, chars, exclude, many, seq
 
 __all__ = ["address_literal", "domain_label", "email", "hostname", "ipv4", "ipv6", "local_part", "plain_label"]
 
@@ -42,8 +42,10 @@ def _ipv6(tail: Node, max_groups: int) -> Node:
     """Eight groups, or at most `max_groups` groups and a gap. The last two groups may be written as `tail`."""
     group = many(HEX, 1, 4)
     cases = [seq(many(seq(group, ":"), 6, 6), alt(seq(group, ":", group), tail))]
-    for before in range(max_groups + 1):
-        cases.append(seq(_groups(group, before), "::", _at_most_groups(group, tail, max_groups - before)))
+    for groups_before_gap in range(max_groups + 1):
+        cases.append(
+            seq(_groups(group, groups_before_gap), "::", _at_most_groups(group, tail, max_groups - groups_before_gap))
+        )
     return alt(*cases)
 
 
@@ -69,7 +71,7 @@ def domain_label() -> Node:
 @cache
 def plain_label() -> Node:
     """A `domain_label` that is not Punycode."""
-    return Length(but_not(_label(), seq(letters("xn--"), many(ANY_CHAR))), 1, 63)
+    return Length(exclude(_label(), seq(any_case("xn--"), many(ANY_CHAR))), 1, 63)
 
 
 def _label() -> Node:
@@ -90,15 +92,15 @@ def address_literal() -> Node:
         many(DIGIT, 1, 2), seq(chars("01"), DIGIT, DIGIT), seq("2", chars("0-4"), DIGIT), seq("25", chars("0-5"))
     )
     v4 = seq(number, many(seq(".", number), 3, 3))
-    return seq("[", alt(v4, seq(letters("ipv6:"), _ipv6(v4, max_groups=6))), "]")
+    return seq("[", alt(v4, seq(any_case("ipv6:"), _ipv6(v4, max_groups=6))), "]")
 
 
 def local_part(extra_characters: Node) -> Node:
     """The part before the last `@`: printable ASCII characters, and `extra_characters`."""
     atom = many(alt(chars("A-Z", "a-z", "0-9", "!#$%&'*+-/=?^_`{|}~"), extra_characters), 1)
-    plain = alt(chars(" !", "#-[", "]-~"), extra_characters)
-    quoted = seq('"', many(alt(plain, seq("\\", chars(" -~")))), '"')
-    return Length(alt(seq(atom, many(seq(".", atom))), quoted), 1, 64)
+    plain_char = alt(chars(" !", "#-[", "]-~"), extra_characters)
+    quoted_string = seq('"', many(alt(plain_char, seq("\\", chars(" -~")))), '"')
+    return Length(alt(seq(atom, many(seq(".", atom))), quoted_string), 1, 64)
 
 
 @cache

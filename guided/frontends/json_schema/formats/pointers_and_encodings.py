@@ -1,9 +1,9 @@
-"""JSON Pointers, UUIDs and base64. In: nothing. Out: one node for each format, built on first use.
+"""JSON Pointers, UUIDs and base64. Out: one node for each format, built on first use.
 
 - json-pointer: RFC 6901, section 3
-- relative-json-pointer: draft-bhutton-relative-json-pointer-00, with an adjustment of the index
+- relative-json-pointer: draft-bhutton-relative-json-pointer-00, with optional index adjustment
 - uuid: RFC 9562, section 4, of any version and variant
-- byte and base64url: RFC 4648, sections 4 and 5; base64url with complete padding or without any. Unused bits may have
+- byte and base64url: RFC 4648, sections 4 and 5; base64url with complete padding or none. Unused bits may have
   any value: section 3.5 requires encoders to write zeros, and allows decoders to accept other values
 """
 
@@ -58,5 +58,5 @@ def base64url() -> Node:
 def _base64(alphabet: str, allow_padding: Callable[[Node | str], Node | str]) -> Node:
     """Blocks of four letters. The last block may encode one or two bytes."""
     char = chars(alphabet)
-    one_byte, two = seq(char, char, allow_padding("==")), seq(many(char, 3, 3), allow_padding("="))
-    return seq(many(many(char, 4, 4)), optional(alt(one_byte, two)))
+    one_byte, two_bytes = seq(char, char, allow_padding("==")), seq(many(char, 3, 3), allow_padding("="))
+    return seq(many(many(char, 4, 4)), optional(alt(one_byte, two_bytes)))

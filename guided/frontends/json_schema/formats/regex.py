@@ -10,10 +10,10 @@ in a lookaround) omit less. {0,m} is always allowed. Not generated:
 - named groups, references to groups, modifiers such as (?i:..), and \0 outside of classes
 - {n,m} if n has as many digits as m or more, unless both are at most 9 (99 in the top two levels, without leading
   zeros); {n,m} with more digits in m, if n has more than 3 digits or m begins with 0
-- ranges in a class, unless a *step* lies between their ends: low <= step <= high shows that the ends are in order. Ends
-  are characters, with or without a backslash. `_STEPS` apply everywhere. In the top two levels, `_MORE_STEPS` admit
-  all ranges of two letters, and `_FAR_STEPS` ranges whose ends are \x.., \u.... or beyond ASCII. An unescaped hyphen
-  cannot begin a range
+- ranges in a class, unless a *pivot* lies between their ends: low <= pivot <= high shows that the ends are in order.
+  Ends are characters, with or without a backslash. `_PIVOTS` apply everywhere. In the top two levels, `_LETTER_PIVOTS`
+  admit all ranges between two letters, and `_CODE_POINT_PIVOTS` admit ranges whose ends are \x.., \u.... or beyond
+  ASCII. An unescaped hyphen cannot begin a range
 - \u{..} and \p{..} below the top two levels, and \p{..} except short names of general categories
 
 So `not` must not negate this language; see `superset_if_negated`. Cost: about 2,200 states, and 80 ms in the first
@@ -27,23 +27,23 @@ from functools import cache
 from guided.ir.nodes import ANY_CHAR, And, Node
 from guided.ir.ranges import ALL_CHARS, Ranges, complement, intersect, subtract
 
-from .abnf import ALPHA, DIGIT, HEX, alt, but_not, chars, charset_of, many, optional, seq
+from .abnf import ALPHA, DIGIT, HEX, alt, chars, charset_of, exclude, many, optional, seq
 
 __all__ = ["regex"]
 
-_MAX_DEPTH, _FULL_LEVELS = 8, 2
-_MAX_DEPTH_WITH_LOOK, _MAX_DEPTH_IN_LOOK = 1, 1
+_MAX_DEPTH, _TOP_LEVELS = 8, 2
+_MAX_DEPTH_WITH_LOOKAROUND, _MAX_DEPTH_IN_LOOKAROUND = 1, 1
 
 _SYNTAX = "^$\\.*+?()[]{}|/"
 _CATEGORIES = {"C": "cfnos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios", "S": "ckmo", "Z": "lps"}
-_STEPS = "/13579BMZbmz~"
-_MORE_STEPS = "'@DFHJLNPRTVXY_`dfhjlnprtvxy"
-_FAR_STEPS = (0x08, 0x20, 0x7E, 0xFF, 0x3A9, 0x44F, 0x3093, 0x9FA0, 0xD7A3)
-"""In control characters, ASCII, Latin 1, Greek, Cyrillic, kana, Han and Hangul: code points inside likely ranges."""
+_PIVOTS = "/13579BMZbmz~"
+_LETTER_PIVOTS = "'@DFHJLNPRTVXY_`dfhjlnprtvxy"
+_CODE_POINT_PIVOTS = (0x08, 0x20, 0x7E, 0xFF, 0x3A9, 0x44F, 0x3093, 0x9FA0, 0xD7A3)
+"""Code points inside likely ranges: of control characters, ASCII, Latin 1, Greek, Cyrillic, kana, Han and Hangul."""
 
 
-def _minimised_separately(node: Node) -> Node:
-    """The same node, marked so that its automaton is minimised separately, because many other nodes contain it."""
+def _minimise_separately(node: Node) -> Node:
+    """Mark a node, so that its automaton is minimised separately. This pays if many other nodes contain the node."""
     return And((node,))
 
 
@@ -73,10 +73,10 @@ def _hex(low: int, high: int, digits: int) -> Node:
     )
 
 
-def _escape(full: bool, extra: str) -> Node:
+def _escape(is_top_level: bool, extra: str) -> Node:
     """A character or class after a backslash. `extra`: further characters that may follow it."""
     cases = [chars("dDsSwWfnrtv", _SYNTAX, extra), seq("c", ALPHA), seq("x", HEX, HEX), seq("u", many(HEX, 4, 4))]
-    if full:
+    if is_top_level:
         categories = (seq(first, optional(chars(second))) for first, second in _CATEGORIES.items())
         number = seq(many("0"), alt(many(HEX, 1, 5), seq("10", many(HEX, 4, 4))))
         cases += [seq(chars("pP"), "{", alt(*categories), "}"), seq("u{", number, "}")]
@@ -86,83 +86,90 @@ def _escape(full: bool, extra: str) -> Node:
 # --- classes
 
 
-def _range(low: int, step: int) -> Node:
-    """A range whose start lies between `low` and `step` and whose end is at least `step`."""
+def _range(low: int, pivot: int) -> Node:
+    """A range whose start lies between `low` and `pivot` and whose end is at least `pivot`."""
 
     def end(ranges: Ranges, escaped_only: str) -> Node:
-        return alt(chars(subtract(ranges, charset_of(escaped_only))), seq("\\", chars(intersect(ranges, escaped))))
+        return alt(
+            chars(subtract(ranges, charset_of(escaped_only))), seq("\\", chars(intersect(ranges, escaped_chars)))
+        )
 
-    escaped = charset_of(_SYNTAX, "-")
-    return seq(end(((low, step),), "\\]-"), "-", end(intersect(ALL_CHARS, ((step, 0x10FFFF),)), "\\]"))
+    escaped_chars = charset_of(_SYNTAX, "-")
+    return seq(end(((low, pivot),), "\\]-"), "-", end(intersect(ALL_CHARS, ((pivot, 0x10FFFF),)), "\\]"))
 
 
-def _far_range(low: int, step: int) -> Node:
+def _code_point_range(low: int, pivot: int) -> Node:
     """Like `_range`, with ends in hexadecimal or beyond ASCII. Excludes surrogates: two may be one character."""
 
     def end(low: int, high: int) -> Node:
-        long = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
-        code = seq("\\", alt(seq("x", _hex(low, min(high, 0xFF), 2)), seq("u", long)))
+        four_digits = alt(_hex(low, min(high, 0xD7FF), 4), _hex(max(low, 0xE000), min(high, 0xFFFF), 4))
+        code = seq("\\", alt(seq("x", _hex(low, min(high, 0xFF), 2)), seq("u", four_digits)))
         return alt(code, chars(subtract(((low, high),), charset_of("\x00-\x7f"))))
 
-    return seq(end(low, step), "-", end(step, 0x10FFFF))
+    return seq(end(low, pivot), "-", end(pivot, 0x10FFFF))
 
 
 @cache
-def _class(full: bool) -> Node:
+def _class(is_top_level: bool) -> Node:
     """A class of characters. A hyphen stands for itself at the start, at the end and after a range."""
-    steps = sorted(map(ord, _STEPS + _MORE_STEPS)) if full else sorted(map(ord, _STEPS))
-    ranges = [_range(before + 1, step) for before, step in zip([-1, *steps], steps, strict=False)]
-    if full:
-        ranges += (_far_range(before + 1, step) for before, step in zip((-1, *_FAR_STEPS), _FAR_STEPS, strict=False))
-    single = alt(chars(complement(charset_of("\\]-"))), _escape(full, "b0-"))
+    pivots = sorted(map(ord, _PIVOTS + _LETTER_PIVOTS)) if is_top_level else sorted(map(ord, _PIVOTS))
+    ranges = [_range(previous + 1, pivot) for previous, pivot in zip([-1, *pivots], pivots, strict=False)]
+    if is_top_level:
+        ranges += (
+            _code_point_range(previous + 1, pivot)
+            for previous, pivot in zip((-1, *_CODE_POINT_PIVOTS), _CODE_POINT_PIVOTS, strict=False)
+        )
+    single = alt(chars(complement(charset_of("\\]-"))), _escape(is_top_level, "b0-"))
     hyphen = optional("-")
-    inside = seq(hyphen, many(alt(single, seq(alt(*ranges), hyphen))), hyphen, "]")
+    content = seq(hyphen, many(alt(single, seq(alt(*ranges), hyphen))), hyphen, "]")
     rest = many(ANY_CHAR)
     octal = seq(many(alt(chars(complement(charset_of("\\"))), seq("\\", ANY_CHAR))), "\\0", DIGIT, rest)
-    return seq("[", alt(seq("^", but_not(inside, octal)), but_not(inside, octal, seq("^", rest))))
+    return seq("[", alt(seq("^", exclude(content, octal)), exclude(content, octal, seq("^", rest))))
 
 
 # --- terms
 
 
 @cache
-def _quantifier(full: bool) -> Node:
+def _quantifier(is_top_level: bool) -> Node:
     """A quantifier, which may be lazy."""
     counts = [seq(many("0", 1), ",", many(DIGIT, 1))]
     for digits in range(1, 4):
         counts.append(seq(many(DIGIT, digits, digits), ",", chars("1-9"), many(DIGIT, digits)))
     for n in range(1, 10):
         counts.append(seq(f"{n},", chars(f"{n}-9")))
-        if full:
+        if is_top_level:
             counts.append(seq(f"{n}", DIGIT, ",", chars("123456789"[n:]), DIGIT))
             counts += (seq(f"{n}{m},{n}", chars(f"{m}-9")) for m in range(10))
     times = seq("{", alt(seq(many(DIGIT, 1), optional(",")), *counts), "}")
-    return _minimised_separately(seq(alt(chars("*+?"), times), optional("?")))
+    return _minimise_separately(seq(alt(chars("*+?"), times), optional("?")))
 
 
 @cache
-def _atom(full: bool) -> Node:
+def _atom(is_top_level: bool) -> Node:
     """A term that may be repeated, except groups."""
-    return _minimised_separately(alt(chars(complement(charset_of("^$\\*+?()[]{}|"))), _escape(full, ""), _class(full)))
+    return _minimise_separately(
+        alt(chars(complement(charset_of("^$\\*+?()[]{}|"))), _escape(is_top_level, ""), _class(is_top_level))
+    )
 
 
-def _alternatives(full: bool, group: Node | None, look: Node | None) -> Node:
-    """A Disjunction whose groups contain `group` and whose lookarounds contain `look`."""
-    atoms, others = [_atom(full)], [chars("^$|"), seq("\\", chars("bB"))]
+def _alternatives(is_top_level: bool, group: Node | None, lookaround: Node | None) -> Node:
+    """A Disjunction whose groups contain `group` and whose lookarounds contain `lookaround`."""
+    atoms, others = [_atom(is_top_level)], [chars("^$|"), seq("\\", chars("bB"))]
     if group is not None:
         atoms.append(seq("(", optional("?:"), group, ")"))
-    if look is not None:
-        others.append(seq("(?", optional("<"), chars("=!"), look, ")"))
-    return many(alt(*others, seq(alt(*atoms), optional(_quantifier(full)))))
+    if lookaround is not None:
+        others.append(seq("(?", optional("<"), chars("=!"), lookaround, ")"))
+    return many(alt(*others, seq(alt(*atoms), optional(_quantifier(is_top_level)))))
 
 
 @cache
 def regex() -> Node:
     """A regular expression."""
-    look: Node | None = None
-    for _ in range(_MAX_DEPTH_IN_LOOK + 1):
-        look = _alternatives(False, look, None)
+    lookaround: Node | None = None
+    for _ in range(_MAX_DEPTH_IN_LOOKAROUND + 1):
+        lookaround = _alternatives(False, lookaround, None)
     out: Node | None = None
     for depth in range(_MAX_DEPTH, 0, -1):
-        out = _alternatives(depth < _FULL_LEVELS, out, look if depth <= _MAX_DEPTH_WITH_LOOK else None)
-    return _alternatives(True, out, look)
+        out = _alternatives(depth < _TOP_LEVELS, out, lookaround if depth <= _MAX_DEPTH_WITH_LOOKAROUND else None)
+    return _alternatives(True, out, lookaround)

@@ -1,4 +1,4 @@
-"""URIs, IRIs and URI templates. In: nothing. Out: one node for each format, built on first use.
+"""URIs, IRIs and URI templates. Out: one node for each format, built on first use.
 
 - uri, uri-reference: RFC 3986, appendix A
 - iri, iri-reference: RFC 3987, section 2.2, the same grammar with more characters. Section 4 on bidirectional text is
@@ -16,7 +16,7 @@ from functools import cache
 from guided.ir.nodes import Node
 from guided.ir.ranges import Ranges, charset
 
-from .abnf import ALNUM, ALPHA, DIGIT, HEX, alt, chars, letters, many, optional, seq
+from .abnf import ALNUM, ALPHA, DIGIT, HEX, alt, any_case, chars, many, optional, seq
 from .internet import ipv6
 
 __all__ = ["iri", "iri_reference", "uri", "uri_reference", "uri_template"]
@@ -32,25 +32,25 @@ _SUB_DELIMITERS = "!$&'()*+,;="
 @cache
 def uri() -> Node:
     """A URI, which begins with a scheme."""
-    return _with_scheme((), ())
+    return _reference_with_scheme((), ())
 
 
 @cache
 def uri_reference() -> Node:
     """A URI or a relative reference."""
-    return alt(uri(), _relative((), ()))
+    return alt(uri(), _relative_reference((), ()))
 
 
 @cache
 def iri() -> Node:
     """An IRI, which begins with a scheme."""
-    return _with_scheme(_UCS, _PRIVATE)
+    return _reference_with_scheme(_UCS, _PRIVATE)
 
 
 @cache
 def iri_reference() -> Node:
     """An IRI or a relative reference."""
-    return alt(iri(), _relative(_UCS, _PRIVATE))
+    return alt(iri(), _relative_reference(_UCS, _PRIVATE))
 
 
 @cache
@@ -61,11 +61,11 @@ def _percent() -> Node:
 @cache
 def _parts(extra: Ranges, private: Ranges) -> tuple[Node, Node, Node]:
     """Parts of a URI: `//` with authority and path; the rest of a path; query and fragment."""
-    plain = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, extra)
-    ip_future = seq(letters("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
+    plain_char = chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, extra)
+    ip_future = seq(any_case("v"), many(HEX, 1), ".", many(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, ":"), 1))
     literal = seq("[", alt(ipv6(), ip_future), "]")
-    name = many(alt(plain, _percent()))
-    user = seq(many(alt(plain, ":", _percent())), "@")
+    name = many(alt(plain_char, _percent()))
+    user = seq(many(alt(plain_char, ":", _percent())), "@")
     authority = seq(optional(user), alt(literal, name), optional(":", many(DIGIT)))
     char = _path_char(extra)
     segments = many(seq("/", many(char)))
@@ -81,20 +81,22 @@ def _path_char(extra: Ranges) -> Node:
 
 
 @cache
-def _with_scheme(extra: Ranges, private: Ranges) -> Node:
-    network, segments, after = _parts(extra, private)
+def _reference_with_scheme(extra: Ranges, private: Ranges) -> Node:
+    network, segments, query_and_fragment = _parts(extra, private)
     segment = many(_path_char(extra), 1)
     rest = alt(network, seq("/", optional(segment, segments)), seq(segment, segments), seq())
-    return seq(ALPHA, many(alt(ALNUM, chars("+.-"))), ":", rest, after)
+    return seq(ALPHA, many(alt(ALNUM, chars("+.-"))), ":", rest, query_and_fragment)
 
 
 @cache
-def _relative(extra: Ranges, private: Ranges) -> Node:
+def _relative_reference(extra: Ranges, private: Ranges) -> Node:
     """A reference without a scheme. The first segment of a path without a leading slash has no colon."""
-    network, segments, after = _parts(extra, private)
-    first = many(alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, "@", extra), _percent()), 1)
+    network, segments, query_and_fragment = _parts(extra, private)
+    first_segment = many(alt(chars("A-Z", "a-z", "0-9", "-._~", _SUB_DELIMITERS, "@", extra), _percent()), 1)
     segment = many(_path_char(extra), 1)
-    return seq(alt(network, seq("/", optional(segment, segments)), seq(first, segments), seq()), after)
+    return seq(
+        alt(network, seq("/", optional(segment, segments)), seq(first_segment, segments), seq()), query_and_fragment
+    )
 
 
 @cache

@@ -1,8 +1,8 @@
-"""The spellings of given JSON values under a goal. In: the values of `enum` or `const`. Out: IR.
+"""The spellings of constants that satisfy a goal. In: the values of `enum` or `const`. Out: IR.
 
 A value is written with every escape, number spelling and whitespace that the options allow. Its members keep their
-order unless `property_order="any"`. This module decides, value by value, whether a value satisfies the other keywords.
-Only patterns are not evaluated, but intersected with the text.
+order unless `property_order="any"`. This module decides for each value whether it satisfies the other keywords. Only
+patterns are not evaluated here; their languages are intersected with the text.
 
 Cost: linear in the values. A deeply nested value becomes several rules.
 """
@@ -19,7 +19,7 @@ from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape, Window, item_goal
 from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical, json_type
+from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
 from guided.frontends.json_schema.text.containers import (
     Members,
     RuleMaker,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Constants"]
 
-_MAX_LEVELS_PER_RULE = 8  # the most levels of a value in one rule
+_MAX_LEVELS_PER_RULE = 8  # the maximum number of levels of a value in one rule
 _Position = TypeVar("_Position")
 _Block = TypeVar("_Block")
 
@@ -49,7 +49,7 @@ class Constants:
     def __init__(self, lowering: Lowering) -> None:
         self._lowering = lowering
 
-    def any_of(self, shape: Shape, level: int) -> Node:
+    def enumeration(self, shape: Shape, level: int) -> Node:
         """The values of the enumeration that satisfy the rest of the shape."""
         others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
         parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
@@ -63,29 +63,29 @@ class Constants:
                 parts.append(self._lowering.notation.add_frame("number", self._numbers(numbers, shape.numbers), level))
         return union_of(parts)
 
-    def _literal(self, value: Json, goal: Goal, level: int, nested: int) -> Node | None:
+    def _literal(self, value: Json, goal: Goal, level: int, nesting_depth: int) -> Node | None:
         """The spellings of a value, or None if it does not satisfy the goal."""
-        if nested > _MAX_LEVELS_PER_RULE and isinstance(value, list | dict):
-            key = ("constant", canonical(value, in_order=True), goal, level)
-            where = goal[0].where if goal else ""
+        if nesting_depth > _MAX_LEVELS_PER_RULE and isinstance(value, list | dict):
+            key = ("constant", canonical_key(value, in_order=True), goal, level)
+            location = goal[0].location if goal else ""
             return self._lowering.rule(
-                key, "json constant", where, lambda: self._literal(value, goal, level, 0) or EMPTY
+                key, "json constant", location, lambda: self._literal(value, goal, level, 0) or EMPTY
             )
         parts = []
         for shape in self._lowering.shapes(goal):
-            if shape.values is None or canonical(value) in map(canonical, shape.values):
-                node = self._in_shape(value, shape, level, nested)
+            if shape.values is None or canonical_key(value) in map(canonical_key, shape.values):
+                node = self._in_shape(value, shape, level, nesting_depth)
                 parts += [] if node is None else [node]
-        unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nested == 0 else parts
+        unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nesting_depth == 0 else parts
         return union_of(unique) if unique else None
 
-    def _in_shape(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+    def _in_shape(self, value: Json, shape: Shape, level: int, nesting_depth: int) -> Node | None:
         if (kind := json_type(value)) not in shape.types:
             return None
-        node = self._spell(value, shape, level, nested)
+        node = self._spell(value, shape, level, nesting_depth)
         return None if node is None else self._lowering.notation.add_frame(kind, node, level)
 
-    def _spell(self, value: Json, shape: Shape, level: int, nested: int) -> Node | None:
+    def _spell(self, value: Json, shape: Shape, level: int, nesting_depth: int) -> Node | None:
         spend()
         if value is None or isinstance(value, bool):
             return self._lowering.notation.constant(value)
@@ -95,9 +95,9 @@ class Constants:
             return self._strings([value], shape, level) if _satisfies_shape(value, shape) else None
         level = self._lowering.notation.content_level(level)
         return (
-            self._array(value, shape, level, nested)
+            self._array(value, shape, level, nesting_depth)
             if isinstance(value, list)
-            else self._object(value, shape, level, nested)
+            else self._object(value, shape, level, nesting_depth)
         )
 
     def _strings(self, texts: list[str], shape: Shape, level: int) -> Node:
@@ -111,30 +111,30 @@ class Constants:
     def _numbers(self, values: tuple[Decimal10, ...], numbers: NumberSet) -> Node:
         """One rule for several numbers of a set, since their spellings share most of their states."""
         options = self._lowering.options
-        plain = options.numbers != "json" or options.constants == "plain"
-        nodes = union_of([number_constant(value, plain, numbers) for value in values])
-        if plain:
+        is_plain = options.numbers != "json" or options.constants == "plain"
+        nodes = union_of([number_constant(value, is_plain, numbers) for value in values])
+        if is_plain:
             return nodes
         first_values = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
         key = ("constants", values, numbers.bare, numbers.not_bare)
         return self._lowering.rule(key, f"json number of {first_values}", "", lambda: nodes)
 
-    def _array(self, value: list[Json], shape: Shape, level: int, nested: int) -> Node | None:
-        if len(value) not in shape.items:
+    def _array(self, value: list[Json], shape: Shape, level: int, nesting_depth: int) -> Node | None:
+        if len(value) not in shape.item_window:
             return None
-        has_equal_items = len({canonical(item) for item in value}) < len(value)
+        has_equal_items = len({canonical_key(item) for item in value}) < len(value)
         if (has_equal_items and shape.unique is not None) or (not has_equal_items and shape.repeated is not None):
             return None
-        has, lowering = self._lowering.expander.membership.has, self._lowering
+        satisfies_all, lowering = self._lowering.expander.membership.satisfies_all, self._lowering
         if not all(
-            sum(has((item_count.schema,), item) for item in value) in item_count.count
+            sum(satisfies_all((item_count.schema,), item) for item in value) in item_count.count
             for item_count in shape.item_counts
         ):
             return None
         cases: list[Node] = []
         for assignment in self._assignments(range(shape.prefix_length, len(value)), shape.rest_blocks):
-            goals = [(*item_goal(shape, at), *assignment.get(at, ())) for at in range(len(value))]
-            items = self._literals(enumerate(value), goals, level, nested)
+            goals = [(*item_goal(shape, index), *assignment.get(index, ())) for index in range(len(value))]
+            items = self._literals(enumerate(value), goals, level, nesting_depth)
             if items is not None:
                 items = [lowering.notation.item(item, level) for item in items]
                 body = array_body(items, None, lowering.notation.separator_at(level), Window(len(items), len(items)))
@@ -142,15 +142,19 @@ class Constants:
         return union_of(cases) if cases else None
 
     def _literals(
-        self, values: Iterable[tuple[str | int, Json]], goals: Iterable[tuple[Schema, ...]], level: int, nested: int
+        self,
+        values: Iterable[tuple[str | int, Json]],
+        goals: Iterable[tuple[Schema, ...]],
+        level: int,
+        nesting_depth: int,
     ) -> list[Node] | None:
-        """The spellings of each value, given with its name or number, under its schemas. None if some value does not
+        """The spellings of each value, given with its name or index, under its schemas. None if some value does not
         satisfy its schemas.
         """
         out, lowering = [], self._lowering
         for (step, value), schemas in zip(values, goals, strict=True):
-            inside = lowering.notation.inner_level(level, step)
-            node = self._literal(value, lowering.expander.goal(schemas), inside, nested + 1)
+            inner_level = lowering.notation.inner_level(level, step)
+            node = self._literal(value, lowering.expander.goal(schemas), inner_level, nesting_depth + 1)
             if node is None:
                 return None
             out.append(node)
@@ -163,35 +167,43 @@ class Constants:
         satisfy.
         """
         all_positions = list(positions)
-        for chosen in product(range(len(all_positions)), repeat=len(blocks)):
+        for chosen_indices in product(range(len(all_positions)), repeat=len(blocks)):
             assigned_blocks: dict[_Position, tuple[_Block, ...]] = {}
-            for at, number in enumerate(chosen):
-                assigned_blocks[all_positions[number]] = (*assigned_blocks.get(all_positions[number], ()), *blocks[at])
+            for block_index, position_index in enumerate(chosen_indices):
+                position = all_positions[position_index]
+                assigned_blocks[position] = (*assigned_blocks.get(position, ()), *blocks[block_index])
             yield assigned_blocks
 
-    def _object(self, value: dict[str, Json], shape: Shape, level: int, nested: int) -> Node | None:
+    def _object(self, value: dict[str, Json], shape: Shape, level: int, nesting_depth: int) -> Node | None:
         if shape.formula is not None:
             shapes = self._lowering.expander.by_type.multiply_out(shape)
-            nodes = [node for case in shapes if (node := self._object(value, case, level, nested)) is not None]
+            nodes = [node for case in shapes if (node := self._object(value, case, level, nesting_depth)) is not None]
             return union_of(nodes) if nodes else None
-        if len(value) not in shape.members or not value.keys() >= set(shape.required):
+        if len(value) not in shape.member_window or not value.keys() >= set(shape.required):
             return None
         expander = self._lowering.expander
         declared = {*shape.properties(), *shape.required}
         others = [name for name in value if name not in declared]
-        if not all(expander.keys.has(names, name) for names in shape.names for name in value):
+        if not all(expander.keys.contains(names, name) for names in shape.name_schemas for name in value):
             return None
         if others and expander.is_closed(shape):
             return None
         cases: list[Node] = []
         for assignment in self._assignments(others, shape.extra_blocks):
-            if not all(expander.keys.has(some.keys, name) for name, blocks in assignment.items() for some in blocks):
+            if not all(
+                expander.keys.contains(some_member.keys, name)
+                for name, blocks in assignment.items()
+                for some_member in blocks
+            ):
                 continue
             goals = [
-                (*expander.member(shape, name), *(s.schema for s in assignment.get(name, ()) if s.schema is not None))
+                (
+                    *expander.member_schemas(shape, name),
+                    *(some_member.schema for some_member in assignment.get(name, ()) if some_member.schema is not None),
+                )
                 for name in value
             ]
-            members = self._literals(value.items(), goals, level, nested)
+            members = self._literals(value.items(), goals, level, nesting_depth)
             if members is not None:
                 cases.append(self._members(value, members, level))
         return union_of(cases) if cases else None

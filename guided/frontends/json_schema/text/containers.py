@@ -32,14 +32,14 @@ __all__ = [
     "Members",
     "RuleMaker",
     "array_body",
-    "array_body_with_some",
+    "array_body_with_required",
     "conditional_members",
     "counted_items",
     "declared_order",
     "declared_then_extras",
     "graph_body",
-    "many_optional",
     "permutation_body",
+    "write_many_optional",
 ]
 
 _MAX_OPTIONAL_RUN = 64  # with more optional members in a row, tries are smaller
@@ -92,44 +92,49 @@ def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: W
     if not prefix and rest is not None:
         return comma_list(rest, comma, low, high)
     prefix_items = list(prefix if high is None else prefix[:high])
-    steps: list[Node] = [Seq((comma, item)) if at else item for at, item in enumerate(prefix_items)]
+    steps: list[Node] = [Seq((comma, item)) if index else item for index, item in enumerate(prefix_items)]
     tail: Node = EPSILON
     if rest is not None and (high is None or high > len(steps)):
         tail = Repeat(Seq((comma, rest)), max(low - len(steps), 0), None if high is None else high - len(steps))
-    return Seq((*steps[:low], _prefixes(steps[low:], tail) if low < len(steps) else tail))
+    return Seq((*steps[:low], _optional_prefix(steps[low:], tail) if low < len(steps) else tail))
 
 
-def _prefixes(steps: Sequence[Node], tail: Node) -> Node:
+def _optional_prefix(steps: Sequence[Node], tail: Node) -> Node:
     """The first n steps for any n, followed by the tail if all steps are included."""
     if len(steps) == 1:
         return optional(Seq((steps[0], tail)))
     middle = len(steps) // 2
-    return Alt((_prefixes(steps[:middle], EPSILON), Seq((*steps[:middle], _prefixes(steps[middle:], tail)))))
+    return Alt(
+        (_optional_prefix(steps[:middle], EPSILON), Seq((*steps[:middle], _optional_prefix(steps[middle:], tail))))
+    )
 
 
-def array_body_with_some(
-    prefix: Sequence[Node], some: Sequence[Node], rest: Node, comma: Node, window: Window
+def array_body_with_required(
+    prefix: Sequence[Node], required_items: Sequence[Node], rest: Node, comma: Node, window: Window
 ) -> Node | None:
-    """All of `prefix`, then items of `rest` and, among them in any order, one of each of `some`."""
-    low, high = max(window.low - len(prefix), len(some)), None if window.high is None else window.high - len(prefix)
+    """All of `prefix`, then items of `rest` and, in any order among these, one of each of `required_items`."""
+    low, high = (
+        max(window.low - len(prefix), len(required_items)),
+        None if window.high is None else window.high - len(prefix),
+    )
     if high is not None and high < low:
         return None
-    members = (*(Member(item, required=True) for item in some), Member(rest, repeatable=True))
+    members = (*(Member(item, required=True) for item in required_items), Member(rest, repeatable=True))
     steps = (part for item in prefix for part in (item, comma))
     return Seq((*steps, Permutation(members, comma, low, high)))
 
 
-def counted_items(counted: Node, other: Node, comma: Node, count: Window) -> Node:
-    """At least one item, each of `counted` or `other`, in any order. The number of `counted` items is in `count`."""
-    more_counted, more_others = Seq((comma, counted)), Repeat(Seq((comma, other)), 0, None)
+def counted_items(counted_item: Node, other_item: Node, comma: Node, count: Window) -> Node:
+    """At least one item, each a `counted_item` or an `other_item`, in any order. `count` bounds the `counted_item`s."""
+    next_counted, other_items = Seq((comma, counted_item)), Repeat(Seq((comma, other_item)), 0, None)
     high = count.high
 
     def rest(low: int, high: int | None) -> Node:  # after an item
-        return Seq((more_others, Repeat(Seq((more_counted, more_others)), max(low, 0), high)))
+        return Seq((other_items, Repeat(Seq((next_counted, other_items)), max(low, 0), high)))
 
-    cases = [Seq((other, rest(count.low, high)))]
+    cases = [Seq((other_item, rest(count.low, high)))]
     if high is None or high > 0:
-        cases.append(Seq((counted, rest(count.low - 1, None if high is None else high - 1))))
+        cases.append(Seq((counted_item, rest(count.low - 1, None if high is None else high - 1))))
     return Alt(tuple(cases))
 
 
@@ -140,11 +145,11 @@ def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rul
     possible.
     """
     item_rules: dict[tuple[Goal, int], Node] = {}
-    for goal, after in dict.fromkeys(edge for state in graph.edges for edge in state):
-        ref = item_rules[goal, after] = Ref(f"{rules.name}.{len(item_rules)} to {after}")
-        rules.add(ref.name, Seq((item(goal), Ref(f"{rules.name}.{after}"))))
-    for state, out in enumerate(graph.edges):
-        rest: list[Node] = [Seq((comma, Alt(tuple(item_rules[edge] for edge in out))))]
+    for goal, next_state in dict.fromkeys(edge for state in graph.edges for edge in state):
+        ref = item_rules[goal, next_state] = Ref(f"{rules.name}.{len(item_rules)} to {next_state}")
+        rules.add(ref.name, Seq((item(goal), Ref(f"{rules.name}.{next_state}"))))
+    for state, state_edges in enumerate(graph.edges):
+        rest: list[Node] = [Seq((comma, Alt(tuple(item_rules[edge] for edge in state_edges))))]
         rest += [EPSILON] if state in graph.ends else []
         if state in graph.tails:
             goal, window = graph.tails[state]
@@ -157,7 +162,7 @@ def graph_body(graph: CountGraph, item: Callable[[Goal], Node], comma: Node, rul
     return Alt(tuple(first)) if first else None
 
 
-def many_optional(fields: Sequence[Field], window: Window) -> Node | None:
+def write_many_optional(fields: Sequence[Field], window: Window) -> Node | None:
     """Any of many optional members. The name is an `Entry`, so that no member is written twice.
 
     The written members are then a trie of names, instead of a register with token tables for each of its values. None
@@ -176,15 +181,16 @@ def permutation_body(
     extra: Node | None,
     comma: Node,
     window: Window,
-    some: Sequence[Node] = (),
+    required_extras: Sequence[Node] = (),
     ordered: bool = False,
 ) -> Node | None:
-    """At least one member, in any order: declared ones at most once, `extra` any number of times, and each of `some`.
+    """At least one member, in any order: declared ones at most once, `extra` any number of times, and one of each of
+    `required_extras`.
 
     `ordered`: the declared members keep their order, and all others follow them.
     """
     members = [Member(field.node, required=field.required) for field in fields]
-    members += [Member(node, required=True, repeatable=ordered) for node in some]
+    members += [Member(node, required=True, repeatable=ordered) for node in required_extras]
     if extra is not None:
         members.append(Member(extra, repeatable=True))
     if not members or window.high == 0:
@@ -200,13 +206,13 @@ def conditional_members(
 
     `ordered`: the slots keep their order, and extras come last.
     """
-    members = [(Member(node), at) for at, nodes in enumerate(slots) for node in nodes]
-    members += [(Member(node, repeatable=True), len(slots) + at) for at, node in enumerate(extras)]
+    members = [(Member(node), index) for index, nodes in enumerate(slots) for node in nodes]
+    members += [(Member(node, repeatable=True), len(slots) + index) for index, node in enumerate(extras)]
     if not members or window.high == 0:
         return None
-    numbers = tuple(at for _, at in members)
-    whole = tuple(member for member, _ in members)
-    return Permutation(whole, comma, max(window.low, 1), window.high, numbers, ordered, condition)
+    slot_numbers = tuple(index for _, index in members)
+    permutation_members = tuple(member for member, _ in members)
+    return Permutation(permutation_members, comma, max(window.low, 1), window.high, slot_numbers, ordered, condition)
 
 
 def declared_then_extras(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
@@ -214,8 +220,8 @@ def declared_then_extras(fields: Sequence[Field], extras: Node, comma: Node, rul
     declared = declared_order(Members(fields, comma), rules)
     if declared is None:
         return extras
-    before = Seq((declared, comma))
-    return Seq((before if any(field.required for field in fields) else optional(before), extras))
+    declared_text = Seq((declared, comma))
+    return Seq((declared_text if any(field.required for field in fields) else optional(declared_text), extras))
 
 
 def declared_order(members: Members, rules: RuleMaker) -> Node | None:
@@ -230,20 +236,20 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
         window = Window(window.low, None)
     if not fields and members.extra is not None:
         window = window.meet(Window(0, members.max_extras))
-        empty = window.high is not None and window.high < max(window.low, 1)
-        return None if empty else comma_list(members.extra, members.comma, window.low, window.high)
+        is_empty = window.high is not None and window.high < max(window.low, 1)
+        return None if is_empty else comma_list(members.extra, members.comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
         if len(fields) <= _MAX_OPTIONAL_RUN or _optional_run(fields) <= _MAX_OPTIONAL_RUN:
-            return _without_counts(members)
+            return _order_without_counts(members)
         extras = None if members.extra is None else members.extras()
         return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
-    return _with_counts(members, window, rules)
+    return _order_with_counts(members, window, rules)
 
 
-def _without_counts(members: Members) -> Node:
+def _order_without_counts(members: Members) -> Node:
     """Members in declared order, without a bound on their number."""
     fields, comma = members.fields, members.comma
-    first_required = next((at for at, field in enumerate(fields) if field.required), None)
+    first_required = next((index for index, field in enumerate(fields) if field.required), None)
     if first_required is None:
         return _at_least_one(members)
     items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:first_required]]
@@ -260,8 +266,8 @@ def _at_least_one(members: Members) -> Node:
     """At least one of a few optional members, in order."""
     node: Node | None = None
     for field in members.fields:
-        first, after = field.node, Seq((members.comma, field.key, field.value))
-        node = first if node is None else Alt((Seq((node, optional(after))), first))
+        first, next_member = field.node, Seq((members.comma, field.key, field.value))
+        node = first if node is None else Alt((Seq((node, optional(next_member))), first))
     if members.extra is not None:
         first = members.extras()
         node = first if node is None else Alt((Seq((node, members.more_extras())), first))
@@ -278,15 +284,15 @@ def _optional_run(fields: Sequence[Field]) -> int:
     return longest
 
 
-def _with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
-    """Rules `name.i.c`: the members from number i on, after c members. c saturates once the exact count no longer
+def _order_with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
+    """Rules `name.i.c`: the members from index i on, after c members. c stops growing once the exact count no longer
     matters.
     """
     comma, extra, fields = members.comma, members.extra, members.fields
     max_count = max(window.low, 1) if window.high is None else window.high
 
-    def rule(at: int, count: int) -> Ref:
-        return Ref(f"{rules.name}.{at}.{count}")
+    def rule(index: int, count: int) -> Ref:
+        return Ref(f"{rules.name}.{index}.{count}")
 
     def end(count: int) -> Node:
         low = max(window.low - count, 0)
@@ -302,19 +308,19 @@ def _with_counts(members: Members, window: Window, rules: RuleMaker) -> Node:
         return EMPTY if high == 0 else comma_list(extra, comma, low, high)
 
     counts = {0}
-    for at, field in enumerate(fields):
-        node, following = field.node, set[int]()
+    for index, field in enumerate(fields):
+        node, next_counts = field.node, set[int]()
         for count in counts:
             cases: list[Node] = []
             if window.high is None or count < window.high:
-                after = min(count + 1, max_count)
-                following.add(after)
-                cases.append(Seq((*((comma,) if count else ()), node, rule(at + 1, after))))
+                next_count = min(count + 1, max_count)
+                next_counts.add(next_count)
+                cases.append(Seq((*((comma,) if count else ()), node, rule(index + 1, next_count))))
             if not field.required:
-                following.add(count)
-                cases.append(rule(at + 1, count))
-            rules.add(rule(at, count).name, Alt(tuple(cases)))
-        counts = following
+                next_counts.add(count)
+                cases.append(rule(index + 1, count))
+            rules.add(rule(index, count).name, Alt(tuple(cases)))
+        counts = next_counts
     for count in counts:
         rules.add(rule(len(fields), count).name, end(count))
     return rule(0, 0)

@@ -1,7 +1,7 @@
 """A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a function that adds rules. Out: IR.
 
-The decoded bytes are the UTF-8 of any JSON text of RFC 8259. Problem: JSON needs a stack, and base64 mixes the bits of
-neighbouring bytes, so a bracket need not begin or end at the border of a letter.
+The decoded bytes are any JSON text (RFC 8259) in UTF-8. Problem: JSON needs a stack, and base64 mixes the bits of
+neighbouring bytes, so a bracket need not begin or end at the boundary of a letter.
 
 How: the text is split after each bracket. The parts are *segments*, which are regular in bytes; the stack decides which
 bracket may close. Four letters of base64 encode three bytes, so a segment begins and ends in one of three *phases*: the
@@ -41,21 +41,21 @@ _MARK = 0x100  # plus the code of a bracket: the character that marks this brack
 def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
     """A JSON string that contains a JSON text in base64."""
 
-    def segment(container: str, before: str, phase: int, bracket: str, end: int) -> Node:
-        return Encoded(_segment(container, before, phase, bracket, end), encoding)
+    def segment(container: str, previous: str, phase: int, bracket: str, end: int) -> Node:
+        return Encoded(_segment(container, previous, phase, bracket, end), encoding)
 
-    def rest(container: str, before: str, phase: int, end: int) -> Node:
-        """The text after the bracket `before` up to the end of its container, from one phase to another."""
-        label = f"base64 of json, {container or 'text'} after {before or 'nothing'}, {phase} to {end}"
-        return rule(label, label, "", lambda: Alt(tuple(alternatives(container, before, phase, end))))
+    def rest(container: str, previous: str, phase: int, end: int) -> Node:
+        """The text after the bracket `previous` up to the end of its container, from one phase to another."""
+        label = f"base64 of json, {container or 'text'} after {previous or 'nothing'}, {phase} to {end}"
+        return rule(label, label, "", lambda: Alt(tuple(alternatives(container, previous, phase, end))))
 
-    def alternatives(container: str, before: str, phase: int, end: int) -> Iterator[Node]:
-        yield segment(container, before, phase, _CLOSING.get(container, ""), end)
-        if container == _TOP and before != _TOP:
+    def alternatives(container: str, previous: str, phase: int, end: int) -> Iterator[Node]:
+        yield segment(container, previous, phase, _CLOSING.get(container, ""), end)
+        if container == _TOP and previous != _TOP:
             return
         for opening, closing in _CLOSING.items():
             for opening_phase in range(3):
-                head = segment(container, before, phase, opening, opening_phase)
+                head = segment(container, previous, phase, opening, opening_phase)
                 for closing_phase in range(3):
                     inner = rest(opening, opening, opening_phase, closing_phase)
                     yield Seq((head, inner, rest(container, closing, closing_phase, end)))
@@ -84,7 +84,7 @@ def _utf8() -> Node:
     ))  # fmt: skip
 
 
-def _any(item: Node) -> Node:
+def _repeat_any(item: Node) -> Node:
     return Repeat(item, 0, None)
 
 
@@ -92,36 +92,36 @@ def _optional(*parts: Node) -> Node:
     return Repeat(Seq(parts), 0, 1)
 
 
-_GAP = _any(_bytes(*" \t\n\r"))
+_GAP = _repeat_any(_bytes(*" \t\n\r"))
 _COMMA = Seq((Text(","), _GAP))
 _DIGIT, _HEX = _bytes((0x30, 0x39)), _bytes((0x30, 0x39), (0x41, 0x46), (0x61, 0x66))
 _ESCAPE = Seq((Text("\\"), Alt((_bytes(*'"\\/bfnrt'), Seq((Text("u"), Repeat(_HEX, 4, 4)))))))
 _CHARACTER = Alt((_bytes((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)), _ESCAPE, _utf8()))
-_STRING = Seq((Text('"'), _any(_CHARACTER), Text('"')))
+_STRING = Seq((Text('"'), _repeat_any(_CHARACTER), Text('"')))
 _DIGITS = Repeat(_DIGIT, 1, None)
 _NUMBER = Seq((
-    _optional(Text("-")), Alt((Text("0"), Seq((_bytes((0x31, 0x39)), _any(_DIGIT))))),
+    _optional(Text("-")), Alt((Text("0"), Seq((_bytes((0x31, 0x39)), _repeat_any(_DIGIT))))),
     _optional(Text("."), _DIGITS), _optional(_bytes(*"eE"), _optional(_bytes(*"+-")), _DIGITS),
 ))  # fmt: skip
 _SCALAR = Alt((_STRING, _NUMBER, *map(Text, ("true", "false", "null"))))
 
 
-def _language(container: str, at_start: bool) -> Node:
-    """The segments of a container after its opening bracket (`at_start`), or after the end of a value in it.
+def _language(container: str, is_at_start: bool) -> Node:
+    """The segments of a container after its opening bracket (`is_at_start`), or after the end of a value in it.
 
     A bracket at the end of a segment is followed by its mark.
     """
     opening = Alt(tuple(Seq((Text(c), Text(chr(_MARK + ord(c))))) for c in _CLOSING))
     if container == _TOP:
-        return Alt((Seq((_GAP, _SCALAR, _GAP)), Seq((_GAP, opening)))) if at_start else _GAP
+        return Alt((Seq((_GAP, _SCALAR, _GAP)), Seq((_GAP, opening)))) if is_at_start else _GAP
     key = Seq((_STRING, _GAP, Text(":"), _GAP)) if container == "{" else Seq(())
     item, next_item = Seq((key, _SCALAR, _GAP)), Seq((_COMMA, key, _SCALAR, _GAP))
     closing = _CLOSING[container]
     close = Seq((Text(closing), Text(chr(_MARK + ord(closing)))))
-    if at_start:
-        items = _optional(item, _any(next_item))
-        return Alt((Seq((_GAP, items, close)), Seq((_GAP, _any(Seq((item, _COMMA))), key, opening))))
-    return Seq((_GAP, _any(next_item), Alt((close, Seq((_COMMA, key, opening))))))
+    if is_at_start:
+        items = _optional(item, _repeat_any(next_item))
+        return Alt((Seq((_GAP, items, close)), Seq((_GAP, _repeat_any(Seq((item, _COMMA))), key, opening))))
+    return Seq((_GAP, _repeat_any(next_item), Alt((close, Seq((_COMMA, key, opening))))))
 
 
 # --- segments, in letters
@@ -146,39 +146,41 @@ class _Graph:
         """The states in which a segment ends after this bracket, in this phase."""
         if end == _END:
             return self.text_ends
-        mark, last, size = self.mark_terms[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
-        return frozenset(at for at, state in enumerate(self.states) if len(state) == size and state[last] == mark)
+        mark, known_bits, size = self.mark_terms[bracket], ord(bracket) & (0, 3, 15)[end], (2, 5, 17)[end]
+        return frozenset(
+            number for number, state in enumerate(self.states) if len(state) == size and state[known_bits] == mark
+        )
 
 
 @cache
-def _segment(container: str, before: str, phase: int, bracket: str, end: int) -> Automaton:
-    """The segments that begin after the bracket `before` in `phase`, and end with `bracket` in the phase `end`."""
+def _segment(container: str, previous: str, phase: int, bracket: str, end: int) -> Automaton:
+    """The segments that begin after the bracket `previous` in `phase`, and end with `bracket` in the phase `end`."""
     accepting = _graph(container).accepting(bracket, end)
-    order, edges = _reachable(container, before, phase)
-    return Automaton(tuple((at in accepting, state_edges) for at, state_edges in zip(order, edges, strict=True)))
+    order, edges = _reachable(container, previous, phase)
+    return Automaton(tuple((state in accepting, state_edges) for state, state_edges in zip(order, edges, strict=True)))
 
 
 @cache
 def _reachable(
-    container: str, before: str, phase: int
+    container: str, previous: str, phase: int
 ) -> tuple[tuple[int, ...], tuple[tuple[tuple[int, int, int], ...], ...]]:
     """The states that are reachable from a start state, which comes first, and their edges, with new state numbers."""
     graph = _graph(container)
-    order = [graph.starts[before, phase]]
-    number = {order[0]: 0}
-    for at in order:
-        for _, _, to in graph.edges[at]:
-            if to not in number:
-                number[to] = len(order)
-                order.append(to)
-    edges = [tuple((low, high, number[to]) for low, high, to in graph.edges[at]) for at in order]
+    order = [graph.starts[previous, phase]]
+    numbers = {order[0]: 0}
+    for state in order:
+        for _, _, target in graph.edges[state]:
+            if target not in numbers:
+                numbers[target] = len(order)
+                order.append(target)
+    edges = [tuple((low, high, numbers[target]) for low, high, target in graph.edges[state]) for state in order]
     return tuple(order), tuple(edges)
 
 
 @cache
 def _graph(container: str) -> _Graph:
     terms = Terms()
-    at_start, after = (terms.read(_language(container, kind)) for kind in (True, False))
+    start_term, later_term = (terms.read(_language(container, kind)) for kind in (True, False))
     rows: dict[int, tuple[int, ...]] = {EMPTY_LANGUAGE: (EMPTY_LANGUAGE,) * 256}
 
     def row(term: int) -> tuple[int, ...]:
@@ -191,43 +193,49 @@ def _graph(container: str) -> _Graph:
             rows[term] = tuple(targets)
         return rows[term]
 
-    number: dict[_State, int] = {}
+    numbers: dict[_State, int] = {}
     order: list[_State] = []
 
     def state(key: _State) -> int:
-        if key not in number:
-            number[key] = len(order)
+        if key not in numbers:
+            numbers[key] = len(order)
             order.append(key)
-        return number[key]
+        return numbers[key]
 
     starts = {}
-    for before in (container, *_CLOSING.values()):
+    for previous in (container, *_CLOSING.values()):
         for phase, (width, mask) in enumerate(((1, 0), (4, 3), (16, 15))):
-            phase_bits = ord(before or "\0") & mask
-            first = at_start if before == container else after
-            starts[before, phase] = state((*(first if at == phase_bits else EMPTY_LANGUAGE for at in range(width)), 0))
-    padded, last = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
+            phase_bits = ord(previous or "\0") & mask
+            first = start_term if previous == container else later_term
+            starts[previous, phase] = state(
+                (*(first if bits == phase_bits else EMPTY_LANGUAGE for bits in range(width)), 0)
+            )
+    padded_state, final_state = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
     edges: list[tuple[tuple[int, int, int], ...]] = []
-    for at, state_key in enumerate(order):
-        edges.append(((ord("="), ord("="), last),) if at == padded else ())
-        if at in (padded, last):
+    for number, state_key in enumerate(order):
+        edges.append(((ord("="), ord("="), final_state),) if number == padded_state else ())
+        if number in (padded_state, final_state):
             continue
-        to: dict[int, list[tuple[int, int]]] = {}
+        letters_by_target: dict[int, list[tuple[int, int]]] = {}
         for value, letter in enumerate(_LETTERS):
-            following = _after(state_key, value, row, terms.nullable)
-            if any(following):
-                to.setdefault(state(following), []).append((ord(letter), ord(letter)))
+            next_key = _next_state(state_key, value, row, terms.nullable)
+            if any(next_key):
+                letters_by_target.setdefault(state(next_key), []).append((ord(letter), ord(letter)))
         if state_key[-1]:
-            to[padded if len(state_key) == 17 else last] = [(ord("="), ord("="))]
-        edges[at] = tuple(sorted((low, high, target) for target, bits in to.items() for low, high in charset(bits)))
+            letters_by_target[padded_state if len(state_key) == 17 else final_state] = [(ord("="), ord("="))]
+        edges[number] = tuple(
+            sorted(
+                (low, high, target) for target, letters in letters_by_target.items() for low, high in charset(letters)
+            )
+        )
     mark_terms = {}
     for bracket in (*_CLOSING, *_CLOSING.values()):
         mark_terms[bracket] = terms.chars(((_MARK + ord(bracket),) * 2,))
-    ends = [at for at, state_key in enumerate(order) if len(state_key) == 2 and terms.nullable[state_key[0]]]
-    return _Graph(tuple(order), tuple(edges), starts, mark_terms, frozenset([last, *ends]))
+    ends = [number for number, state_key in enumerate(order) if len(state_key) == 2 and terms.nullable[state_key[0]]]
+    return _Graph(tuple(order), tuple(edges), starts, mark_terms, frozenset([final_state, *ends]))
 
 
-def _after(state: _State, value: int, row: Callable[[int], tuple[int, ...]], nullable: list[bool]) -> _State:
+def _next_state(state: _State, value: int, row: Callable[[int], tuple[int, ...]], nullable: list[bool]) -> _State:
     """The state after a letter. Some of its six bits complete a byte, and the others begin one."""
     match len(state):
         case 2:

@@ -24,25 +24,25 @@ _Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
 def json_string(rule: _Rule, encoding: Encoding) -> Node:
     """A JSON string that contains a JSON text."""
 
-    def written(*parts: Node) -> Node:
+    def encode(*parts: Node) -> Node:
         return Encoded(Seq(parts), encoding)
 
     def container(brackets: str, item: Node) -> Node:
         opening, closing = Text(brackets[0]), Text(brackets[1])
-        items = comma_list(item, written(GAP, Text(","), GAP), 1, None)
-        filled = Seq((written(opening, GAP), items, written(GAP, closing)))
-        return Alt((written(opening, GAP, closing), filled))
+        items = comma_list(item, encode(GAP, Text(","), GAP), 1, None)
+        nonempty = Seq((encode(opening, GAP), items, encode(GAP, closing)))
+        return Alt((encode(opening, GAP, closing), nonempty))
 
     def make() -> Node:
         scalar = Alt((_string(), ANY_NUMBER, *map(Text, ("true", "false", "null"))))
-        member = Seq((written(_string(), GAP, Text(":"), GAP), value))
-        return Alt((written(scalar), container("[]", value), container("{}", member)))
+        member = Seq((encode(_string(), GAP, Text(":"), GAP), value))
+        return Alt((encode(scalar), container("[]", value), container("{}", member)))
 
     value = rule("json value in a string", "json value in a string", "", make)
-    return Seq((Text('"'), written(GAP), value, written(GAP), Text('"')))
+    return Seq((Text('"'), encode(GAP), value, encode(GAP), Text('"')))
 
 
 @cache
 def _string() -> Node:
-    """The text of a JSON string, of any UTF-16 units."""
+    """The text of a JSON string, including strings with lone surrogates."""
     return parse_regex(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"', dialect="ecma")

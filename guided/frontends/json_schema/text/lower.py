@@ -21,7 +21,7 @@ from guided.frontends.json_schema.algebra.content import refuse_content
 from guided.frontends.json_schema.algebra.expand import Expander, Expansion, Goal
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
-from guided.frontends.json_schema.algebra.strings import any_text, union_of, with_length
+from guided.frontends.json_schema.algebra.strings import any_string, union_of, with_length
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -41,7 +41,7 @@ from guided.meter import STEP, spend
 
 __all__ = ["Lowering"]
 
-_MAX_INLINED = 8  # at most this many shapes, or values of an enumeration, are inlined
+_MAX_INLINED = 8  # the maximum number of shapes, or of values of an enumeration, that are inlined
 
 
 class Lowering:
@@ -76,13 +76,13 @@ class Lowering:
         With `require_values`, raises SpecError if there is no such value.
         """
         goal = self.expander.goal((self.root,) if schemas is None else schemas)
-        self.add("start", self.notation.whole_output(goal), self.root.where)
+        self.add("start", self.notation.whole_output(goal), self.root.location)
         while self._queue:
             spend(STEP)
             name, make = self._queue.popleft()
             self._rules[name] = make()
         if require_values and not generates("start", self._rules):
-            pointer, reason = self.reasons[0] if self.reasons else (self.root.where, "every value would be infinite")
+            pointer, reason = self.reasons[0] if self.reasons else (self.root.location, "every value would be infinite")
             raise SpecError(f"no JSON value satisfies the schema: {reason}", pointer=pointer)
         return Grammar(dict(self._rules), "start", dict(self._origins))
 
@@ -102,8 +102,8 @@ class Lowering:
         self._origins[name] = origin
 
     def rule(self, key: object, label: str, origin: str, make: Callable[[], Node]) -> Ref:
-        """The rule for `key`, which is created once, later. Its name is the label, with a number appended if that is
-        taken.
+        """A reference to the rule for `key`. The rule is created once, from the queue. Its name is the label, with a
+        number appended if the label is taken.
         """
         ref = self._refs.get(key)
         if ref is None:
@@ -128,11 +128,11 @@ class Lowering:
 
     def _value(self, goal: Goal, level: int) -> Node:
         if has_false(goal):
-            where = next(schema.where for schema in goal if schema.value is False)
-            self.reasons.append((where, "false allows no value"))
+            location = next(schema.location for schema in goal if schema.value is False)
+            self.reasons.append((location, "false allows no value"))
             return EMPTY
         expansion = self.expander.expand(goal)
-        # a value in another notation has its own rule, so that explanations show its location
+        # A value in another notation has its own rule, so that explanations show its location.
         if level >= 0 and len(expansion.shapes) <= _MAX_INLINED and all(map(_is_small, expansion.shapes)):
             return self._inline_text(goal, expansion, level)
         level = self.notation.text_level(level)
@@ -142,47 +142,51 @@ class Lowering:
             if level > len(self._nested_goals) or (level and not goal):
                 self._refuse_indent(goal)
         if not goal:
-            return self.rule((goal, level), "json value", "", lambda: self._anything(level))
-        where = goal[0].where
-        label = f"#{where}" if len(goal) == 1 else " & ".join(dict.fromkeys(f"#{schema.where}" for schema in goal[:4]))
+            return self.rule((goal, level), "json value", "", lambda: self._any_value(level))
+        location = goal[0].location
+        label = (
+            f"#{location}"
+            if len(goal) == 1
+            else " & ".join(dict.fromkeys(f"#{schema.location}" for schema in goal[:4]))
+        )
         label += f" @{level}" if level else ""
-        ref = self.rule((goal, level), label, where, lambda: self._inline_text(goal, expansion, level))
+        ref = self.rule((goal, level), label, location, lambda: self._inline_text(goal, expansion, level))
         self._goal_rules.add(ref.name)
         return ref
 
-    def _anything(self, level: int) -> Node:
-        """The text of any value. As JSON, it depends only on the options and the rules in it, and is cached with the
+    def _any_value(self, level: int) -> Node:
+        """The text of any value. In JSON, it depends only on the options and the rules in it, so it is cached with the
         layout.
         """
         if level < 0:
             return self._inline_text((), self.expander.expand(()), level)
-        member = (self.notation.additional_key((), ""), self.notation.after_key(self.value((), 0)))
+        member = (self.notation.additional_key((), ""), self.notation.value_after_key(self.value((), 0)))
         rules = (self._number(ANYTHING, "", 0), self._string(ANYTHING, "", 0), *member)
         cache = self.notation.layout.any_value_cache
         if rules not in cache:
-            whole = self._inline_text((), self.expander.expand(()), 0)
+            node = self._inline_text((), self.expander.expand(()), 0)
             if cache:
-                return whole
-            cache[rules] = whole
+                return node
+            cache[rules] = node
         return cache[rules]
 
     def _inline_text(self, goal: Goal, expansion: Expansion, level: int) -> Node:
         """Like `value`, but inlined, without a rule."""
         self.reasons.extend(expansion.reasons)
-        where = goal[0].where if goal else ""
+        location = goal[0].location if goal else ""
         parts: list[Node] = []
-        shapes, string_groups = strings_of_same_patterns(expansion.shapes)
+        shapes, string_groups = group_strings_by_patterns(expansion.shapes)
         for shape in shapes:
-            parts += self.texts_of(shape, where, level)
+            parts += self.texts_of(shape, location, level)
         parts += [
-            self.notation.add_frame("string", self._strings(group, where, level), level) for group in string_groups
+            self.notation.add_frame("string", self._strings(group, location, level), level) for group in string_groups
         ]
         return parts[0] if len(parts) == 1 else union_of(list({serial(part): part for part in parts}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
             "indentation needs values of bounded depth, and this value can contain itself",
-            pointer=goal[0].where if goal else self.root.where,
+            pointer=goal[0].location if goal else self.root.location,
             hint="give every value a type and close the objects, or use whitespace='single_space'",
         )
 
@@ -192,19 +196,19 @@ class Lowering:
 
     # --- one shape
 
-    def texts_of(self, shape: Shape, where: str, level: int) -> Iterable[Node]:
+    def texts_of(self, shape: Shape, location: str, level: int) -> Iterable[Node]:
         """The texts of a shape, as alternatives: its constants, or one alternative for each of its types."""
         if shape.values is not None:
-            node = _with_pointer(where, lambda: self._constants.any_of(shape, level))
+            node = _with_pointer(location, lambda: self._constants.enumeration(shape, level))
             if node == EMPTY:
-                self.reasons.append((where, "no value of the enumeration satisfies the other keywords"))
+                self.reasons.append((location, "no value of the enumeration satisfies the other keywords"))
             return [node]
-        makers = [(name, partial(_TEXT_OF_TYPE[name], self, shape, where)) for name in shape.types]
+        makers = [(name, partial(_TEXT_OF_TYPE[name], self, shape, location)) for name in shape.types]
         if shape == ANYTHING and self.notation.names_integers(level):
-            makers.append(("integer", partial(Lowering._number, self, _ANY_INTEGER, where)))
-        return [self.notation.text_of(name, make, where, level) for name, make in makers]
+            makers.append(("integer", partial(Lowering._number, self, _ANY_INTEGER, location)))
+        return [self.notation.text_of(name, make, location, level) for name, make in makers]
 
-    def _number(self, shape: Shape, where: str, level: int) -> Node:
+    def _number(self, shape: Shape, location: str, level: int) -> Node:
         numbers = replace(shape.numbers, bare=True) if self._writes_bare(shape.numbers) else shape.numbers
         if (ref := self._refs.get(numbers)) is not None:
             return ref
@@ -213,13 +217,13 @@ class Lowering:
         label += f" >{'' if numbers.low.strict else '='} {numbers.low.value}" if numbers.low else ""
         label += f" <{'' if numbers.high.strict else '='} {numbers.high.value}" if numbers.high else ""
         make = partial(number_node, numbers, self._plain_numbers, self.options.max_digits)
-        return self.rule(numbers, label, "", partial(_with_pointer, where, make))
+        return self.rule(numbers, label, "", partial(_with_pointer, location, make))
 
     def _writes_bare(self, numbers: NumberSet) -> bool:
         return self._plain_integers and numbers.integral and not numbers.not_bare
 
-    def _string(self, shape: Shape, where: str, level: int) -> Node:
-        length = self.cap_window(shape.length, self.options.max_string, "max_string", where)
+    def _string(self, shape: Shape, location: str, level: int) -> Node:
+        length = self.cap_window(shape.length, self.options.max_string, "max_string", location)
         low, high = length.low, length.high
         if length.is_empty:
             return EMPTY
@@ -227,8 +231,8 @@ class Lowering:
         encoding = self.notation.encoding
         if (json_content := shape.json_text or shape.json_base64) is not None and level < 0:
             raise UnsupportedError(
-                "a JSON text in a string is not supported in this notation",
-                pointer=json_content.where,
+                "contentMediaType is not supported in this notation",
+                pointer=json_content.location,
                 hint="drop contentMediaType",
             )
         if shape.json_text is not None:
@@ -239,22 +243,26 @@ class Lowering:
         if not shape.patterns:
             window = "" if (low, high) == (0, None) else f" of {low} to {'any' if high is None else high}"
             label = f"json string{window}"
-            return self.notation.string(length, label, "", lambda: any_text(low, high), level)
+            return self.notation.string(length, label, "", lambda: any_string(low, high), level)
         patterns = self._writable_patterns(shape)
         content = patterns[0] if len(patterns) == 1 else And(patterns)
         key = ("string", tuple(map(serial, patterns)), length)
-        return self.notation.string(key, f"string of #{where}", where, lambda: with_length(content, low, high), level)
+        return self.notation.string(
+            key, f"string of #{location}", location, lambda: with_length(content, low, high), level
+        )
 
-    def _strings(self, shapes: Sequence[Shape], where: str, level: int) -> Node:
-        """Strings of several alternatives that combine the same patterns, as one rule that one automaton matches."""
-        length = self.cap_window(Window(), self.options.max_string, "max_string", where)
+    def _strings(self, shapes: Sequence[Shape], location: str, level: int) -> Node:
+        """Strings of several alternatives that combine the same patterns, as one rule that becomes one automaton."""
+        length = self.cap_window(Window(), self.options.max_string, "max_string", location)
         for shape in shapes:
             refuse_content(shape, length)
         patterns_of_shapes = [self._writable_patterns(shape) for shape in shapes]
         content = union_of([patterns[0] if len(patterns) == 1 else And(patterns) for patterns in patterns_of_shapes])
         key = ("strings", tuple(tuple(map(serial, patterns)) for patterns in patterns_of_shapes), length)
         sizes = length.low, length.high
-        return self.notation.string(key, f"string of #{where}", where, lambda: with_length(content, *sizes), level)
+        return self.notation.string(
+            key, f"string of #{location}", location, lambda: with_length(content, *sizes), level
+        )
 
     def _writable_patterns(self, shape: Shape) -> tuple[Node, ...]:
         """The patterns of a string, restricted to what the output may contain, without duplicates."""
@@ -262,19 +270,19 @@ class Lowering:
             {serial(pattern): pattern for pattern in map(self.expander.restrict_to_output, shape.patterns)}.values()
         )
 
-    def cap_window(self, window: Window, maximum: int | None, option: str, where: str) -> Window:
+    def cap_window(self, window: Window, maximum: int | None, option: str, location: str) -> Window:
         """A window within the maximum that an option sets."""
         if maximum is None:
             return window
         capped_window = window.meet(Window(high=maximum))
         if capped_window.is_empty and not window.is_empty:
-            self.reasons.append((where, f"at least {window.low} are required, but the option {option} is {maximum}"))
+            self.reasons.append((location, f"at least {window.low} are required, but the option {option} is {maximum}"))
         return capped_window
 
-    def rule_maker(self, parts: str, where: str, level: int = 0) -> RuleMaker:
-        """The `RuleMaker` for the members or items (`parts`) at one location of the schema."""
-        label = f"{parts} {self.rule_count} of #{where}"
-        return RuleMaker(lambda name, node: self.add(name, node, where), label, *self.notation.name_spelling(level))
+    def rule_maker(self, kind: str, location: str, level: int = 0) -> RuleMaker:
+        """The `RuleMaker` for the "members" or "items" (`kind`) at one location of the schema."""
+        label = f"{kind} {self.rule_count} of #{location}"
+        return RuleMaker(lambda name, node: self.add(name, node, location), label, *self.notation.name_spelling(level))
 
     def is_goal_rule(self, name: str) -> bool:
         """Whether this is the rule of a goal."""
@@ -293,17 +301,17 @@ _TEXT_OF_TYPE: dict[str, Callable[[Lowering, Shape, str, int], Node]] = {
 _ANY_INTEGER = Shape(types=("number",), numbers=NumberSet(integral=True))
 
 
-def _with_pointer(where: str, make: Callable[[], Node]) -> Node:
+def _with_pointer(location: str, make: Callable[[], Node]) -> Node:
     """Call `make`. If it raises UnsupportedError without a pointer, the error gets this one."""
     try:
         return make()
     except UnsupportedError as error:
-        error.pointer = error.pointer or where
+        error.pointer = error.pointer or location
         raise
 
 
-def strings_of_same_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
-    """Group strings that differ only in which of the same patterns they match. Returns the other shapes, and the
+def group_strings_by_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], list[list[Shape]]]:
+    """Group shapes of strings that match different combinations of the same patterns. Returns the other shapes, and the
     groups.
 
     One automaton for a group has no more states than the automata of its members together, because each of them follows

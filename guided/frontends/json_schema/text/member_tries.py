@@ -47,10 +47,10 @@ class _Trie:
 
 @dataclass(frozen=True, slots=True)
 class _Edge:
-    """`label`: its text after the first character. `target`: the trie `below` as IR. `node`: the whole edge as IR."""
+    """`label`: its text after the first character. `target`: the trie `child` as IR. `node`: the whole edge as IR."""
 
     label: str
-    below: _Trie
+    child: _Trie
     target: Node
     node: Node
 
@@ -77,25 +77,25 @@ class MemberTries:
 
     def members(self, fields: Sequence[Field]) -> Node:
         """At least one member, in order."""
-        trie, optional = _EMPTY_TRIE, True
+        trie, is_optional = _EMPTY_TRIE, True
         for field in reversed(fields):
-            following = self._next_member(trie, optional)
-            cases = [EPSILON] if optional else []
-            if following is not None:
-                cases.append(Seq((self._comma, following)))
+            next_member = self._next_member(trie, is_optional)
+            cases = [EPSILON] if is_optional else []
+            if next_member is not None:
+                cases.append(Seq((self._comma, next_member)))
             leaf = Seq((self._quotes[1], field.value, self._rule(Alt(tuple(cases)))))
             trie = self._insert(_EMPTY_TRIE if field.required else trie, field.name, leaf)
-            optional = optional and not field.required
-        first = self._next_member(trie, optional)
+            is_optional = is_optional and not field.required
+        first = self._next_member(trie, is_optional)
         assert first is not None
         return first
 
-    def _next_member(self, trie: _Trie, optional: bool) -> Node | None:
+    def _next_member(self, trie: _Trie, is_optional: bool) -> Node | None:
         """The next member: one from the trie, or an additional one if no required member is left."""
         cases: list[Node] = []
         if trie is not _EMPTY_TRIE:
             cases.append(Seq((self._quotes[0], self._node(trie))))
-        if optional and self._extras is not None:
+        if is_optional and self._extras is not None:
             cases.append(self._extras)
         return union_of(cases) if cases else None
 
@@ -111,20 +111,20 @@ class MemberTries:
             edge = trie.branches[first]
             label, common_length = edge.label, _common_prefix_length(edge.label, rest)
             path.append((trie, first, label[:common_length]))
-            trie, key = edge.below, rest[common_length:]
+            trie, key = edge.child, rest[common_length:]
             if common_length < len(label):  # the edge is split
                 trie = self._branch(
-                    _EMPTY_TRIE, label[common_length], label[common_length + 1 :], edge.below, edge.target
+                    _EMPTY_TRIE, label[common_length], label[common_length + 1 :], edge.child, edge.target
                 )
         trie = _Trie(trie.branches, leaf)
-        for above, first, label in reversed(path):
-            trie = self._branch(above, first, label, trie, self._node(trie))
+        for parent, first, label in reversed(path):
+            trie = self._branch(parent, first, label, trie, self._node(trie))
         return trie
 
-    def _branch(self, trie: _Trie, first: str, label: str, below: _Trie, target: Node) -> _Trie:
-        """The trie with an edge at `first` to `below`. The text after the first character is a shared rule."""
-        after = self._rule(Seq((self._spell(label), target))) if label else target
-        edge = _Edge(label, below, target, Seq((self._spell(first), after)))
+    def _branch(self, trie: _Trie, first: str, label: str, child: _Trie, target: Node) -> _Trie:
+        """The trie with an edge at `first` to `child`. The text after the first character is a shared rule."""
+        rest_node = self._rule(Seq((self._spell(label), target))) if label else target
+        edge = _Edge(label, child, target, Seq((self._spell(first), rest_node)))
         return _Trie({**trie.branches, first: edge}, trie.end)
 
     def _node(self, trie: _Trie) -> Node:

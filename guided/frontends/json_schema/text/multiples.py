@@ -1,4 +1,4 @@
-"""The spellings of the multiples of a number. In: `multipleOf`. Out: IR nodes, and membership.
+"""The spellings of the multiples of a number. In: `multipleOf`. Out: IR nodes.
 
 The divisor is A * 10^s, where A does not end with a zero. A number without exponent is read from left to right, keeping
 the remainder of its digits modulo A; each digit multiplies it by ten. For example, for 0.25 (A = 25, s = -2), the
@@ -32,7 +32,7 @@ __all__ = ["MAX_LISTED", "MAX_STATES", "decided_spellings", "fits_max_states", "
 
 MAX_STATES = 20_000
 MAX_LISTED = 1_000
-"""The most multiples between bounds that are listed if the automaton would have too many states."""
+"""The maximum number of multiples between two bounds that are listed, if the automaton would have too many states."""
 _WORK_PER_STATE = 200  # including its ten edges
 MAX_WITH_EXPONENT = 4_000
 
@@ -47,10 +47,13 @@ def multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
     Raises:
         UnsupportedError: the divisor has too many digits, not counting zeros at the end.
     """
-    parts: list[Node] = [_unsigned(divisor)]
+    parts: list[Node] = [_unsigned_multiples(divisor)]
     if not no_exponent:
         parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
-        parts += (Seq((_unsigned(scaled), _exponent(power))) for power, scaled in _mantissa_divisors(divisor, reach))
+        parts += (
+            Seq((_unsigned_multiples(scaled_divisor), _exponent(power)))
+            for power, scaled_divisor in _mantissa_divisors(divisor, reach)
+        )
         if (large := _large_factor(divisor, reach)) is not None:
             rest, exponent = large
             parts.append(Seq((_multiples_up_to(rest, reach), exponent)))
@@ -64,8 +67,8 @@ def decided_spellings(divisor: Decimal10, no_exponent: bool, reach: int) -> Node
     if not no_exponent:
         parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large_factor(divisor, reach)) is not None:
-            short = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
-            parts.append(Seq((short, large[1])))
+            short_number = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
+            parts.append(Seq((short_number, large[1])))
     return Seq((SIGN, Alt(tuple(parts))))
 
 
@@ -78,8 +81,10 @@ def _exponent(power: int) -> Node:
 def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
     """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
     states_left, out = MAX_WITH_EXPONENT, []
-    scaled = [(power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)]
-    for power, scaled_divisor in sorted(scaled, key=lambda item: _size(item[1])):
+    scaled_divisors = [
+        (power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)
+    ]
+    for power, scaled_divisor in sorted(scaled_divisors, key=lambda item: _size(item[1])):
         states_left -= _size(scaled_divisor)
         if states_left < 0:
             break
@@ -88,7 +93,7 @@ def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decima
 
 
 def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
-    """(A without its factors 2 and 5, the exponents from which only this matters). None if it needs too many states."""
+    """(A without its factors 2 and 5, the exponents for which only this matters). None if it needs too many states."""
     rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     counts = []
     for prime in (2, 5):
@@ -119,7 +124,7 @@ def _size(divisor: Decimal10) -> int:
 
 
 @lru_cache(maxsize=256)
-def _unsigned(divisor: Decimal10) -> Automaton:
+def _unsigned_multiples(divisor: Decimal10) -> Automaton:
     """The multiples without sign and exponent."""
     if not fits_max_states(divisor):
         raise UnsupportedError(
@@ -129,46 +134,50 @@ def _unsigned(divisor: Decimal10) -> Automaton:
         )
     modulus, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     if shift > 0:
-        return _ending_in_zeros(modulus, shift)
-    return _by_remainder(
+        return _trailing_zeros_automaton(modulus, shift)
+    return _remainder_automaton(
         modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True
     )
 
 
 def _multiples_up_to(modulus: int, max_digits: int) -> Automaton:
     """Mantissas with up to `max_digits` digits after the point, whose digits without the point form a multiple."""
-    return _by_remainder(modulus, max_digits, lambda remainder, _: remainder == 0, zeros_after=False)
+    return _remainder_automaton(modulus, max_digits, lambda remainder, _: remainder == 0, zeros_after=False)
 
 
-def _by_remainder(modulus: int, places: int, may_end: Callable[[int, int], bool], zeros_after: bool) -> Automaton:
+def _remainder_automaton(
+    modulus: int, places: int, may_end: Callable[[int, int], bool], zeros_after: bool
+) -> Automaton:
     """Numbers by the remainder of all their digits, up to `places` after the point. `zeros_after`: zeros may follow.
 
-    `ends(remainder, left)`: whether the number may end with `left` unused places.
+    `may_end(remainder, left)`: whether the number may end with `left` unused places.
     """
-    whole, fraction = 2, 2 + modulus  # the first states by remainder, and by place and remainder
-    last = fraction + (places + 1) * modulus  # the state for zeros after all places
-    states: list[_State] = [(False, ((0x30, 0x30, 1), *_digits(0, modulus, whole, 1)))]
-    states.append((may_end(0, places), ((0x2E, 0x2E, fraction),)))
+    whole_start, fraction_start = 2, 2 + modulus  # the first states by remainder, and by place and remainder
+    zeros_state = fraction_start + (places + 1) * modulus  # the state for zeros after all places
+    states: list[_State] = [(False, ((0x30, 0x30, 1), *_digit_edges(0, modulus, whole_start, 1)))]
+    states.append((may_end(0, places), ((0x2E, 0x2E, fraction_start),)))
     for remainder in range(modulus):
-        edges = [(0x2E, 0x2E, fraction + remainder), *_digits(remainder, modulus, whole)]
+        edges = [(0x2E, 0x2E, fraction_start + remainder), *_digit_edges(remainder, modulus, whole_start)]
         states.append((may_end(remainder, places), tuple(edges)))
     for digits_read in range(places + 1):
         for remainder in range(modulus):
-            following = (
-                _digits(remainder, modulus, fraction + (digits_read + 1) * modulus) if digits_read < places else []
+            next_edges = (
+                _digit_edges(remainder, modulus, fraction_start + (digits_read + 1) * modulus)
+                if digits_read < places
+                else []
             )
             if digits_read == places and zeros_after and may_end(remainder, 0):
-                following = [(0x30, 0x30, last)]
-            states.append((digits_read > 0 and may_end(remainder, places - digits_read), tuple(following)))
-    states.append((True, ((0x30, 0x30, last),)))
+                next_edges = [(0x30, 0x30, zeros_state)]
+            states.append((digits_read > 0 and may_end(remainder, places - digits_read), tuple(next_edges)))
+    states.append((True, ((0x30, 0x30, zeros_state),)))
     return _build_automaton(states)
 
 
-def _digits(remainder: int, modulus: int, to: int, first: int = 0) -> list[tuple[int, int, int]]:
-    return [(0x30 + d, 0x30 + d, to + (remainder * 10 + d) % modulus) for d in range(first, 10)]
+def _digit_edges(remainder: int, modulus: int, first_target: int, first: int = 0) -> list[tuple[int, int, int]]:
+    return [(0x30 + d, 0x30 + d, first_target + (remainder * 10 + d) % modulus) for d in range(first, 10)]
 
 
-def _ending_in_zeros(modulus: int, shift: int) -> Automaton:
+def _trailing_zeros_automaton(modulus: int, shift: int) -> Automaton:
     """Multiples of modulus * 10^shift: states are the number of zeros at the end, up to shift, and the remainder before
     them.
     """
@@ -186,8 +195,8 @@ def _ending_in_zeros(modulus: int, shift: int) -> Automaton:
             shifted_remainder = remainder * pow(10, zeros + 1, modulus)
             edges = [(0x30, 0x30, target)]
             edges += [(0x30 + d, 0x30 + d, 2 + (shifted_remainder + d) % modulus) for d in range(1, 10)]
-            ends = zeros == shift and remainder == 0
-            states.append((ends, ((0x2E, 0x2E, point), *edges) if ends else tuple(edges)))
+            may_end = zeros == shift and remainder == 0
+            states.append((may_end, ((0x2E, 0x2E, point), *edges) if may_end else tuple(edges)))
     states.append((False, ((0x30, 0x30, point + 1),)))
     states.append((True, ((0x30, 0x30, point + 1),)))
     return _build_automaton(states)

@@ -4,10 +4,10 @@
 This is decided when the shape of an object is written, not in the algebra. The algebra computes conjunctions,
 references and complements of the language that the schema means. Closing a schema before it is negated, or before
 another schema adds its names, would allow values that the whole schema forbids. Here the shape is final, so leaving out
-members only makes the language smaller. It must not become empty. Therefore an object stays open if
+members only makes the language smaller. But the language must not become empty. Therefore an object stays open if
 
-- no named member can occur, or the schema constrains other members (`additionalProperties`, `unevaluatedProperties`,
-  `patternProperties`, `propertyNames`, a required member among them);
+- no named member can occur, or the schema constrains or requires other members (`additionalProperties`,
+  `unevaluatedProperties`, `patternProperties`, `propertyNames`);
 - there are fewer usable named members than required members. A member is usable if its value is finite although all
   objects in it are closed: `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value without other
   members;
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Narrowing", "constrains_others"]
 
-_MAX_DEPTH = 8  # the most nested objects and arrays that are examined
-_MAX_GOALS = 2_000  # the most goals that are examined for one answer
+_MAX_DEPTH = 8  # the maximum nesting depth of objects and arrays that is examined
+_MAX_GOALS = 2_000  # the maximum number of goals that are examined for one answer
 _CONTAINERS = frozenset(("array", "object"))
 
 
@@ -50,7 +50,7 @@ class Narrowing:
         """Whether the objects of a shape without a formula have only named members."""
         if not self.is_enabled or constrains_others(shape):
             return False
-        goals, low = self._named_goals(shape), shape.members.low
+        goals, low = self._named_goals(shape), shape.member_window.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._may_be_finite, goals.values())) >= low)
 
     def closed_condition(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
@@ -61,13 +61,13 @@ class Narrowing:
         parts = () if shape.formula is None else leaves(shape.formula)
         if not self.is_enabled or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
             return None
-        restricted = _restrict_to_first(condition, sum(map(len, slots)), {})
-        low = shape.members.low
-        if evaluate(restricted, {}, None) is False or (
+        restricted_condition = _restrict_to_first(condition, sum(map(len, slots)), {})
+        low = shape.member_window.low
+        if evaluate(restricted_condition, {}, None) is False or (
             low and sum(any(map(self._may_be_finite, slot)) for slot in slots) < low
         ):
             return None
-        return restricted
+        return restricted_condition
 
     def item(self, goal: Goal) -> Goal:
         """The goal of an item that must differ from the others. It stays open if closing it would leave few values."""
@@ -75,21 +75,21 @@ class Narrowing:
             return goal
         return self._expander.goal((*goal, self._keep_open(goal[0])))
 
-    def _keep_open(self, at: Schema) -> Schema:
+    def _keep_open(self, source: Schema) -> Schema:
         """A schema that allows every value, and explicitly allows any additional members."""
         if self._open_schema is None:
-            anything = Schema(at.document, at.pointer, True, at.base)
-            objects = (ObjectPart({}, anything),)
+            any_schema = Schema(source.document, source.pointer, True, source.base)
+            objects = (ObjectPart({}, any_schema),)
             negation = self._expander.negation
-            inner = negation.derive(at, Shape(objects=objects))
-            self._open_schema = negation.derive(at, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
+            inner = negation.derive(source, Shape(objects=objects))
+            self._open_schema = negation.derive(source, Shape(objects=objects, arrays=(ArrayPart((), inner),)))
         return self._open_schema
 
     def _named_goals(self, shape: Shape) -> dict[str, Goal]:
         """The goals of the named members that can occur."""
         expander = self._expander
         names = [name for name in shape.member_names() if expander.allows(shape, name)]
-        return {name: expander.goal(expander.member(shape, name)) for name in names}
+        return {name: expander.goal(expander.member_schemas(shape, name)) for name in names}
 
     # --- the values of a goal if all objects in them are closed; True is certain, and False means "perhaps not"
 
@@ -109,20 +109,20 @@ class Narrowing:
     def _has_finite(self, goal: Goal, depth: int) -> bool:
         """Whether there is a finite value. There is none if a schema requires itself without end."""
         shapes = tuple(self._shapes(goal, depth))
-        if shapes and (listed := self._expander.listed_values.values_of(goal)) is not None:
-            return bool(listed)  # closing objects does not change listed values
+        if shapes and (values := self._expander.listed_values.values_of(goal)) is not None:
+            return bool(values)  # closing objects does not change listed values
         return any(self._has_finite_in_shape(shape, depth - 1) for shape in shapes)
 
     def _has_finite_in_shape(self, shape: Shape, depth: int) -> bool:
         if shape.values is not None or not _CONTAINERS.issuperset(shape.types):
             return True
         if "array" in shape.types and not (shape.some_items or shape.rest_blocks or shape.item_counts):
-            first = range(min(shape.items.low, shape.prefix_length + 1))
-            if all(self._has_finite(self._expander.goal(item_goal(shape, at)), depth) for at in first):
+            required_indices = range(min(shape.item_window.low, shape.prefix_length + 1))
+            if all(self._has_finite(self._expander.goal(item_goal(shape, index)), depth) for index in required_indices):
                 return True
         if "object" not in shape.types or shape.formula is not None or shape.extra_blocks:
             return False
-        goal_by_name, low = self._named_goals(shape), shape.members.low
+        goal_by_name, low = self._named_goals(shape), shape.member_window.low
         if not all(name in goal_by_name and self._has_finite(goal_by_name[name], depth) for name in shape.required):
             return False
         return low <= len(shape.required) or sum(self._has_finite(goal, depth) for goal in goal_by_name.values()) >= low
@@ -139,29 +139,29 @@ class Narrowing:
             return False
         if "string" in shape.types and not shape.patterns and shape.length.high != 0:
             return True
-        inside: list[Goal] = []
-        if "array" in shape.types and shape.items.high != 0 and not shape.some_items:
-            inside.append(self._expander.goal(item_goal(shape, 0)))
-        if "object" in shape.types and shape.members.high != 0:
-            inside += self._named_goals(shape).values()
-        return any(self._has_many(goal, depth) for goal in inside)
+        inner_goals: list[Goal] = []
+        if "array" in shape.types and shape.item_window.high != 0 and not shape.some_items:
+            inner_goals.append(self._expander.goal(item_goal(shape, 0)))
+        if "object" in shape.types and shape.member_window.high != 0:
+            inner_goals += self._named_goals(shape).values()
+        return any(self._has_many(goal, depth) for goal in inner_goals)
 
 
 def constrains_others(shape: Shape) -> bool:
     """Whether the shape constrains members that it does not name."""
-    if shape.names or shape.some_members or shape.extra_blocks:
+    if shape.name_schemas or shape.some_members or shape.extra_blocks:
         return True
     return any(part.patterns or part.additional is not None for part in shape.objects)
 
 
 def _restrict_to_first(condition: Condition, count: int, results: dict[int, Condition]) -> Condition:
-    """The condition if only the first `count` members can be written."""
-    restricted = results.get(serial(condition))
-    if restricted is None:
+    """The condition, if only the first `count` members can be written."""
+    restricted_condition = results.get(serial(condition))
+    if restricted_condition is None:
         if isinstance(condition, Written):
-            restricted = Written(tuple(at for at in condition.members if at < count))
+            restricted_condition = Written(tuple(member for member in condition.members if member < count))
         else:
             items = tuple([_restrict_to_first(item, count, results) for item in condition.items])
-            restricted = type(condition)(items)
-        results[serial(condition)] = restricted
-    return restricted
+            restricted_condition = type(condition)(items)
+        results[serial(condition)] = restricted_condition
+    return restricted_condition

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Window
-from guided.frontends.json_schema.algebra.strings import any_text
+from guided.frontends.json_schema.algebra.strings import any_string
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.text.containers import many_optional
+from guided.frontends.json_schema.text.containers import write_many_optional
 from guided.frontends.json_schema.text.member_tries import Field
 from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.spelling import QUOTE, encoding_of, layout_of, quoted, quoted_text
@@ -38,35 +38,37 @@ class Notation:
         self.layout = layout_of(options)
         self.encoding = encoding_of(options.escapes)
         one_spelling = options.escapes == "minimal" or options.constants == "plain"
-        self.constant_encoding = encoding_of("minimal") if one_spelling else self.encoding  # and of names in the schema
+        self.constant_encoding = (
+            encoding_of("minimal") if one_spelling else self.encoding
+        )  # also for names in the schema
         self.narrowing = Narrowing(lowering.expander, options.additional_properties)
-        self._after_key: dict[int, Node] = {}  # by the serial number of the value's node
+        self._values_after_keys: dict[int, Node] = {}  # by the serial number of the value's node
         self._additional_keys: dict[object, Node] = {}
 
     def whole_output(self, goal: Goal) -> Node:
         """The text of the whole output."""
-        text, around = self.lowering.value(goal, 0), self.layout.around_value
-        return Seq((around, text, around)) if self.lowering.options.surrounding_whitespace else text
+        text, outer_gap = self.lowering.value(goal, 0), self.layout.around_value
+        return Seq((outer_gap, text, outer_gap)) if self.lowering.options.surrounding_whitespace else text
 
     # --- levels
 
     def text_level(self, level: int) -> int:
-        """A number that is the same for all levels at which a goal has the same text."""
+        """A number that is equal for levels at which a goal has the same text."""
         return 0 if self.layout.indent is None else level
 
     def inner_level(self, level: int, step: str | int) -> int:
         """The level of a value in a container.
 
-        `step`: the name of a member; or the number n of an item, or ~n for item n and all later ones.
+        `step`: the name of a member; or the index n of an item, or ~n for item n and all later ones.
         """
         return level + 1
 
     def additional_levels(
         self, level: int, goal: Goal, declared: Collection[str]
     ) -> list[tuple[tuple[Node, ...], int]]:
-        """The levels of additional members, each with the languages of their names, which are not among the known ones.
+        """The levels at which additional members may be written, each with the languages of their names.
 
-        `goal`: the goal of their values.
+        The names exclude the declared ones. `goal`: the goal of the values.
         """
         return [((), level + 1)]
 
@@ -80,8 +82,8 @@ class Notation:
 
     # --- values
 
-    def text_of(self, kind: str, make: Callable[[int], Node], where: str, level: int) -> Node:
-        """The values of one type of the schema at `where`. `make` returns their text at a level."""
+    def text_of(self, kind: str, make: Callable[[int], Node], location: str, level: int) -> Node:
+        """The values of one type of the schema at `location`. `make` returns their text at a level."""
         return make(level)
 
     def constant(self, value: bool | None) -> Node:
@@ -96,9 +98,9 @@ class Notation:
         """The text of values of one type, with the text that this notation writes around them."""
         return text
 
-    def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
+    def string(self, key: object, label: str, location: str, content: Callable[[], Node], level: int) -> Node:
         """A rule for the strings with this content."""
-        return self.lowering.rule(key, label, where, lambda: quoted(content(), self.encoding))
+        return self.lowering.rule(key, label, location, lambda: quoted(content(), self.encoding))
 
     def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
         """The strings with this content, inlined."""
@@ -125,62 +127,64 @@ class Notation:
     def check_unique(self, schema: Schema, level: int) -> None:
         """Raise UnsupportedError if these arrays cannot enforce that items differ, as the schema requires."""
 
-    def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
+    def field(self, name: str, value: Node, required: bool, level: int, location: str | None = None) -> Field:
         """A declared member, with the text of its value."""
-        return Field(name, self.after_key(value), required, quoted_text(name, self.constant_encoding))
+        return Field(name, self.value_after_key(value), required, quoted_text(name, self.constant_encoding))
 
     def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """A function that writes a part of a name, and the texts before and after a name."""
         return lambda text: Encoded(Text(text), self.constant_encoding), (QUOTE, QUOTE)
 
-    def many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
+    def write_many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
         """See `containers.many_optional`."""
-        return many_optional(fields, window)
+        return write_many_optional(fields, window)
 
     def additional_member(
-        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
+        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, location: str, in_place: bool
     ) -> Node:
         """An additional member. Its name is in all of these languages, and is not a known name."""
-        return Seq((self.additional_key(names, where, in_place=in_place), self.after_key(value)))
+        return Seq((self.additional_key(names, location, in_place=in_place), self.value_after_key(value)))
 
-    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
+    def with_distinct_names(
+        self, text: Node, declared: Collection[str], level: int, count_location: str | None
+    ) -> Node:
         """Objects with additional members, whose names differ from one another and from the known names.
 
-        `counted_at`: the location of the object if it matters that the names differ (the schema counts members, or
+        `count_location`: the location of the object if it matters that the names differ (the schema counts members, or
         requires some of them).
         """
         return Distinct(text, tuple(declared))
 
     # --- parts of members
 
-    def additional_key(self, names: tuple[Node, ...], where: str, *, in_place: bool = False) -> Node:
+    def additional_key(self, names: tuple[Node, ...], location: str, *, in_place: bool = False) -> Node:
         """The key of an additional member, whose name is in all of these languages."""
         key = ("key", in_place, *map(serial, names))
         node = self._additional_keys.get(key)
         if node is None:
-            content = any_text(0, self.lowering.options.max_string)
+            content = any_string(0, self.lowering.options.max_string)
             content = And((*names, content)) if names else content
-            label = f"other key of #{where}" if names else "json key"
+            label = f"other key of #{location}" if names else "json key"
             make = partial(quoted, content, self.encoding)
-            node = Entry(make() if in_place else self.lowering.rule(key, label, where, make))
+            node = Entry(make() if in_place else self.lowering.rule(key, label, location, make))
             self._additional_keys[key] = node
         return node
 
-    def after_key(self, value: Node) -> Node:
+    def value_after_key(self, value: Node) -> Node:
         """The text after a key: the colon and the value.
 
-        For scalars, it is a rule. Most schemas share these few rules, and their token tables. A constant is
-        written in place: in a union of thousands of objects with a constant each, the automaton then has one state
-        after the key, not a parser thread for each object.
+        Scalars get a rule here. Most schemas share these few rules, and their token tables. A constant is written in
+        place: in a union of thousands of objects with a constant each, the automaton then has one state after the
+        key, not a parser thread for each object.
         """
         key = serial(value)
-        node = self._after_key.get(key)
+        node = self._values_after_keys.get(key)
         if node is None:
             text = Seq((self.layout.colon, value))
             name = value.name if isinstance(value, Ref) else "value"
             in_place = self.lowering.is_goal_rule(name) or _is_constant(value)
             node = text if in_place else self.lowering.rule(("after", key), f"{name} of a member", "", lambda: text)
-            self._after_key[key] = node
+            self._values_after_keys[key] = node
         return node
 
 

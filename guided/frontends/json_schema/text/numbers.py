@@ -66,7 +66,7 @@ __all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
 REACH = 8
 SCIENTIFIC = 16
 
-_FEW_DIGITS = 8  # of integers; for more digits, the general intersection costs less
+_FEW_DIGITS = 8  # of bounded integers; for more digits, the general intersection costs less
 _MAX_BOUND_DIGITS = 1_000
 _MAX_EXPONENT = 4_000
 
@@ -110,8 +110,8 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
     if digits_left <= whole:
         zeros = zero_run(whole - digits_left, whole - digits_left)
         return Seq((digit_run(digits_left, digits_left), zeros, ZERO_FRACTION if fraction else EPSILON))
-    after = Seq((POINT, digit_run(1, digits_left - whole), ZEROS))
-    return Seq((digit_run(whole, whole), Repeat(after, 0, 1)))
+    tail = Seq((POINT, digit_run(1, digits_left - whole), ZEROS))
+    return Seq((digit_run(whole, whole), Repeat(tail, 0, 1)))
 
 
 def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
@@ -119,26 +119,26 @@ def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
     return Seq((POINT, digits)) if digits_read == position > 0 else digits
 
 
-def _compare(position: int, bound: Bound, above: bool, free_digits: int | None, fraction: bool) -> Node:
-    """Spellings with the first digit at `position` whose digits are above (or below) those of the bound, or equal."""
+def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | None, fraction: bool) -> Node:
+    """Spellings with the first digit at `position` whose digits are above (or below) the bound's, or may be equal."""
     digits = bound.value.digits
     parts: list[Node] = []
-    for at in range(len(digits)):
-        first_digit = "1" if at == 0 else "0"
+    for i in range(len(digits)):
+        first_digit = "1" if i == 0 else "0"
         other = (
-            _span(max(chr(ord(digits[at]) + 1), first_digit), "9")
-            if above
-            else _span(first_digit, chr(ord(digits[at]) - 1))
+            _span(max(chr(ord(digits[i]) + 1), first_digit), "9")
+            if is_above
+            else _span(first_digit, chr(ord(digits[i]) - 1))
         )
         if other is not EMPTY:
-            start = _prefix_text(position, digits[:at])
-            parts.append(Seq((start, _next_digit(position, at, other), _rest(position, at + 1, free_digits, fraction))))
-        if not above and at >= max(position, 1):
-            parts.append(_prefix_text(position, digits[:at]))  # ends here: missing digits count as zeros
+            start = _prefix_text(position, digits[:i])
+            parts.append(Seq((start, _next_digit(position, i, other), _rest(position, i + 1, free_digits, fraction))))
+        if not is_above and i >= max(position, 1):
+            parts.append(_prefix_text(position, digits[:i]))  # ends here: missing digits count as zeros
     equal = _prefix_text(position, digits)
-    after, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
-    if above:
-        parts.append(Seq((equal, And((after, Not(zeros))) if bound.strict else after)))
+    tail, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
+    if is_above:
+        parts.append(Seq((equal, And((tail, Not(zeros))) if bound.strict else tail)))
     elif not bound.strict:
         parts.append(Seq((equal, zeros)))
     return _alt(parts)
@@ -244,17 +244,17 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
         return Seq((_positions(None, None, True), ANY_EXPONENT))
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
     parts: list[Node] = []
-    for at in _exact_positions(first, last):
-        min_exponent, max_exponent = None if first is None else first + 1 - at, None if last is None else last - 1 - at
+    for p in _exact_positions(first, last):
+        min_exponent, max_exponent = None if first is None else first + 1 - p, None if last is None else last - 1 - p
         if min_exponent is None or max_exponent is None or min_exponent <= max_exponent:
-            parts.append(Seq((_positions(at, at, True), _exponent(min_exponent, max_exponent))))
+            parts.append(Seq((_positions(p, p, True), _exponent(min_exponent, max_exponent))))
         for edge, a, b in _bound_positions(low, high):
-            parts.append(Seq((_between_bounds(at, a, b, None, True), _exponent(edge - at, edge - at))))
+            parts.append(Seq((_between_bounds(p, a, b, None, True), _exponent(edge - p, edge - p))))
     # Farther from the bounds, an exponent of up to REACH cannot cross them.
-    above, below = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
-    if above is None or below is None or above <= below:
-        small = _exponent(None if above is None else -REACH, None if below is None else REACH)
-        parts.append(Seq((_positions(above, below, True), small)))
+    min_p, max_p = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
+    if min_p is None or max_p is None or min_p <= max_p:
+        small_exponents = _exponent(None if min_p is None else -REACH, None if max_p is None else REACH)
+        parts.append(Seq((_positions(min_p, max_p, True), small_exponents)))
     return _alt(parts)
 
 
@@ -266,25 +266,25 @@ def _positive_integers() -> Node:
     for zeros in range(REACH + 1):
         max_zeros = zeros if zeros < REACH else None
         parts.append(Seq((head, zero_run(zeros, max_zeros), ZERO_FRACTION, _exponent(-zeros, None))))
-    for place in range(1, SCIENTIFIC + 1):
-        fraction = Seq((digit_run(place - 1, place - 1), NONZERO, ZEROS))
-        parts.append(Seq((WHOLE if place <= REACH else DIGIT, POINT, fraction, _exponent(place, None))))
+    for decimal_place in range(1, SCIENTIFIC + 1):
+        fraction = Seq((digit_run(decimal_place - 1, decimal_place - 1), NONZERO, ZEROS))
+        parts.append(Seq((WHOLE if decimal_place <= REACH else DIGIT, POINT, fraction, _exponent(decimal_place, None))))
     return Alt(tuple(parts))
 
 
 def _bounded_integers(low: Bound | None, high: Bound) -> Node:
     """Every spelling of the positive integers between the bounds, by number of digits (subject to the limit above)."""
-    edges = {at: (a, b) for at, a, b in _bound_positions(low, high)}
+    edges = {p: (a, b) for p, a, b in _bound_positions(low, high)}
     parts: list[Node] = []
     for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
         a, b = edges.get(size, (None, None))
         parts.append(_between_bounds(size, a, b, size, True))
-        for at in _exact_positions(size):
-            parts.append(Seq((_between_bounds(at, a, b, size, True), _exponent(size - at, size - at))))
+        for p in _exact_positions(size):
+            parts.append(Seq((_between_bounds(p, a, b, size, True), _exponent(size - p, size - p))))
     return _alt(parts)
 
 
-# --- the whole
+# --- all numbers
 
 
 def _check_size(value: Decimal10) -> None:
@@ -310,8 +310,8 @@ def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool
         return _positive_integers()
     if integral and high is not None and high.value.exponent <= _FEW_DIGITS:
         return _bounded_integers(low, high)
-    every = _alt([_without_exponent(low, high, True), _with_exponent(low, high)])
-    return And((every, _positive_integers())) if integral else every
+    all_spellings = _alt([_without_exponent(low, high, True), _with_exponent(low, high)])
+    return And((all_spellings, _positive_integers())) if integral else all_spellings
 
 
 def _intervals_of_signs(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound | None] | None, ...]:
@@ -319,8 +319,8 @@ def _intervals_of_signs(numbers: NumberSet) -> tuple[tuple[Bound | None, Bound |
     out: list[tuple[Bound | None, Bound | None] | None] = []
     for low, high, negative in ((numbers.low, numbers.high, False), (numbers.high, numbers.low, True)):
         inner, outer = _magnitude(low, negative), _magnitude(high, negative)
-        # `inner` is the end nearer to zero. Beyond zero, it does not bound this side; an `outer` beyond zero empties
-        # it.
+        # `inner` is the end nearer to zero. If it is beyond zero, it does not bound this side. If `outer` is beyond
+        # zero, this side is empty.
         is_empty = high is not None and outer is None
         out.append(None if is_empty else (inner, outer))
     return tuple(out)
@@ -344,7 +344,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     if numbers.fractional or numbers.excluded or numbers.divisors or numbers.no_divisors or numbers.not_bare:
         return _intersect(numbers, plain, max_digits)
     if numbers == EVERY_NUMBER and not plain:
-        whole: Node = ANY_NUMBER
+        node: Node = ANY_NUMBER
     else:
         parts: list[Node] = []
         if Decimal10(False, "", 0) in numbers:
@@ -354,22 +354,22 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
                 parts.append(Seq((SIGN, ZERO)))
             else:
                 parts.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
-        above, below = _intervals_of_signs(numbers)
-        if above is not None:
-            parts.append(_positive(*above, numbers.integral, plain or numbers.bare))
-        if below is not None:
-            parts.append(Seq((MINUS, _positive(*below, numbers.integral, plain or numbers.bare))))
-        whole = _alt(parts)
-    return _limit_digits(whole, max_digits)
+        positive, negative = _intervals_of_signs(numbers)
+        if positive is not None:
+            parts.append(_positive(*positive, numbers.integral, plain or numbers.bare))
+        if negative is not None:
+            parts.append(Seq((MINUS, _positive(*negative, numbers.integral, plain or numbers.bare))))
+        node = _alt(parts)
+    return _limit_digits(node, max_digits)
 
 
-def _limit_digits(whole: Node, max_digits: int | None) -> Node:
+def _limit_digits(node: Node, max_digits: int | None) -> Node:
     """The numbers whose parts have at most `max_digits` digits each."""
     if max_digits is None:
-        return whole
+        return node
     run = digit_run(1, max_digits)
     exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
-    return And((whole, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
+    return And((node, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
 
 
 # Excluded values must be recognised in every spelling that remains: with a small exponent, or without one.
@@ -377,8 +377,8 @@ _DECIDED_SPELLINGS = Seq((SIGN, WHOLE, FRACTION, Repeat(_exponent(-REACH, REACH)
 
 
 def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
-    """Multiples, and numbers without the excluded sets. For the latter, spellings with an exponent beyond REACH are
-    left out.
+    """Multiples, and numbers without the excluded sets. If sets are excluded, spellings with an exponent beyond REACH
+    are left out.
 
     If the automaton of the multiples would be too large, but few multiples lie between the bounds, these are listed.
     """
@@ -398,14 +398,14 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     excluded_nodes = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
     if numbers.fractional:
         excluded_nodes.append(number_node(NumberSet(integral=True), False))
-    decided: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
+    decided_nodes: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
     excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
     has_no_exponent = plain or numbers.bare
     excluded_nodes += [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
-    decided += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
+    decided_nodes += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
     nodes = [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.divisors]
     nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if needs_fraction else []
-    return And((base, *nodes, *decided, *(Not(node) for node in excluded_nodes)))
+    return And((base, *nodes, *decided_nodes, *(Not(node) for node in excluded_nodes)))
 
 
 def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
@@ -414,5 +414,5 @@ def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NU
     if plain:
         _check_size(value)
         return Text(value.plain() + (".0" if numbers.not_bare and value.is_integer else ""))
-    only = Bound(value)
-    return number_node(NumberSet(only, only, numbers.bare, bare=numbers.bare, not_bare=numbers.not_bare))
+    bound = Bound(value)
+    return number_node(NumberSet(bound, bound, numbers.bare, bare=numbers.bare, not_bare=numbers.not_bare))

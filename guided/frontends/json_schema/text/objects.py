@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 __all__ = ["object_text"]
 
-_MAX_SHARED_CLASSES = 4  # with at most this many classes of names, their rules are shared with other objects
+_MAX_SHARED_CLASSES = 4  # with at most this many name classes, their rules are shared with other objects
 
 
-def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+def object_text(lowering: Lowering, shape: Shape, location: str, level: int) -> Node:
     """The text of the objects of a shape."""
     if shape.formula is not None:
-        return _conditional_text(lowering, shape, where, level)
+        return _conditional_text(lowering, shape, location, level)
     notation, fields = lowering.notation, list[Field]()
     comma = notation.separator_at(level)
     names = shape.member_names()
@@ -50,15 +50,15 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
     is_closed = lowering.expander.is_closed(shape)
     for name in names:
         spend()
-        schemas = lowering.expander.member(shape, name)
+        schemas = lowering.expander.member_schemas(shape, name)
         goal = lowering.expander.goal(schemas)
-        if not has_false(schemas) and (not shape.names or lowering.expander.allows_name(shape, name)):
+        if not has_false(schemas) and (not shape.name_schemas or lowering.expander.allows_name(shape, name)):
             value = lowering.value(goal, notation.inner_level(level, name))
-            fields.append(notation.field(name, value, name in required, level, where))
+            fields.append(notation.field(name, value, name in required, level, location))
     is_closed = is_closed or notation.narrowing_at(level).closes(shape)
-    extra, some = (None, []) if is_closed else _additional_members(lowering, shape, where, level)
-    may_be_empty = not shape.required and shape.members.low == 0 and not some
-    window, cap = shape.members, lowering.options.max_items
+    extra, required_extras = (None, []) if is_closed else _additional_members(lowering, shape, location, level)
+    may_be_empty = not shape.required and shape.member_window.low == 0 and not required_extras
+    window, cap = shape.member_window, lowering.options.max_items
     if (
         extra is not None
         and window.low > 1
@@ -68,35 +68,37 @@ def object_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Nod
             name_count if cap is None else min(cap, name_count)
         )  # otherwise no names would be left for the last members
     if extra is None and window.low > len(fields):
-        lowering.reasons.append((where, f"{window.low} members are required, but only {len(fields)} are allowed"))
+        lowering.reasons.append((location, f"{window.low} members are required, but only {len(fields)} are allowed"))
     ordered = lowering.options.property_order == "declared"
-    if not ordered or (some and extra is not None and (window != Window() or cap is not None)):
+    if not ordered or (required_extras and extra is not None and (window != Window() or cap is not None)):
         count_window = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
-        if extra is None and not ordered and (extra := notation.many_optional(fields, window, level)) is not None:
+        if extra is None and not ordered and (extra := notation.write_many_optional(fields, window, level)) is not None:
             fields, names = [field for field in fields if field.required], {}
-        body = permutation_body(fields, extra, comma, count_window, some, ordered)
+        body = permutation_body(fields, extra, comma, count_window, required_extras, ordered)
     else:
-        rules = lowering.rule_maker("members", where, level)
-        if some and extra is not None:
-            others = Permutation((*(Member(node, required=True) for node in some), Member(extra, False, True)), comma)
+        rules = lowering.rule_maker("members", location, level)
+        if required_extras and extra is not None:
+            others = Permutation(
+                (*(Member(node, required=True) for node in required_extras), Member(extra, False, True)), comma
+            )
             body = declared_then_extras(fields, others, comma, rules)
         else:
             body = declared_order(Members(fields, comma, extra, window, cap), rules)
     text = notation.wrap("{}", body, may_be_empty, level)
     if extra is None or text == EMPTY:
         return text
-    must_count = bool(some) or window.low > len(required) + 1
-    return notation.with_distinct_names(text, tuple(names), level, where if must_count else None)
+    must_count = bool(required_extras) or window.low > len(required) + 1
+    return notation.with_distinct_names(text, tuple(names), level, location if must_count else None)
 
 
-def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int) -> tuple[Node | None, list[Node]]:
+def _additional_members(lowering: Lowering, shape: Shape, location: str, level: int) -> tuple[Node | None, list[Node]]:
     """An additional member, and for each block of the shape a member that satisfies it.
 
     The `Distinct` around the object excludes the declared names. If there are many classes of names, they form one
     rule, so that one automaton reads a name.
     """
     members: list[Node] = []
-    some: list[list[Node]] = [[] for _ in shape.extra_blocks]
+    required_extras: list[list[Node]] = [[] for _ in shape.extra_blocks]
     classes = list(lowering.expander.key_classes(shape))
     is_one_rule = len(classes) > _MAX_SHARED_CLASSES
     for key_class in classes:
@@ -104,69 +106,80 @@ def _additional_members(lowering: Lowering, shape: Shape, where: str, level: int
             level, lowering.expander.goal(key_class.schemas), shape.member_names()
         )
         for goal, out in (
-            [(key_class.schemas, members), *_blocks_of(key_class, some)] if some else [(key_class.schemas, members)]
+            [(key_class.schemas, members), *_goals_of_blocks(key_class, required_extras)]
+            if required_extras
+            else [(key_class.schemas, members)]
         ):
             class_goal = lowering.expander.goal(goal)
-            for names, inside in () if has_false(class_goal) else levels:
-                value = lowering.value(class_goal, inside)
+            for names, inner_level in () if has_false(class_goal) else levels:
+                value = lowering.value(class_goal, inner_level)
                 names = (*key_class.names, *names)
                 out.append(
-                    lowering.notation.additional_member(names, shape.member_names(), value, level, where, is_one_rule)
+                    lowering.notation.additional_member(
+                        names, shape.member_names(), value, level, location, is_one_rule
+                    )
                 )
     member = union_of(members) if members else None
     if member is not None and is_one_rule:
-        name = f"other members {lowering.rule_count} of #{where}"
-        lowering.add(name, member, where)
+        name = f"other members {lowering.rule_count} of #{location}"
+        lowering.add(name, member, location)
         member = Ref(name)
-    return member, [Alt(tuple(nodes)) for nodes in some]
+    return member, [Alt(tuple(nodes)) for nodes in required_extras]
 
 
-def _blocks_of(key_class: KeyClass, some: list[list[Node]]) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
-    for block, out in zip(key_class.blocks, some, strict=True):
+def _goals_of_blocks(
+    key_class: KeyClass, required_extras: list[list[Node]]
+) -> Iterator[tuple[tuple[Schema, ...], list[Node]]]:
+    for block, out in zip(key_class.blocks, required_extras, strict=True):
         if block is not None:
             yield (*key_class.schemas, *block), out
 
 
-def _conditional_text(lowering: Lowering, shape: Shape, where: str, level: int) -> Node:
+def _conditional_text(lowering: Lowering, shape: Shape, location: str, level: int) -> Node:
     """The text of the objects of a shape with a formula."""
     try:
         members = bind(shape, lowering.expander)
     except UnsupportedError:
         cases = _case_by_case(lowering.expander, shape)
-        return union_of([node for case in cases for node in lowering.texts_of(case, where, level)])
+        return union_of([node for case in cases for node in lowering.texts_of(case, location, level)])
     notation, condition, extras = lowering.notation, members.condition, members.extras
     goals = [[cell.goal for cell in cells] for cells in members.slots.values()]
     closed_condition = notation.narrowing_at(level).closed_condition(shape, goals, condition)
     if closed_condition is not None:
         condition, extras = closed_condition, []
     slots = [
-        [notation.field(name, lowering.value(cell.goal, inside), False, level, where).node for cell in cells]
+        [notation.field(name, lowering.value(cell.goal, inner_level), False, level, location).node for cell in cells]
         for name, cells in members.slots.items()
-        for inside in (notation.inner_level(level, name),)
+        for inner_level in (notation.inner_level(level, name),)
     ]
     others = [
         union_of(
             [
                 notation.additional_member(
-                    (*extra.names, *names), members.names, lowering.value(cell.goal, at), level, where, False
+                    (*extra.names, *names),
+                    members.names,
+                    lowering.value(cell.goal, inner_level),
+                    level,
+                    location,
+                    False,
                 )
-                for names, at in notation.additional_levels(level, cell.goal, members.names)
+                for names, inner_level in notation.additional_levels(level, cell.goal, members.names)
             ]
         )
         for extra in extras
         for cell in extra.cells
     ]
-    window, cap = shape.members, lowering.options.max_items
+    window, cap = shape.member_window, lowering.options.max_items
     if others and cap is not None:
         window = window.meet(Window(0, len(slots) + cap))
     ordered = lowering.options.property_order == "declared"
     body = conditional_members(slots, others, notation.separator_at(level), window, condition, ordered)
     text = notation.wrap("{}", body, members.may_be_empty, level)
-    return notation.with_distinct_names(text, members.names, level, where) if others and text != EMPTY else text
+    return notation.with_distinct_names(text, members.names, level, location) if others and text != EMPTY else text
 
 
 def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
-    """The shapes of an object with a formula that is refused as a whole.
+    """The shapes of an object with a formula that `bind` refuses.
 
     A discriminator has few cases. Without one, the alternatives are multiplied out if they are few.
     """

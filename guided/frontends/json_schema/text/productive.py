@@ -1,6 +1,6 @@
 """Checks whether a rule generates anything. In: IR rules and a name. Out: False if its language is certainly empty.
 
-A least fixpoint, computed top-down: a rule generates something once all of its parts do, and only rules on which this
+A least fixpoint, computed top-down: a rule generates something once all of its parts do. Only rules on which the result
 depends are visited. Regular operations (`And`, `Not`, `Length`) are assumed to be non-empty; the automaton core decides
 about them. Cost: linear in the visited rules and their references.
 """
@@ -30,8 +30,8 @@ def productive_rules(names: Iterable[str], rules: Mapping[str, Node]) -> set[str
 def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
     """The rules that generate something, among `work` and its dependencies. Stops early once `goal` is one of them."""
     productive: set[str] = set()
-    entered: set[str] = set()
-    waiting: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to revisit once it is productive
+    entered_rules: set[str] = set()
+    waiting_rules: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to revisit once it is productive
     while work and goal not in productive:
         name = work.pop()
         if name in productive:
@@ -39,14 +39,14 @@ def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | Non
         missing: list[str] = []
         if _generates(rules[name], productive, missing):
             productive.add(name)
-            work.extend(waiting.pop(name, ()))
-        elif name not in entered:  # revisited after all rules on which it depends
-            entered.add(name)
+            work.extend(waiting_rules.pop(name, ()))
+        elif name not in entered_rules:  # revisited after all rules on which it depends
+            entered_rules.add(name)
             work.append(name)
-            work.extend(dependency for dependency in missing if dependency not in entered)
+            work.extend(dependency for dependency in missing if dependency not in entered_rules)
         else:
             for dependency in missing:
-                waiting[dependency].add(name)
+                waiting_rules[dependency].add(name)
     return productive
 
 

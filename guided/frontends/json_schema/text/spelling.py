@@ -3,8 +3,8 @@ r"""How JSON is spelled: the encoding of string content, and the text between va
 The content of strings is constrained as decoded characters and then spelled through `JSON_STRING` (RFC 8259, section
 7). A character stands for itself unless it is a control character, a quotation mark or a backslash. Eight characters
 have a short escape. Every character also has its `\uXXXX` escape, or a pair of them beyond U+FFFF. A lone surrogate
-does not spell any character. `MINIMAL_STRING` has one spelling for each character: that of
-`json.dumps(ensure_ascii=False)`.
+does not spell any character. `MINIMAL_STRING` has one spelling for each character, the one that
+`json.dumps(ensure_ascii=False)` writes.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _hex(step: int) -> tuple[Span, ...]:
 def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
     """The hexadecimal digits `low` to `low + 3`. They contribute 0 to 3 times `step`."""
     spans = []
-    for at in range(4):
-        for char in sorted({f"{low + at:x}", f"{low + at:X}"}):
-            spans.append(Span(ord(char), ord(char), at * step, step))
+    for bits in range(4):
+        for char in sorted({f"{low + bits:x}", f"{low + bits:X}"}):
+            spans.append(Span(ord(char), ord(char), bits * step, step))
     return tuple(spans)
 
 
@@ -98,8 +98,8 @@ def _minimal_forms() -> tuple[Form, ...]:
 
 
 @lru_cache(maxsize=64)
-def _encoding_with(letters: str) -> Encoding:
-    """The encoding with the escapes of these letters, which are sorted and unique; see `JsonSchemaOptions.escapes`."""
+def _make_encoding(letters: str) -> Encoding:
+    """The encoding with the escapes that these sorted letters select; see `JsonSchemaOptions.escapes`."""
     controls = charset(((0, 0x1F), (0x7F, 0x7F)))
     raw = tuple(
         Form(common, form.digits) for form in _raw_forms() if (common := intersect(form.ranges, complement(controls)))
@@ -119,7 +119,7 @@ def _encoding_with(letters: str) -> Encoding:
 def encoding_of(escapes: str) -> Encoding:
     """The encoding of strings that the option selects."""
     encodings = {"json": JSON_STRING, "minimal": MINIMAL_STRING}
-    return encodings[escapes] if escapes in encodings else _encoding_with("".join(sorted(set(escapes))))
+    return encodings[escapes] if escapes in encodings else _make_encoding("".join(sorted(set(escapes))))
 
 
 JSON_STRING = Encoding("json-string", _string_forms())
@@ -153,7 +153,7 @@ _MINIMAL = json.JSONEncoder(ensure_ascii=False)
 
 @lru_cache(maxsize=4096)
 def _quoted_cached(text: str) -> Node:
-    """A short string. It is cached, since names of members recur in many schemas."""
+    """A short string. It is cached, since member names recur in many schemas."""
     return quoted(Text(text), JSON_STRING)
 
 
@@ -170,7 +170,7 @@ def comma_list(item: Node, comma: Node, low: int, high: int | None) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The text between values. Without `indent`, it is the same at every depth."""
+    """The text between values. Without `indent`, it is equal at every depth."""
 
     comma: Node
     colon: Node
@@ -181,7 +181,7 @@ class Layout:
     """Cache: the rules for numbers, strings and names -> the node of any value that uses them."""
 
     def separator_at(self, level: int) -> Node:
-        """The text between two items of a container inside `level` others."""
+        """The text between two items of a container that is inside `level` others."""
         return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
@@ -193,10 +193,10 @@ class Layout:
         if may_be_empty:
             cases.append(Seq((opening, self.inside_brackets, closing)))
         if body is not None:
-            before, after = self.inside_brackets, self.inside_brackets
+            before_body, after_body = self.inside_brackets, self.inside_brackets
             if self.indent is not None:
-                before, after = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
-            cases.append(Seq((opening, before, body, after, closing)))
+                before_body, after_body = Text("\n" + self.indent * (level + 1)), Text("\n" + self.indent * level)
+            cases.append(Seq((opening, before_body, body, after_body, closing)))
         return union_of(cases)
 
 
@@ -206,9 +206,9 @@ def layout_of(options: JsonSchemaOptions) -> Layout:
     if options.separators is not None or options.indent is not None:
         item, key = options.separators or ("," if options.indent is not None else ", ", ": ")
         indent = " " * options.indent if isinstance(options.indent, int) else options.indent
-        inside = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
-        comma, colon = _separator(item, ",", inside), _separator(key, ":", inside)
-        return Layout(comma, colon, inside, _outer_gap(options, GAP), indent)
+        inside_gap = EPSILON if options.whitespace == "json" else _gap(options.whitespace)
+        comma, colon = _separator(item, ",", inside_gap), _separator(key, ":", inside_gap)
+        return Layout(comma, colon, inside_gap, _outer_gap(options, GAP), indent)
     if options.whitespace == "single_space":
         return Layout(Text(", "), Text(": "), EPSILON, _outer_gap(options, GAP))
     if options.whitespace == "compact":
@@ -222,19 +222,19 @@ def _outer_gap(options: JsonSchemaOptions, gap: Node) -> Node:
 
 
 def _gap(pattern: str) -> Node:
-    return And((_pattern(pattern, "whitespace"), GAP))
+    return And((_parse_option_pattern(pattern, "whitespace"), GAP))
 
 
-def _separator(separator: str, mark: str, outer_gap: Node) -> Node:
-    """The separator that the option allows: `mark` with whitespace around it, between two gaps (`outer_gap`)."""
-    if separator.strip(" \t\n\r") == mark:
+def _separator(separator: str, character: str, outer_gap: Node) -> Node:
+    """The separator that the option allows: `character` with whitespace around it, between two gaps (`outer_gap`)."""
+    if separator.strip(" \t\n\r") == character:
         node: Node = Text(separator)
     else:
-        node = And((_pattern(separator, "separators"), Seq((GAP, Text(mark), GAP))))
+        node = And((_parse_option_pattern(separator, "separators"), Seq((GAP, Text(character), GAP))))
     return node if outer_gap == EPSILON else Seq((outer_gap, node, outer_gap))
 
 
-def _pattern(pattern: str, option: str) -> Node:
+def _parse_option_pattern(pattern: str, option: str) -> Node:
     try:
         return parse_regex(pattern, dialect="ecma")
     except SpecError as error:
