@@ -85,7 +85,7 @@ TAG = {"content": DIGIT, "end": "x"}
         (
             {"type": "token_triggered_tags", "trigger_tokens": [CALL], "tags": [{"begin": ["a", "b"], **TAG}]},
             "/format/tags/0/begin",
-            "must be a token",
+            "must begin with a token",
         ),
     ],
 )
