@@ -14,12 +14,11 @@ members may have many names has many values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, has_false, item_goal
 from guided.frontends.json_schema.algebra.strings import with_length
-from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key
+from guided.frontends.json_schema.documents.values import Json, canonical_key
 from guided.ir.nodes import And
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ __all__ = ["MAX_VALUES", "ListedValues"]
 MAX_VALUES = 1000
 _MAX_TRIED_VALUES = 4 * MAX_VALUES
 _MAX_DEPTH = 12
-_MAX_NUMBER_LENGTH = 60  # longer numbers (digits plus the magnitude of the exponent) are not enumerated
 
 
 class ListedValues:
@@ -129,7 +127,7 @@ class ListedValues:
         if name == "boolean":
             return (True, False)
         if name == "number":
-            return _numbers(shape)
+            return shape.numbers.list_if_few(MAX_VALUES)
         if name == "string":
             return self._strings(shape)
         return self._arrays(shape) if name == "array" else self._objects(shape)
@@ -207,27 +205,3 @@ class ListedValues:
         if not (shape.some_members or shape.extra_blocks):
             return objects
         return [members for members in objects if self._expander.membership.fits(shape, members)]
-
-
-def _numbers(shape: Shape) -> list[Json] | None:
-    numbers = shape.numbers.with_integer_bounds()
-    if numbers.low is None or numbers.high is None:
-        return None
-    if numbers.low.value == numbers.high.value:
-        return [numbers.low.value]
-    steps = [*numbers.divisors, *([Decimal10.parse("1")] if numbers.integral else [])]
-    if not steps or any(_is_long(value) for value in (numbers.low.value, numbers.high.value, *steps)):
-        return None
-    low, high, *fractions = [Fraction(value.plain()) for value in (numbers.low.value, numbers.high.value, *steps)]
-    step = max(fractions)
-    first, last = -(-low // step), high // step
-    if last - first >= MAX_VALUES:
-        return None
-    decimal_places = max(max(len(value.digits) - value.exponent, 0) for value in steps)
-    scaled_step = step * 10**decimal_places
-    multiples = (Decimal10.parse(f"{count * scaled_step}e-{decimal_places}") for count in range(first, last + 1))
-    return [value for value in multiples if value in numbers]
-
-
-def _is_long(value: Decimal10) -> bool:
-    return len(value.digits) + abs(value.exponent) > _MAX_NUMBER_LENGTH

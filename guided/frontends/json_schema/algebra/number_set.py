@@ -8,12 +8,16 @@ restricted to some of the spellings of its numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
 
+from guided.errors import UnsupportedError
 from guided.frontends.json_schema.documents.values import Decimal10
 
-__all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet", "is_multiple"]
+__all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet", "is_long", "is_multiple"]
+
+_MAX_DIGITS = 1_000
 
 
 def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
@@ -24,8 +28,16 @@ def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
     shift = (value.exponent - len(value.digits)) - (divisor.exponent - len(divisor.digits))
     if shift < 0:
         return False
-    modulus = int(divisor.digits)
-    return int(value.digits) * pow(10, shift, modulus) % modulus == 0
+    modulus, remainder = _to_int(divisor), 0
+    for start in range(0, len(value.digits), _MAX_DIGITS):
+        chunk = value.digits[start : start + _MAX_DIGITS]
+        remainder = (remainder * pow(10, len(chunk), modulus) + int(chunk)) % modulus
+    return remainder * pow(10, shift, modulus) % modulus == 0
+
+
+def is_long(value: Decimal10) -> bool:
+    """Whether a number has too many digits on one side of the point to compute with it as a fraction."""
+    return len(value.digits) > _MAX_DIGITS or abs(value.exponent) > _MAX_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +105,13 @@ class NumberSet:
         return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
 
     def with_integer_bounds(self) -> NumberSet:
-        """The same set. If it contains only integers, its bounds are inclusive integers."""
+        """The same set. If it contains only integers, its bounds are inclusive integers, except integers of more than
+        1,000 digits that are excluded themselves.
+        """
         if not self.integral or (self.low is None and self.high is None):
             return self
-        low = None if self.low is None else Bound(_to_integer(self.low, 1))
-        high = None if self.high is None else Bound(_to_integer(self.high, -1))
+        low = None if self.low is None else _to_integer(self.low, 1)
+        high = None if self.high is None else _to_integer(self.high, -1)
         return replace(self, low=low, high=high)
 
     def with_integral_divisors(self) -> NumberSet:
@@ -110,15 +124,19 @@ class NumberSet:
         )
 
     def list_if_few(self, max_numbers: int) -> tuple[Decimal10, ...] | None:
-        """The numbers in the set. None if it has no divisors or lacks a bound, or if more than `max_numbers`
-        multiples of the divisors lie between the bounds.
+        """The numbers in the set. None if it lacks a bound, if it has neither divisors nor only integers, if one of
+        these numbers is long (`is_long`), or if more than `max_numbers` multiples of the divisors lie between the
+        bounds.
         """
-        if self.low is None or self.high is None or not self.divisors:
+        if self.low is None or self.high is None:
             return None
-        steps = [_fraction(divisor) for divisor in self.divisors] + ([Fraction(1)] if self.integral else [])
-        step = Fraction(
-            lcm(*(divisor.numerator for divisor in steps)), gcd(*(divisor.denominator for divisor in steps))
-        )
+        if self.low.value == self.high.value:
+            return (self.low.value,) if self.low.value in self else ()
+        divisors = (*self.divisors, _ONE) if self.integral else self.divisors
+        if not divisors or any(map(is_long, (self.low.value, self.high.value, *divisors))):
+            return None
+        steps = list(map(_fraction, divisors))
+        step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))
         first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
         if last - first >= max_numbers:
             return None
@@ -156,13 +174,36 @@ def _fraction(value: Decimal10) -> Fraction:
 
 def _decimal(value: Fraction) -> Decimal10:
     """The value of a fraction whose denominator divides a power of ten."""
-    places = value.denominator.bit_length()
+    places = max(_factor_count(value.denominator, 2), _factor_count(value.denominator, 5))
     return Decimal10.parse(f"{value.numerator * 10**places // value.denominator}e-{places}")
+
+
+def _factor_count(number: int, prime: int) -> int:
+    """How often the prime divides the number."""
+    count = 0
+    while number % prime == 0:
+        number, count = number // prime, count + 1
+    return count
 
 
 def _integral(divisor: Decimal10) -> Decimal10:
     """The least positive integer that is a multiple of the divisor. Both have the same integral multiples."""
-    return Decimal10.parse(str(_fraction(divisor).numerator))
+    if divisor.is_integer:
+        return divisor
+    digits, places = _to_int(divisor), len(divisor.digits) - divisor.exponent
+    for prime in (2, 5):  # of the denominator, 10 ** places
+        digits //= prime ** min(places, _factor_count(digits, prime))
+    return Decimal10.parse(str(digits))
+
+
+def _to_int(divisor: Decimal10) -> int:
+    """The digits of a divisor as an integer."""
+    if len(divisor.digits) > _MAX_DIGITS:
+        raise UnsupportedError(
+            f"a divisor has {len(divisor.digits):,} digits, but at most {_MAX_DIGITS:,} are supported",
+            hint="round it, or leave it out",
+        )
+    return int(divisor.digits)
 
 
 def _union(a: tuple[Decimal10, ...], b: tuple[Decimal10, ...]) -> tuple[Decimal10, ...]:
@@ -177,14 +218,16 @@ def _choose_tighter(a: Bound | None, b: Bound | None, is_low: bool) -> Bound | N
     return a if (b.value < a.value) == is_low else b
 
 
-def _to_integer(bound: Bound, direction: int) -> Decimal10:
-    """The first integer within the bound, upwards (1) or downwards (-1)."""
+def _to_integer(bound: Bound, direction: int) -> Bound:
+    """The bound as the first integer within it, upwards (1) or downwards (-1)."""
     value = bound.value
     if value.is_integer:
-        return _add(value, direction) if bound.strict else value
+        return Bound(_add(value, direction)) if bound.strict and value.exponent <= _MAX_DIGITS else bound
     truncated_value = Decimal10.parse(("-" if value.negative else "") + (value.digits[: max(value.exponent, 0)] or "0"))
-    return truncated_value if value.negative == (direction > 0) else _add(truncated_value, direction)
+    return Bound(truncated_value if value.negative == (direction > 0) else _add(truncated_value, direction))
 
 
 def _add(value: Decimal10, step: int) -> Decimal10:
-    return Decimal10.parse(str(int(value.plain()) + step))
+    """The sum, for integers of any number of digits."""
+    total = Context(prec=value.exponent + 2).add(Decimal(value.plain()), Decimal(step))
+    return Decimal10.parse(f"{total:f}")

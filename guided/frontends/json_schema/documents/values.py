@@ -60,11 +60,13 @@ class Decimal10:
         significant = digits.lstrip("0")
         if not significant:
             return cls(False, "", 0)
-        if power is not None and len(power.lstrip("+-0")) > 15:
+        power_digits = "" if power is None else power.lstrip("+-0")
+        if len(power_digits) > 15:
             raise SpecError(
                 "the exponent of a number has more than 15 digits", hint="write a number with a smaller exponent"
             )
-        exponent = len(whole) - (len(digits) - len(significant)) + int(power or 0)
+        shift = int(power_digits or 0) * (-1 if power and power[0] == "-" else 1)
+        exponent = len(whole) - (len(digits) - len(significant)) + shift
         return cls(sign == "-", significant.rstrip("0"), exponent)
 
     @property
@@ -101,7 +103,8 @@ class Decimal10:
     def __str__(self) -> str:
         if -8 <= self.exponent <= 24 and len(self.digits) <= 40:
             return self.plain()
-        return f"{'-' if self.negative else ''}0.{self.digits[:20]}e{self.exponent}"
+        fraction = f".{self.digits[1:20]}" if len(self.digits) > 1 else ""
+        return f"{'-' if self.negative else ''}{self.digits[0]}{fraction}e{self.exponent - 1}"
 
     def _order(self) -> tuple[int, int, str]:
         return (0, 0, "") if not self.digits else (1, self.exponent, self.digits)

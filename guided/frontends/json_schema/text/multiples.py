@@ -128,7 +128,7 @@ def _unsigned_multiples(divisor: Decimal10) -> Automaton:
     """The multiples without sign and exponent."""
     if not fits_max_states(divisor):
         raise UnsupportedError(
-            f"the multiples of {divisor.plain():.40} need more than {MAX_STATES:,} states",
+            f"the multiples of {divisor} need more than {MAX_STATES:,} states",
             hint=f"give a minimum and a maximum with at most {MAX_LISTED:,} multiples between them, or a divisor with "
             "fewer digits",
         )
