@@ -18,13 +18,15 @@ caller bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from guided.frontends.json_schema.algebra.keys import KeySet
 from guided.frontends.json_schema.algebra.shape import ArrayPart, ObjectPart, Shape, SomeMember, Window
+from guided.frontends.json_schema.documents.schema import Schema
+from guided.frontends.json_schema.documents.values import Json
 
-__all__ = ["item_cases", "member_cases", "split_by_type"]
+__all__ = ["depends_on_spelling", "filter_constants", "item_cases", "member_cases", "split_by_type"]
 
 _Obligation = TypeVar("_Obligation")
 
@@ -43,6 +45,28 @@ def split_by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | Non
         objects if "object" in shape.types else None,
         base._replace(types=rest) if rest else None,
     )
+
+
+def filter_constants(shape: Shape, fits: Callable[[Shape, Json], bool]) -> Shape:
+    """A shape of constants without its obligations, and without the constants that do not meet them. `fits` decides
+    whether a value is in a shape.
+
+    The shape is returned unchanged if the obligations depend on the spelling of the constants.
+    """
+    if shape.values is None or not (shape.some_items or shape.some_members or shape.item_counts):
+        return shape
+    schemas = [some_item.schema for some_item in shape.some_items]
+    schemas += [some_member.schema for some_member in shape.some_members if some_member.schema is not None]
+    if depends_on_spelling(schemas):
+        return shape
+    any_constant = shape._replace(values=None)
+    values = tuple(value for value in shape.values if fits(any_constant, value))
+    return shape._replace(values=values, some_items=(), some_members=(), item_counts=())
+
+
+def depends_on_spelling(schemas: Iterable[Schema]) -> bool:
+    """Whether a value may satisfy these schemas in some spellings only, as draft 4's integers do."""
+    return any(schema.document.draft == "draft4" for schema in schemas)
 
 
 def item_cases(shape: Shape) -> Iterator[Shape]:

@@ -25,6 +25,7 @@ from guided.frontends.json_schema.algebra.count_graph import build_count_graph
 from guided.frontends.json_schema.algebra.emptiness import explain_emptiness, filter_enumeration
 from guided.frontends.json_schema.algebra.equal_schemas import leaf_content
 from guided.frontends.json_schema.algebra.existential_constraints import (
+    filter_constants,
     item_cases,
     member_cases,
     split_by_type,
@@ -265,6 +266,7 @@ class Expander:
 
         Raises LimitExceeded beyond `max_nodes` nodes (None: `Limits.nodes`).
         """
+        shape = filter_constants(shape, self.membership.fits)
         obligations = shape.some_items or shape.some_members or shape.item_counts
         if not (obligations or shape.unique or shape.repeated):
             narrowed_shape, reason = self._narrow(shape)
@@ -291,7 +293,7 @@ class Expander:
             return
         if rest is not None:
             yield rest
-        if arrays is not None and graph is None and _has_many_obligations(arrays):
+        if arrays is not None and graph is None and arrays.values is None and _has_many_obligations(arrays):
             yield arrays
         elif arrays is not None:
             yield from item_cases(arrays) if graph is None else (arrays._replace(count_graph=graph),)

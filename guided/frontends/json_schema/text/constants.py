@@ -9,14 +9,15 @@ Cost: linear in the values. A deeply nested value becomes several rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 from guided.frontends.json_schema.algebra.content import content_fits
+from guided.frontends.json_schema.algebra.existential_constraints import depends_on_spelling
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.number_set import NumberSet
-from guided.frontends.json_schema.algebra.shape import Shape, Window, item_goal
+from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, Window, item_goal
 from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
@@ -40,7 +41,6 @@ __all__ = ["Constants"]
 
 _MAX_LEVELS_PER_RULE = 8  # the maximum number of levels of a value in one rule
 _Position = TypeVar("_Position")
-_Block = TypeVar("_Block")
 
 
 class Constants:
@@ -131,8 +131,16 @@ class Constants:
             for item_count in shape.item_counts
         ):
             return None
+        blocks: list[tuple[tuple[Schema, ...], int]] = [
+            ((some_item.schema,), some_item.start) for some_item in shape.some_items
+        ]
+        blocks += [(block, shape.prefix_length) for block in shape.rest_blocks]
+        candidates = [
+            (block, [index for index in range(start, len(value)) if satisfies_all(block, value[index])])
+            for block, start in blocks
+        ]
         cases: list[Node] = []
-        for assignment in self._assignments(range(shape.prefix_length, len(value)), shape.rest_blocks):
+        for assignment in _assignments(candidates):
             goals = [(*item_goal(shape, index), *assignment.get(index, ())) for index in range(len(value))]
             items = self._literals(enumerate(value), goals, level, nesting_depth)
             if items is not None:
@@ -160,20 +168,6 @@ class Constants:
             out.append(node)
         return out
 
-    def _assignments(
-        self, positions: Iterable[_Position], blocks: tuple[tuple[_Block, ...], ...]
-    ) -> Iterator[dict[_Position, tuple[_Block, ...]]]:
-        """Each way to assign a position (item or member) to every block, as the schemas that each position must
-        satisfy.
-        """
-        all_positions = list(positions)
-        for chosen_indices in product(range(len(all_positions)), repeat=len(blocks)):
-            assigned_blocks: dict[_Position, tuple[_Block, ...]] = {}
-            for block_index, position_index in enumerate(chosen_indices):
-                position = all_positions[position_index]
-                assigned_blocks[position] = (*assigned_blocks.get(position, ()), *blocks[block_index])
-            yield assigned_blocks
-
     def _object(self, value: dict[str, Json], shape: Shape, level: int, nesting_depth: int) -> Node | None:
         if shape.formula is not None:
             shapes = self._lowering.expander.by_type.multiply_out(shape)
@@ -189,24 +183,25 @@ class Constants:
         if others and expander.is_closed(shape):
             return None
         cases: list[Node] = []
-        for assignment in self._assignments(others, shape.extra_blocks):
-            if not all(
-                expander.keys.contains(some_member.keys, name)
-                for name, blocks in assignment.items()
-                for some_member in blocks
-            ):
-                continue
-            goals = [
-                (
-                    *expander.member_schemas(shape, name),
-                    *(some_member.schema for some_member in assignment.get(name, ()) if some_member.schema is not None),
-                )
-                for name in value
-            ]
+        for assignment in _assignments([self._candidates(block, others, value) for block in shape.extra_blocks]):
+            goals = [(*expander.member_schemas(shape, name), *assignment.get(name, ())) for name in value]
             members = self._literals(value.items(), goals, level, nesting_depth)
             if members is not None:
                 cases.append(self._members(value, members, level))
         return union_of(cases) if cases else None
+
+    def _candidates(
+        self, block: tuple[SomeMember, ...], names: list[str], value: dict[str, Json]
+    ) -> tuple[tuple[Schema, ...], list[str]]:
+        """The schemas of a block, and the names of the members that satisfy the block."""
+        expander = self._lowering.expander
+        schemas = tuple(some_member.schema for some_member in block if some_member.schema is not None)
+        return schemas, [
+            name
+            for name in names
+            if all(expander.keys.contains(some_member.keys, name) for some_member in block)
+            and expander.membership.satisfies_all(schemas, value[name])
+        ]
 
     def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
         lowering = self._lowering
@@ -217,6 +212,24 @@ class Constants:
         else:
             body = declared_order(Members(fields, comma), RuleMaker(_no_rule, ""))
         return lowering.notation.wrap("{}", body, not fields, level)
+
+
+def _assignments(
+    candidates: Sequence[tuple[tuple[Schema, ...], Sequence[_Position]]],
+) -> Iterator[dict[_Position, tuple[Schema, ...]]]:
+    """The ways in which some of the candidates (items or members) satisfy each block of schemas, as the schemas that
+    each position must satisfy in addition. A single way without schemas if the spelling of the values is irrelevant.
+    """
+    if not all(positions for _, positions in candidates):
+        return
+    if not any(depends_on_spelling(block) for block, _ in candidates):
+        yield {}
+        return
+    for chosen_positions in product(*(positions for _, positions in candidates)):
+        assigned: dict[_Position, tuple[Schema, ...]] = {}
+        for (block, _), position in zip(candidates, chosen_positions, strict=True):
+            assigned[position] = (*assigned.get(position, ()), *block)
+        yield assigned
 
 
 def _satisfies_shape(text: str, shape: Shape) -> bool:
