@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from guided.frontends.json_schema.algebra.content import content_error, content_schema
-from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, normal_form
+from guided.frontends.json_schema.algebra.formula import Formula, Junction, Leaf, Negated, fold, join, normal_form
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import Shape
 from guided.frontends.json_schema.algebra.strings import any_string, with_length
@@ -21,6 +21,8 @@ from guided.frontends.regex.overlap import Overlap
 from guided.ir.nodes import EMPTY, Alt, And, Node, Not, Text
 
 __all__ = ["scalar_shapes"]
+
+_MAX_CASES = 8
 
 
 def scalar_shapes(
@@ -33,11 +35,27 @@ def scalar_shapes(
     if name == "number":
         return tuple(normal_form(formula, _other_numbers, narrow, all_values, max_nodes))
     if name == "string":
-        strings = fold(formula, _strings)[0]
-        return (Shape(types=(name,), patterns=(strings,)),) if overlap.may_have_word((strings,)) else ()
+        languages = [fold(case, _strings)[0] for case in _few_cases(formula)]
+        return tuple(
+            Shape(types=(name,), patterns=(language,)) for language in languages if overlap.may_have_word((language,))
+        )
     candidates: tuple[Json, ...] = (True, False) if name == "boolean" else (None,)
     values = tuple(value for value in candidates if fold(formula, partial(_is_true_for, value)))
     return (Shape(types=(name,), values=values),) if values else ()
+
+
+def _few_cases(formula: Formula) -> list[Formula]:
+    """At most `_MAX_CASES` formulas whose union is the formula. An intersection with each alternative of a disjunction
+    has far fewer states than the intersection with all of them.
+    """
+    if not isinstance(formula, Junction) or not formula.is_conjunction:
+        return [formula]
+    cases: list[tuple[Formula, ...]] = [()]
+    for item in formula.items:
+        is_disjunction = isinstance(item, Junction) and len(cases) * len(item.items) <= _MAX_CASES
+        alternatives = item.items if isinstance(item, Junction) and is_disjunction else (item,)
+        cases = [(*case, alternative) for case in cases for alternative in alternatives]
+    return [join(True, case) for case in cases]
 
 
 def _is_true_for(value: Json, current: Formula, parts: list[bool]) -> bool:
