@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guided.chat import ChatTemplate, Conversation
-from guided.chat.render_budget import STEP, _cost
+from guided.chat.render_budget import STEP, _compute_cost
 from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tag_text
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.vocabulary import Vocabulary
@@ -166,12 +166,12 @@ def test_values_that_share_parts_are_measured_once():
     value, expected = ["a"], 2 * STEP + 1
     for _ in range(200):
         value, expected = [value, value], STEP + 2 * expected
-    assert _cost(value, expected) == expected < 1 << 210
+    assert _compute_cost(value, expected) == expected < 1 << 210
     value = {"a": (1, "bc", {3})}
-    assert _cost(value, 1000) == 7 * STEP + 3
+    assert _compute_cost(value, 1000) == 7 * STEP + 3
     own: list[Any] = [1]
     own.append(own)
-    assert _cost(own, 1000) > 1000 and _cost([0] * 1000, 1000) > 1000
+    assert _compute_cost(own, 1000) > 1000 and _compute_cost([0] * 1000, 1000) > 1000
 
 
 def test_a_long_conversation_has_room():

@@ -1,4 +1,4 @@
-"""A Jinja environment for chat templates, configured as in transformers, with tagged literals and a cost limit.
+"""A Jinja environment for chat templates, configured as in transformers, plus tagged literals and a cost limit.
 
 In: the text of a template. Out: a Jinja template whose output is `TaggedText`, see tagged_text.py.
 
@@ -51,7 +51,7 @@ _SHALLOW_FILTERS: Final = frozenset((
     "attr", "batch", "charge_all", "charge_items", "count", "d", "default", "first", "items", "last", "length", "list",
     "map", "reject", "rejectattr", "reverse", "select", "selectattr", "slice",
 ))  # fmt: skip
-"""Filters that look at the items of their input, but not into them."""
+"""Filters that visit the items of their input, but do not read the contents of the items."""
 _DEEP_TESTS: Final = ("in", "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", "ge", ">=", "<", "lt",
                       "lessthan", "<=", "le", "lower", "upper")  # fmt: skip
 _REMOVED_METHODS: Final = frozenset(("expandtabs", "translate", "maketrans", "encode"))
@@ -81,7 +81,7 @@ class _ChargeTransformer(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)  # comparing reads no more of the first operand than of the others
+        self.generic_visit(node)  # a comparison reads no more of the first operand than of the others
         for operand in node.ops:
             operand.expr = _apply_filter(operand.expr, "charge_all")
         return node
@@ -154,7 +154,12 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], optimized=False)
-        self.globals |= {"raise_exception": _refuse, "strftime_now": _now, "dict": _Dict(), "namespace": _Namespace}
+        self.globals |= {
+            "raise_exception": _raise_exception,
+            "strftime_now": _format_now,
+            "dict": _Dict(),
+            "namespace": _Namespace,
+        }
         del self.globals["lipsum"]
         self.filters |= {
             "charge_items": charge_items, "charge_all": charge_all, "tojson": _to_json, "string": self.text_of,
@@ -174,11 +179,11 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def text_of(value: object) -> str:
-        """The text of a value when it is printed."""
+        """The text that is printed for a value."""
         return value if isinstance(value, str) else str(charge_all(value))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Refuse operations whose results would be too large."""
+        """Charge for operators, and refuse operations whose results would be too large."""
         if operator == "%" and isinstance(left, str):
             return _format_charged(left, [right], lambda: TaggedText(left, spans_of(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
@@ -199,21 +204,21 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """A replacement for `"{}".format` that keeps tags and charges."""
-        usual = super().wrap_str_format(value)
-        if usual is None:
+        jinja_format = super().wrap_str_format(value)
+        if jinja_format is None:
             return None
         template: str = value.__self__
 
-        @wraps(usual)
-        def formatted(*args: Any, **kwargs: Any) -> str:
+        @wraps(jinja_format)
+        def format_charged(*args: Any, **kwargs: Any) -> str:
             def fill_in() -> str:
-                simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
-                text = template.fill_fields("{}", args) if simple and isinstance(template, TaggedText) else None
-                return usual(*args, **kwargs) if text is None else text
+                is_simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
+                text = template.fill_fields("{}", args) if is_simple and isinstance(template, TaggedText) else None
+                return jinja_format(*args, **kwargs) if text is None else text
 
             return _format_charged(template, [*args, *kwargs.values()], fill_in)
 
-        return formatted
+        return format_charged
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Count the call, and charge for the data that the method or function reads."""
@@ -227,7 +232,9 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 def _charge_method(method: Any) -> Any:
-    """Charge for a method, however the template obtained it. Methods of plain strings keep their arguments' tags."""
+    """Charge for a method, however the template obtained it. Methods of plain strings keep the tags of their
+    arguments.
+    """
     owner = getattr(method, "__self__", None)
     if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
         if method.__name__ in _REMOVED_METHODS:
@@ -250,26 +257,26 @@ def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
 
 
 def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> str:
-    """Charge for the largest possible result (all values in each field), then call `make`. Wide fields are refused."""
+    """Charge for the largest possible result (every field holds all values), then call `make`. Refuses wide fields."""
     if _WIDE_FIELD.search(template):
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
     fields = template.count("%") + template.count("{")
-    charge(len(template) + fields * sum(_size_of_text(argument) for argument in args))
+    charge(len(template) + fields * sum(_text_size(argument) for argument in args))
     return make()
 
 
-def _size_of_text(value: Any) -> int:
+def _text_size(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(str(value))
 
 
 def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a filter or a test so that it charges for the data it reads."""
-    skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
+    context_count = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        arguments = (*args[skipped:], *kwargs.values())
+    def charged_filter(*args: Any, **kwargs: Any) -> Any:
+        arguments = (*args[context_count:], *kwargs.values())
         _check_arguments(arguments[1:] if name in _SHALLOW_FILTERS else arguments, deep=name not in _SHALLOW_FILTERS)
         if name == "indent":
             charge(_max_indentation(arguments))
@@ -278,7 +285,7 @@ def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
         charge(_length(out))
         return out
 
-    return guarded
+    return charged_filter
 
 
 def _max_indentation(arguments: tuple[Any, ...]) -> int:
@@ -298,11 +305,11 @@ def _length(value: Any) -> int:
         return 1
 
 
-def _refuse(message: object) -> None:
+def _raise_exception(message: object) -> None:
     raise Refusal(str(message))
 
 
-def _now(format: str) -> str:
+def _format_now(format: str) -> str:
     if len(format) > 1000 or _WIDE_FIELD.search(format):
         raise SecurityError("the format of a date is too large for a chat template")
     return datetime.now().strftime(str.__str__(format))
@@ -315,17 +322,17 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As in transformers."""
+    """The `tojson` filter of transformers."""
     widths = [
         len(argument) if isinstance(argument, str) else argument or 0 for argument in (indent, *(separators or ()))
     ]
     if max(map(abs, widths)) > _MAX_INDENT:
         raise SecurityError(f"tojson in a chat template allows at most {_MAX_INDENT} characters as indent or separator")
-    charge(_MAX_INDENT * _sum_of_depths(value) if indent else 0)
+    charge(_MAX_INDENT * _sum_depths(value) if indent else 0)
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def _sum_of_depths(value: Any) -> int:
+def _sum_depths(value: Any) -> int:
     """The sum of the nesting depths of all contained values."""
     out, pending = 0, [(value, 1)]
     while pending:
@@ -371,7 +378,7 @@ def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 
 
 
 class _Dict:
-    """`dict` in templates: a callable that exposes none of the class's attributes."""
+    """`dict` in templates: a callable without the attributes of the class, except `fromkeys`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
@@ -404,5 +411,5 @@ _ENVIRONMENT: Final = _Environment()
 
 
 def environment() -> _Environment:
-    """The shared environment, which stores no state of a rendering."""
+    """The environment, shared by all renderings; it stores no state of any."""
     return _ENVIRONMENT
