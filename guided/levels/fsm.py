@@ -17,10 +17,8 @@ The tokens on the edges of the current state are allowed next. Three things are 
   would stay in the loop and never end. So such an edge is refused here. Level 3 computes a machine in which each token
   leads to only one state.
 * A state accepts, but the output may also continue, as after `LOWER+` at the end. If the output always ended at the
-  first accepting state, it would end after one letter. So an end token (`end_tokens`) is allowed in addition to the
-  letters.
-* The tokens run out too early. With `max_tokens=n`, a token is allowed only if n - 1 more tokens can complete the
-  output.
+  first accepting state, it would end after one letter. So an end token (`end_tokens`) is allowed besides letters.
+* The tokens run out too early. With `max_tokens=n`, a token is allowed only if n - 1 more can complete the output.
 
 A finite state machine cannot count: nested brackets need a stack, which the core of level 3 has.
 """
@@ -119,11 +117,9 @@ class GuidedFSM:
     def _compute_distances(self) -> dict[int, int]:
         """The minimum number of tokens from each state to an accepting one: a backward breadth-first search."""
         distances = dict.fromkeys(self.accept_states, 0)
-        frontier, steps = self.accept_states, 0
-        while frontier:
+        layer, steps = self.accept_states, 0
+        while layer:
             steps += 1
-            frontier = {
-                s for s, edges in self.transitions.items() if s not in distances and frontier & set(edges.values())
-            }
-            distances |= dict.fromkeys(frontier, steps)
+            layer = {s for s, edges in self.transitions.items() if s not in distances and layer & set(edges.values())}
+            distances |= dict.fromkeys(layer, steps)
         return distances
