@@ -279,7 +279,7 @@ def rendered(deltas, reason="stop", stop=None):
             calls += 1
         for one in made:
             out += events.read(StreamEvent((), ""), [one], [])
-    options = SimpleNamespace(thinks=False)
+    options = SimpleNamespace(begins_with_reasoning=False)
     result = SimpleNamespace(**RESULT | {"stop": stop})
     out += events.end(SimpleNamespace(result=result, finish_reason=reason, calls=[None] * calls, options=options))
     return out, json.loads(events.text())

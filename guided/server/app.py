@@ -1,4 +1,4 @@
-"""The application of a server. In: an engine and its settings. Out: an ASGI application.
+"""The ASGI application of a server. In: an engine and its settings. Out: the application.
 
 | route | what |
 |---|---|
@@ -8,7 +8,7 @@
 | `/openapi.json` | describes the requests and answers of these routes |
 | `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
 | `/` | the inspector, a page for experiments and debugging |
-| `/stream` | the tokens of a text, one by one |
+| `/stream` | the tokens of a completion, one by one |
 | `/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request` | for operators |
 
 Each request first passes the middleware (access_middleware.py), which checks its API key and the server's capacity.
@@ -53,11 +53,11 @@ def create_app(
     Args:
         engine: the engine with its model.
         settings: the operator's settings.
-        tracer_provider: gets the spans of requests (tracing.py); None: requests are not traced. The caller shuts it
-            down.
+        tracer_provider: receives the spans of requests (tracing.py); None: requests are not traced. The caller shuts
+            the provider down.
 
     Raises:
-        GuidedError: the settings do not suit the model. ModuleNotFoundError: tracing needs OpenTelemetry.
+        GuidedError: the settings do not fit the model. ModuleNotFoundError: tracing needs OpenTelemetry.
     """
     settings = settings or Settings()
     tracer = None if tracer_provider is None else RequestTracer(tracer_provider, settings.model_name)
@@ -72,7 +72,7 @@ def create_app(
     app.state.server = server
     _add_error_handlers(app, server)
     app.add_middleware(AccessMiddleware, server=server)
-    if settings.allowed_origins:  # outside the access middleware, so that a page can also read its errors
+    if settings.allowed_origins:  # wraps the access middleware, so that a page can also read its errors
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,

@@ -1,6 +1,8 @@
-"""One log line for each request: who sent it, its result, and how long it took. A request context in; JSON or text out.
+"""One log line for each request: who sent it, its result, and how long it took.
 
-The line contains no part of the prompt or the answer, unless the operator has the complete request logged.
+In: a request context. Out: JSON or text.
+
+The line contains no part of the prompt or the answer, unless the operator chooses to log whole requests.
 """
 
 from __future__ import annotations

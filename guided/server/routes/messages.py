@@ -21,7 +21,7 @@ from guided.server.server import Server, run_while_connected, stream_response
 __all__ = ["add"]
 
 _VERSIONS: Final = ("2026-10-21", "2023-06-01")
-"""Versions of the Messages API. The newer one has no `temperature`, `top_p` and `top_k`, which are read here anyway."""
+"""Versions of the Messages API. The newer one has no `temperature`, `top_p` and `top_k`, but they are accepted here."""
 _ANSWER: Final = {
     "id": "string",
     "type": "string",
@@ -49,7 +49,7 @@ def add(app: FastAPI, server: Server) -> None:
 
 
 def _check_version(request: Request) -> None:
-    """Raise RequestError if a request asks for another version of the API."""
+    """Raise RequestError if a request asks for an unknown version of the API."""
     version = request.headers.get("anthropic-version", _VERSIONS[0])
     if version not in _VERSIONS:
         message = f"the version {brief(version)} of the API is unknown: write {' or '.join(_VERSIONS)}"
@@ -57,7 +57,7 @@ def _check_version(request: Request) -> None:
 
 
 async def _answer(server: Server, request: Request) -> Response:
-    """A message, whole or as a stream."""
+    """Answer a request with a message, whole or as a stream."""
     body, prepared = await server.read(request, partial(read_converted, server, MessagesRequest))
     stream, warnings = await begin_answer(server, request, body, prepared, is_streamed=bool(body.stream))
     events = MessageEvents(

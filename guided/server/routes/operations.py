@@ -20,7 +20,7 @@ __all__ = ["AbortRequest", "add"]
 
 
 class AbortRequest(StrictModel):
-    """A request of /abort_request, as in SGLang, with one of its two fields."""
+    """A request to /abort_request, as in SGLang. It contains exactly one of the two fields."""
 
     model_config = ConfigDict(strict=False)
 

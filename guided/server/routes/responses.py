@@ -55,7 +55,7 @@ def add(app: FastAPI, server: Server) -> None:
 
 
 async def _answer(server: Server, request: Request) -> Response:
-    """A response, whole or as a stream."""
+    """Answer a request with a response, whole or as a stream."""
     body, prepared = await server.read(request, partial(read_converted, server, ResponsesRequest))
     stream, warnings = await begin_answer(
         server, request, body, prepared, is_streamed=body.stream, priority=body.priority, rid=body.rid
