@@ -314,7 +314,7 @@ def test_inputs_are_as_the_model_wrote_them():
     assert list(events.begin())
     arguments = '{"a": 1e999, "b": ' + "9" * 5000 + ', "c": "\\ud800", "d": "é"}'
     list(events.read(StreamEvent((), ""), [CallBegin(0, "call_1", "f"), CallArguments(0, arguments)], []))
-    list(events._close())
+    list(events._end_block())
     assert f'"input":{arguments}}}' in events.text()
 
 

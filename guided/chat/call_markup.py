@@ -52,8 +52,10 @@ class CallMarkup:
 
 @dataclass(frozen=True, slots=True)
 class _MessageParts:
-    """The parts of one rendered message around its names and arguments: before the first name, between each name and
-    its arguments, between calls, and after the last arguments.
+    """The text of one rendered message, without its names and arguments.
+
+    `first`: before the first name; `inner`: between each name and its arguments; `between`: between calls; `last`:
+    after the last arguments.
     """
 
     first: str

@@ -109,9 +109,7 @@ def _derive(renderer: CallRenderer, name: str) -> ToolStyle:
 
 
 def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) -> tuple[list[Any], list[str]]:
-    """Compare how the style and the template write each value. Returns the values that agree, and notes on the
-    others.
-    """
+    """Compare how the style and the template write each value. Returns the equal values, and notes on the others."""
     exact_values, notes = list[Any](), list[str]()
     for kind, value in _VALUES.items():
         calls = [("probe", {"a": value, "b": "x"})]

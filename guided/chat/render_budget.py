@@ -41,9 +41,7 @@ _METER: ContextVar[_Meter | None] = ContextVar("guided_chat_meter", default=None
 
 @contextmanager
 def limit_rendering(size: int) -> Iterator[None]:
-    """Set the budget for a conversation of `size` characters and values. Inside another budget, the outer one
-    applies.
-    """
+    """Set the budget for a conversation of `size` characters and values. An outer budget takes precedence."""
     if _METER.get() is not None:
         yield
         return

@@ -232,9 +232,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 def _charge_method(method: Any) -> Any:
-    """Charge for a method, however the template obtained it. Methods of plain strings keep the tags of their
-    arguments.
-    """
+    """Charge for a method, however the template obtained it. Methods of plain strings keep tags of arguments."""
     owner = getattr(method, "__self__", None)
     if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
         if method.__name__ in _REMOVED_METHODS:

@@ -23,9 +23,7 @@ _GGUF_TOKENS: Final = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_t
 
 
 def named_templates(templates: object) -> dict[str, str]:
-    """Templates by name, from a string, a mapping, or a list as in tokenizer_config.json. Other values give no
-    templates.
-    """
+    """Templates by name, from a string, a mapping, or a list as in tokenizer_config.json. Otherwise empty."""
     if isinstance(templates, str):
         return {"default": templates}
     if isinstance(templates, list):

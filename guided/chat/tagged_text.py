@@ -67,9 +67,7 @@ class TaggedText(str):
         return str.__mod__(self, values) if text is None else text
 
     def fill_fields(self, field: str, values: tuple[Any, ...]) -> str | None:
-        """Fill the fields `%s` or `{}` with values. None if there are other fields, or the number of values is
-        wrong.
-        """
+        """Fill the fields `%s` or `{}` with values. None if other fields occur, or too few or many values."""
         parts = self.split(field)
         if any(sign in part for part in parts for sign in field if sign != "s") or len(values) != len(parts) - 1:
             return None

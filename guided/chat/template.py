@@ -162,8 +162,10 @@ class ChatTemplate:
 
     @cached_property
     def style(self) -> ToolStyle | None:
-        """How the template writes calls: the known style, or one that is derived from the template. None if the
-        template does not show calls, or if their form cannot be derived (`guided.derive_tool_style` raises the reason).
+        """How the template writes calls: a known style, or a style derived from the template.
+
+        None if the template does not show calls, or if their form cannot be derived. `guided.derive_tool_style` raises
+        an error with the reason.
         """
         if self.tool_style is not None:
             return tool_style(self.tool_style)

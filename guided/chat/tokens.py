@@ -54,9 +54,7 @@ def encode_rendered(vocabulary: Vocabulary, text: str, markers: Collection[str] 
 
 
 class _SpaceRules(NamedTuple):
-    """A control token's effect on adjacent text: it may strip white space, and the text after it may count as
-    continued.
-    """
+    """A control token's effect on adjacent text: it may strip white space, and text after it may count as continued."""
 
     strips_before: bool
     strips_after: bool

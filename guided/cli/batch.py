@@ -191,7 +191,7 @@ class Batch:
         return json.dumps({**head, **content}, ensure_ascii=False)
 
     def _compute_digest(self, line: Line) -> str:
-        """A digest of the inputs that determine the answer."""
+        """A digest of the line, the model, and the options that apply to all lines."""
         args, specification = self._arguments, self._specification
         common = [
             args.model,

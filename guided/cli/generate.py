@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
-        help="print the text as it is generated; with --json, one event per line (default: on a terminal: yes)",
+        help="print the text as it is generated; with --json, one event per line (default: only on a terminal)",
     )
 
 

@@ -56,11 +56,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="write at most N tokens of free text before the answer; 'answer': a free answer, which is then rewritten",
     )
-    add("--heal-prompt", action="store_true", default=None, help="remove the last tokens of a raw prompt, and "
-        "generate their text again, if a longer token could cross its end")  # fmt: skip
+    add("--heal-prompt", action="store_true", default=None, help="if a longer token could cross the end of "
+        "a raw prompt, remove the last tokens of the prompt, and generate their text again")  # fmt: skip
     group = parser.add_argument_group("log probabilities (--json)")
     add = group.add_argument
-    add("--logprobs", type=at_least(0), metavar="K", help="report each token's, and those of the K most likely tokens")
+    add("--logprobs", type=at_least(0), metavar="K", help="report them for each token and the K most likely tokens")
     add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same for the tokens of the prompt")
     add(
         "--logprobs-mode",
@@ -71,7 +71,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--score-forced",
         action="store_true",
         default=None,
-        help="also report those of forced tokens; costs one more forward pass",
+        help="also for forced tokens; costs one more forward pass",
     )
 
 
@@ -107,7 +107,7 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
         "--max-passes",
         type=at_least(1),
         metavar="N",
-        help="forward passes of an exact sample, or of retries (default: 1000)",
+        help="maximum forward passes for --sampling exact or --retries (default: 1000)",
     )
     add("--retries", type=at_least(0, 64), metavar="N", help="write a doubtful value again N times, and keep the "
         "version that the model prefers without the mask (default: 0)")  # fmt: skip
@@ -124,11 +124,16 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
 def _add_length(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
-        "--max-tokens", type=at_least(1), metavar="N", help="tokens of the text, including forced tokens (default: 256)"
+        "--max-tokens",
+        type=at_least(1),
+        metavar="N",
+        help="maximum tokens of the text, with forced tokens (default: 256)",
     )
     add("--budget-ramp", type=real(0, 100), metavar="R", help="near the end of --max-tokens, lower by up to R the "
         "logits of tokens that make the answer longer; 0: never (default: 1)")  # fmt: skip
-    add("--min-tokens", type=at_least(0), metavar="N", help="no end before N tokens, unless only the end is allowed")
+    add(
+        "--min-tokens", type=at_least(0), metavar="N", help="do not end before N tokens, unless only the end is allowed"
+    )
     add("--stop", action="append", metavar="TEXT", help="end before this string; may be repeated")
     add(
         "--stop-regex",
@@ -136,7 +141,7 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
         metavar="PATTERN",
         help="end before a match of this regular expression; may be repeated",
     )
-    add("--stop-token-ids", type=ids, metavar="ID,ID", help="more end tokens")
+    add("--stop-token-ids", type=ids, metavar="ID,ID", help="additional end tokens")
     add("--include-stop", dest="include_stop_str_in_output", action="store_true", default=None,
         help="the text ends after the stop string or match, not before it")  # fmt: skip
     add("--ignore-eos", action="store_true", default=None, help="do not end at the model's end tokens")

@@ -88,7 +88,7 @@ def _add_tools_and_reasoning(group: argparse._ArgumentGroup) -> None:
     add(
         "--reasoning-begin",
         metavar="TEXT",
-        help="the begin marker of the reasoning, which ends the prompt (default: <think>)",
+        help="the begin marker of the reasoning; the prompt ends with it (default: <think>)",
     )
     add("--describe", action="store_true", help="describe in the system message what an answer must look like, "
         "for requests without the field describe")  # fmt: skip
@@ -141,7 +141,7 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         minimum=1,
     )
     _add_number(group, "--max-depth", "maximum nesting depth of a request's JSON; above it, 400", minimum=1)
-    _add_number(group, "--max-header-bytes", "maximum bytes of a request's headers; above it, 400", minimum=1)
+    _add_number(group, "--max-header-bytes", "maximum bytes of a request's path and headers; above it, 400", minimum=1)
 
 
 def _add_times(group: argparse._ArgumentGroup) -> None:

@@ -105,7 +105,7 @@ class Specification:
 
 def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:
     """Add the options that give a specification, and the options that define its interpretation."""
-    group = parser.add_argument_group("specification" if required else "specification (none: free text)")
+    group = parser.add_argument_group("specification" if required else "specification (default: free text)")
     kinds = group.add_mutually_exclusive_group(required=required)
     kinds.add_argument(
         "--schema", metavar="FILE", help="a JSON Schema: a file, - for standard input, or its text {...}"
@@ -124,7 +124,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds.add_argument(
         "--gbnf",
         metavar="FILE",
-        help="a grammar of llama.cpp or xgrammar: a file, - for standard input, or its text 'root ::= ...'",
+        help="a GBNF grammar, as in llama.cpp and xgrammar: a file, - for standard input, or its text 'root ::= ...'",
     )
     kinds.add_argument(
         "--grammar", metavar="NAME", help="a grammar that comes with guided, such as json; see --list-grammars"
@@ -132,7 +132,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds.add_argument(
         "--structural-tag",
         metavar="FILE",
-        help="a structural tag of xgrammar or vLLM: a file, - for standard input, or its text {...}",
+        help="a structural tag, as in xgrammar and vLLM: a file, - for standard input, or its text {...}",
     )
     kinds.add_argument(
         "--choice", metavar="A,B", help=r"one of these strings; write \, for a comma and \\ for a backslash"
@@ -212,7 +212,7 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--separators", nargs=2, metavar=("ITEM", "KEY"), help="exactly these separators, as in json.dumps")
     add("--indent", type=int, metavar="N", help="line breaks and indentation, as in json.dumps")
     add("--surrounding-whitespace", action="store_true", default=None, help="allow white space around the value, too")
-    add("--property-order", choices=("declared", "any"), help="order of members (default: declared)")
+    add("--property-order", choices=("declared", "any"), help="the order of members in objects (default: declared)")
     members = group.add_mutually_exclusive_group()
     members.add_argument("--closed", dest="additional_properties", action="store_false", default=None,
         help=f"no additional members where the schema does not mention them (default: {others})")  # fmt: skip
@@ -241,8 +241,8 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     )
     add("--strict", action="store_true", default=None,
         help="turn warnings into errors: unknown keywords and formats, keywords without effect")  # fmt: skip
-    add("--max-string", type=int, metavar="N", help="maximum length of strings for which the schema sets none")
-    add("--max-items", type=int, metavar="N", help="maximum number of items of arrays for which the schema sets none")
+    add("--max-string", type=int, metavar="N", help="maximum length of strings, where the schema sets none")
+    add("--max-items", type=int, metavar="N", help="maximum number of items of arrays, where the schema sets none")
     add("--max-digits", type=int, metavar="N", help="maximum number of digits in each part of a number")
     add("--draft", choices=DRAFTS, help="the draft of a schema without $schema (default: 2020-12)")
     add("--registry", metavar="FILE", help="a JSON file {URI: schema, ...} with documents that the schema refers to")

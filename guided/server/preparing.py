@@ -88,8 +88,7 @@ class RequestPreparer:
     def make_tasks(
         self, request: Request, owner: str = "", admit: Callable[[int], object] = lambda _: None, size: int = 0
     ) -> list[Task]:
-        """The tasks of a request, one per sample, for the engine's `driver`. If the request is refused, their outcome
-        is the error.
+        """Make the tasks of a request, one per sample, for the engine's `driver`. A refusal becomes their outcome.
 
         Args:
             request: the request.

@@ -93,9 +93,7 @@ class ToolResultBlock(StrictModel):
 
     @property
     def plain_text(self) -> str:
-        """The text of the result. If `is_error`, it begins with "Error: ", since chat templates have no field for
-        errors.
-        """
+        """The text of the result. If `is_error`, it begins with "Error: ", since chat templates have no such field."""
         return ("Error: " if self.is_error else "") + text_of(self.content or "")
 
 
@@ -149,9 +147,7 @@ class InputMessage(StrictModel):
         return ((number, block) for number, block in enumerate(content) if isinstance(block, kind))
 
     def chat_messages(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The message as messages of a chat completion: its tool results, then its text; each with its location
-        here.
-        """
+        """The message as chat completion messages: its tool results, then its text; each with its location here."""
         text = text_of(self.content)
         results = list(self.blocks(ToolResultBlock))
         for number, result in results:

@@ -110,8 +110,7 @@ class AccessMiddleware:
             raise RequestError(f"path and headers have more than {max_bytes} bytes")
 
     def _find_key_number(self, headers: Headers) -> int:
-        """The number of the server's key that the headers contain, from 1. Raises RequestError if they contain none of
-        them.
+        """The number, from 1, of the server's key in the headers. Raises RequestError if there is none.
 
         The key is in `Authorization` (OpenAI's and newer Anthropic clients) or in `X-Api-Key` (Anthropic's API).
         """

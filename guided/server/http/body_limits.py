@@ -55,8 +55,7 @@ class BodyReader:
         self._pending_bytes = 0  # bytes of bodies that are still being read
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
-        """Call `make` with the JSON value of a body and return its result. For a large body, `make` runs on another
-        thread.
+        """Call `make` with the JSON value of a body, for large bodies on another thread, and return its result.
 
         Raises:
             RequestError: the body is too long, nests too deeply, has too many messages, is not JSON (RFC 8259: UTF-8,

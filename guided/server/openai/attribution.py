@@ -107,9 +107,7 @@ class Attribution:
                 group.kind = group.kind or is_text
 
     def take_decided(self, decided_length: int) -> list[ShownToken]:
-        """Remove and return tokens of text and reasoning before the position `decided_length`, where undecided text
-        begins.
-        """
+        """Remove and return the tokens of text and reasoning before `decided_length`, where undecided text begins."""
         out = list[ShownToken]()
         while self._groups and (self._groups[0].end <= decided_length or self._groups[0].kind is not None):
             group = self._groups.popleft()

@@ -73,8 +73,7 @@ class Functions:
         cls, tools: Sequence[_Json], tool_choice: Any, *, parallel: bool, style: ToolStyle, vocabulary: Vocabulary,
         structured_output: StructuredOutput,
     ) -> Functions | None:  # fmt: skip
-        """Read the request's tools; None for the choice "none". `structured_output`: the request's constraint on the
-        text.
+        """Read the request's tools; None for the choice "none". `structured_output` constrains the text.
 
         Raises:
             RequestError: a tool or the choice is malformed, or cannot be combined with the constraint on the text.
@@ -117,8 +116,7 @@ class Functions:
 
 
 def _require_object(number: int, tool: _Json) -> _Json:
-    """Restrict a tool's arguments to objects, even if its schema allows other values. `strict` tools get closed
-    objects.
+    """Restrict a tool's arguments to objects, even if its schema allows other values. `strict`: closed objects.
 
     Raises:
         RequestError: the schema allows no object.

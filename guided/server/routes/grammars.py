@@ -57,8 +57,7 @@ class _InspectionPool:
         self._slots = threading.Semaphore(_MAX_REQUESTS)
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Run `work` and return its result. If the client was answered in the meantime, the work stops at its next
-        step.
+        """Run `work` and return its result. Once the client is answered, the work stops at its next step.
 
         Raises:
             RequestError: too many requests are waiting, or the work takes too long.
