@@ -173,7 +173,7 @@ def _arguments_as_text(arguments: Any) -> Any:
     return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else arguments
 
 
-def with_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
+def convert_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
     """Convert the arguments of all calls to JSON text (`as_text`) or to parsed values.
 
     As parsed values, arguments that are not a JSON object become an object with the member `arguments`, since templates

@@ -30,7 +30,7 @@ from guided.chat.call_probes import HINT, CallRenderer, Calls, make_probe_tools
 from guided.chat.call_shapes import infer_shape
 from guided.chat.compiled import compile_template
 from guided.chat.render_budget import limit_rendering
-from guided.chat.sources import named_templates
+from guided.chat.sources import read_named_templates
 from guided.errors import GuidedError, UnsupportedError, brief
 from guided.frontends.structural_tag.argument_forms import argument_form, describe_form
 from guided.frontends.structural_tag.tool_prompts import write_calls
@@ -85,7 +85,7 @@ def derive_tool_style(
         UnsupportedError: the template is invalid or shows no calls, or their form cannot be inferred. The message
             states the reason. GuidedError: the template refuses the calls. LimitExceeded: rendering costs too much.
     """
-    templates = named_templates(chat_template)
+    templates = read_named_templates(chat_template)
     source = templates.get("tool_use") or templates.get("default") or next(iter(templates.values()), None)
     if source is None:
         raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")

@@ -33,7 +33,7 @@ from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
 from guided.chat.render_budget import charge, charge_all, charge_items, nested_call
-from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tag_text
+from guided.chat.tagged_text import TaggedText, get_spans, join_tagged, tag_text
 from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
@@ -185,7 +185,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Charge for operators, and refuse operations whose results would be too large."""
         if operator == "%" and isinstance(left, str):
-            return _format_charged(left, [right], lambda: TaggedText(left, spans_of(left)) % right)
+            return _format_charged(left, [right], lambda: TaggedText(left, get_spans(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
             return join_tagged((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
@@ -348,7 +348,7 @@ def _format(text: Any, *args: Any, **kwargs: Any) -> str:
     return _format_charged(
         printed,
         [*args, *kwargs.values()],
-        lambda: TaggedText(printed, spans_of(printed)) % (kwargs if kwargs else args),
+        lambda: TaggedText(printed, get_spans(printed)) % (kwargs if kwargs else args),
     )
 
 
@@ -358,7 +358,7 @@ def _join(items: Iterable[Any], d: str = "", attribute: str | int | None = None)
         charge(1)
         element = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
         texts.append(_Environment.text_of(element))
-    return TaggedText(d, spans_of(d)).join(texts)
+    return TaggedText(d, get_spans(d)).join(texts)
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:

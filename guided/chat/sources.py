@@ -15,14 +15,14 @@ from guided.errors import ModelFileError, brief
 from guided.files.json_file import read_json_object
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ADDITIONAL", "named_templates", "templates_in_folder", "templates_in_gguf", "token_variables"]
+__all__ = ["ADDITIONAL", "read_named_templates", "templates_in_folder", "templates_in_gguf", "token_variables"]
 
 ADDITIONAL: Final = "additional_chat_templates"
 _TEMPLATE_KEY: Final = "tokenizer.chat_template"
 _GGUF_TOKENS: Final = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
 
 
-def named_templates(templates: object) -> dict[str, str]:
+def read_named_templates(templates: object) -> dict[str, str]:
     """Templates by name, from a string, a mapping, or a list as in tokenizer_config.json. Otherwise empty."""
     if isinstance(templates, str):
         return {"default": templates}
@@ -40,8 +40,8 @@ def templates_in_folder(folder: Path, settings: Mapping[str, Any]) -> dict[str, 
         ModelFileError: a file is malformed.
     """
     older_file = folder / "chat_template.json"
-    templates = named_templates(read_json_object(older_file).get("chat_template")) if older_file.is_file() else {}
-    templates = named_templates(settings.get("chat_template")) or templates
+    templates = read_named_templates(read_json_object(older_file).get("chat_template")) if older_file.is_file() else {}
+    templates = read_named_templates(settings.get("chat_template")) or templates
     files = {path.stem: path for path in sorted((folder / ADDITIONAL).glob("*.jinja"))}
     if (main_file := folder / "chat_template.jinja").is_file():
         files["default"] = main_file

@@ -23,7 +23,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 from guided.chat.render_budget import STEP, charge
 
-__all__ = ["TaggedText", "join_tagged", "spans_of", "tag_text"]
+__all__ = ["TaggedText", "get_spans", "join_tagged", "tag_text"]
 
 _PART: Final = 64  # the charge for each part of a split text
 Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -135,7 +135,7 @@ class TaggedText(str):
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:
         """See `lstrip`; the replacement keeps the tags of `new`."""
-        if not old or not (self.spans or spans_of(new)):
+        if not old or not (self.spans or get_spans(new)):
             charge(len(self) + (str.count(self, old)) * len(new))
             return str.replace(self, old, new, count)
         parts = self.split(old, count)
@@ -156,7 +156,7 @@ def tag_text(text: str) -> TaggedText:
     return TaggedText(text, ((0, len(text)),) if text else ())
 
 
-def spans_of(text: str) -> Spans:
+def get_spans(text: str) -> Spans:
     """The spans of a text that the template wrote; empty for an ordinary `str`."""
     return text.spans if isinstance(text, TaggedText) else ()
 
@@ -166,7 +166,7 @@ def join_tagged(parts: Iterable[str]) -> str:
     texts, spans, length = list(parts), list[tuple[int, int]](), 0
     charge(sum(map(len, texts)) + STEP * len(texts))
     for part in texts:
-        for start, end in spans_of(part):
+        for start, end in get_spans(part):
             if spans and spans[-1][1] == length + start:
                 spans[-1] = (spans[-1][0], length + end)
             else:

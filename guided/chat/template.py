@@ -32,15 +32,15 @@ from guided.chat.conversation import (
     Message,
     MessageError,
     as_style,
+    convert_arguments,
     to_plain,
     to_plain_messages,
-    with_arguments,
 )
 from guided.chat.derived_style import derive_tool_style
-from guided.chat.sources import named_templates
+from guided.chat.sources import read_named_templates
 from guided.chat.tagged_text import join_tagged, tag_text
-from guided.chat.tokens import encode_rendered, names_pattern
-from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
+from guided.chat.tokens import encode_rendered, make_names_pattern
+from guided.chat.tool_messages import add_system_prompt, add_tool_prompt, default_system, write_tools_as_text
 from guided.errors import GuidedError, brief
 from guided.frontends.structural_tag.tool_prompts import detect_style
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
@@ -78,7 +78,7 @@ class ChatTemplate:
         *,
         tokens: Mapping[str, str] | None = None,
     ) -> None:
-        self.vocabulary, self._templates = vocabulary, named_templates(templates)
+        self.vocabulary, self._templates = vocabulary, read_named_templates(templates)
         if not self._templates:
             raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
         self.tokens: Mapping[str, str] = MappingProxyType(dict(tokens or {}))
@@ -92,7 +92,7 @@ class ChatTemplate:
         cls, vocabulary: Vocabulary, templates: object, tokens: Mapping[str, str] | None = None
     ) -> ChatTemplate | None:
         """The templates in a model file's metadata; None if no template uses `messages`."""
-        texts = {name: text for name, text in named_templates(templates).items() if "messages" in text}
+        texts = {name: text for name, text in read_named_templates(templates).items() if "messages" in text}
         return cls(vocabulary, texts, tokens=tokens) if texts else None
 
     def render(self, conversation: Sequence[Message] | Conversation) -> list[int]:
@@ -140,7 +140,7 @@ class ChatTemplate:
         }
         text = None
         if "tools" in template.variables and self._writes_as(chat.tool_style):
-            template_messages = with_arguments(messages, as_text=template.arguments_are_text)
+            template_messages = convert_arguments(messages, as_text=template.arguments_are_text)
             try:
                 text = template.render(messages=template_messages, tools=tools or None, **template_variables)
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
@@ -149,7 +149,7 @@ class ChatTemplate:
         if text is None:
             style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
             text = _render_with_tool_prompt(
-                template, without_tools(messages, style), style, tools, source, template_variables
+                template, write_tools_as_text(messages, style), style, tools, source, template_variables
             )
         if chat.continue_final_message:
             text = _cut_at_continuation_mark(text)
@@ -229,7 +229,7 @@ class ChatTemplate:
             if names
             else {}
         )
-        split_texts = {key: re.split(f"({names_pattern(names)})", content) for key, content in texts.items()}
+        split_texts = {key: re.split(f"({make_names_pattern(names)})", content) for key, content in texts.items()}
         return message | {
             key: join_tagged(tag_text(part) if i % 2 else part for i, part in enumerate(parts))
             for key, parts in split_texts.items()
@@ -250,13 +250,13 @@ def _render_with_tool_prompt(
     """Render with tools in the system message, or in the first message if the template has no system role (Gemma)."""
     if not tools:
         return template.render(messages=messages, tools=None, **variables)
-    with_system = with_system_prompt(messages, style, tools, default_system(source))
+    with_system = add_system_prompt(messages, style, tools, default_system(source))
     try:
         return template.render(messages=with_system, tools=None, **variables)
     except TemplateRefusal:
         if len(with_system) == len(messages):
             raise
-    return template.render(messages=with_tool_prompt(messages, style, tools), tools=None, **variables)
+    return template.render(messages=add_tool_prompt(messages, style, tools), tools=None, **variables)
 
 
 def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from guided.chat.tagged_text import spans_of
+from guided.chat.tagged_text import get_spans
 from guided.errors import VocabularyError, brief
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["encode_rendered", "names_pattern"]
+__all__ = ["encode_rendered", "make_names_pattern"]
 
 
 def encode_rendered(vocabulary: Vocabulary, text: str, markers: Collection[str] = ()) -> list[int]:
@@ -72,23 +72,23 @@ def _special_ids_by_name(vocabulary: Vocabulary) -> dict[str, int]:
 
 @lru_cache(maxsize=16)
 def _compile_names(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(names_pattern(names))
+    return re.compile(make_names_pattern(names))
 
 
-def names_pattern(names: Iterable[str]) -> str:
+def make_names_pattern(names: Iterable[str]) -> str:
     """A regular expression that matches the longest of the names at a position."""
     return "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) or "(?!)"
 
 
 def _is_from_template(text: str, start: int, end: int) -> bool:
     """Whether the template wrote the whole range."""
-    spans = spans_of(text)
+    spans = get_spans(text)
     number = bisect_right(spans, start, key=lambda span: span[0]) - 1
     return number >= 0 and end <= spans[number][1]
 
 
 def _find_control_tokens(text: str, ids: dict[str, int]) -> Iterable[tuple[int, int, int]]:
-    for start, end in spans_of(text):
+    for start, end in get_spans(text):
         for match in _compile_names(tuple(ids)).finditer(text, start, end):
             yield *match.span(), ids[match[0]]
 

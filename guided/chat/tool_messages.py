@@ -19,7 +19,7 @@ from guided.errors import UnsupportedError
 from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
-__all__ = ["default_system", "with_system_prompt", "with_tool_prompt", "without_tools"]
+__all__ = ["add_system_prompt", "add_tool_prompt", "default_system", "write_tools_as_text"]
 
 _DEFAULT_SYSTEM: Final = re.compile(r"'<\|im_start\|>system(?:\n|\\n)([^<{}']*)<\|im_end\|>")
 
@@ -30,7 +30,7 @@ def default_system(template: str) -> str:
     return match.group(1).replace("\\n", "\n") if match else ""
 
 
-def with_system_prompt(
+def add_system_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]], default: str
 ) -> list[dict[str, Any]]:
     """Messages whose first message is a system message that describes the tools.
@@ -47,15 +47,15 @@ def with_system_prompt(
     return [{**first, "content": content}, *map(dict, messages[1:])]
 
 
-def with_tool_prompt(
+def add_tool_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Like `with_system_prompt`, but the first message describes the tools, whatever its role."""
+    """Like `add_system_prompt`, but the first message describes the tools, whatever its role."""
     content = join_tagged((_join_pieces(tool_instructions(style, tools)), tag_text("\n\n"), _get_content(messages[0])))
     return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
-def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
+def write_tools_as_text(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
     """Messages without calls and without the role `tool`: both become text.
 
     Raises:

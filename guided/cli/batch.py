@@ -25,7 +25,7 @@ from guided.cli.answers import AnswerFile, Answers, AnswersInOrder
 from guided.cli.console import DONE, NEGATIVE, InputError, error_fields, note, print_error, read_text
 from guided.cli.kinds import OPTIONS_OF, as_flags
 from guided.cli.lines import SPECIFICATIONS, Line, read_lines
-from guided.cli.options import tools_by_names
+from guided.cli.options import find_tools
 from guided.cli.results import is_shortened, result_to_json
 from guided.cli.specification import GENERATION, Specification, specification_options
 from guided.errors import GuidedError
@@ -164,7 +164,7 @@ class Batch:
         if names := options.pop("tools", None):
             if grammar is not None:
                 return InputError("tools cannot be combined with a specification: only free text can contain calls")
-            options["tools"] = tools_by_names(names, self._arguments.tool_tokens)
+            options["tools"] = find_tools(names, self._arguments.tool_tokens)
         assert line.prompt is not None
         if options.get("raw") and self._arguments.system is not None:
             return InputError("raw cannot be combined with --system: a raw prompt has no messages")

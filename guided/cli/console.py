@@ -33,7 +33,7 @@ __all__ = [
     "Progress",
     "brief_text",
     "error_fields",
-    "message_of",
+    "format_error",
     "note",
     "print_error",
     "print_json",
@@ -104,7 +104,7 @@ def brief_text(text: str, max_length: int = 80) -> str:
     return line if len(line) <= max_length else f"{line[:max_length]}..."
 
 
-def message_of(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """The message to show for an error. For an operating system error: the file and the reason."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
@@ -117,7 +117,7 @@ def error_fields(error: Exception) -> dict[str, Any]:
     """The fields of an error for JSON."""
     if isinstance(error, GuidedError):
         return fields_of(error)
-    return {"type": type(error).__name__, "message": message_of(error)}
+    return {"type": type(error).__name__, "message": format_error(error)}
 
 
 def print_json(value: object) -> None:

@@ -17,7 +17,7 @@ from guided.cli.batch import Batch, add_batch, build_prompt
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
 from guided.cli.model import load_engine as _engine
-from guided.cli.options import add_options, given_options, tools_by_names
+from guided.cli.options import add_options, collect_options, find_tools
 from guided.cli.results import describe_shortening, describe_speed, is_shortened, result_to_json
 from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.errors import GuidedError, VocabularyError
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Generate and print."""
     is_batch = arguments.batch is not None
     specification = read_specification(arguments, allows_other_kinds=is_batch)
-    options = given_options(arguments)
+    options = collect_options(arguments)
     n: int = options.pop("n", 1)
     _check_flags(arguments, n, specification is not None)
     if specification is not None:  # report errors in it before downloading and loading a model
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
     text = _read_prompt(arguments.prompt)
     if "tools" in options:
-        options["tools"] = tools_by_names(options["tools"], arguments.tool_tokens)
+        options["tools"] = find_tools(options["tools"], arguments.tool_tokens)
     engine = _engine(arguments)
     grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
     prompt = build_prompt(text, arguments)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, options_of_line
+from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, read_line_options
 from guided.close_names import close_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.documents.source_spans import locate
@@ -139,7 +139,7 @@ def _read_line(number: int, text: str) -> Line:
 
 def _read_request(number: int, text: str, id: str | int, members: dict[str, Any]) -> Line:
     try:
-        options = options_of_line({name: value for name, value in members.items() if name in _OPTIONS})
+        options = read_line_options({name: value for name, value in members.items() if name in _OPTIONS})
     except TypeError as error:
         name, expected = error.args
         raise _member_error(text, name, f"{name} must be {expected}, not {_shorten(members[name])}") from None

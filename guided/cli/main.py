@@ -17,7 +17,7 @@ from guided.cli.console import (
     BAD_INPUT,
     InputError,
     error_fields,
-    message_of,
+    format_error,
     print_error,
     print_json,
     quietly,
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (GuidedError, OSError, MemoryError) as error:
         is_expected = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
         kind = "" if is_expected else f"{type(error).__name__}: "
-        return _report(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
+        return _report(error_fields(error), f"{name}: {kind}{format_error(error)}", as_json, BAD_INPUT)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (install_hint := how_to_install(error)):
             return _report(error_fields(error), f"{name} {install_hint}", as_json, BAD_INPUT)

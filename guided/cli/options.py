@@ -22,9 +22,9 @@ __all__ = [
     "LINE_OPTIONS",
     "add_options",
     "add_tools",
-    "given_options",
-    "options_of_line",
-    "tools_by_names",
+    "collect_options",
+    "find_tools",
+    "read_line_options",
 ]
 
 _TOOLS: Final = ("calculator",)
@@ -147,7 +147,7 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
     add("--ignore-eos", action="store_true", default=None, help="do not end at the model's end tokens")
 
 
-def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
+def collect_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options on the command line, including n. Tools are still names."""
     specification_options = {name for names in OPTIONS_OF.values() for name in names}
     names = [name for name in LINE_OPTIONS if name not in specification_options]
@@ -159,7 +159,7 @@ def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
+def read_line_options(members: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a line.
 
     Raises:
@@ -175,7 +175,7 @@ def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def tools_by_names(names: list[str], tokens: list[str] | None) -> list[Tool]:
+def find_tools(names: list[str], tokens: list[str] | None) -> list[Tool]:
     """The tools with these names."""
     from dataclasses import replace
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from guided.cli.arguments import at_least, real
 from guided.cli.console import InputError, read_text
-from guided.cli.options import add_tools, tools_by_names
+from guided.cli.options import add_tools, find_tools
 from guided.server.settings import Settings
 
 __all__ = ["API_KEY", "add_serve_options", "read_settings"]
@@ -230,7 +230,7 @@ def _read_tools_and_reasoning(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.reasoning_begin is not None:
         settings["reasoning_begin"] = arguments.reasoning_begin
     if arguments.tools:
-        settings["tools"] = tuple(tools_by_names(arguments.tools, arguments.tool_tokens))
+        settings["tools"] = tuple(find_tools(arguments.tools, arguments.tool_tokens))
     return settings
 
 

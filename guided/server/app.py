@@ -31,9 +31,9 @@ from starlette.exceptions import HTTPException
 from guided.engine import Engine
 from guided.errors import GuidedError
 from guided.server.http.access_middleware import AccessMiddleware
-from guided.server.http.errors import RequestError, body_of
+from guided.server.http.errors import RequestError, make_error_body
 from guided.server.http.openapi import add_document
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.http.tracing import RequestTracer
 from guided.server.routes import demonstration, grammars, messages, openai, operations, page, responses, tokens
 from guided.server.server import Server
@@ -88,14 +88,14 @@ def create_app(
 
 def _add_error_handlers(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
-        context = request_context_of(request)
-        context.error_code = body_of(error)["error"]["code"]
-        return server.refusal(context, error, getattr(request.state, "param", None))
+        context = get_request_context(request)
+        context.error_code = make_error_body(error)["error"]["code"]
+        return server.make_error_response(context, error, getattr(request.state, "param", None))
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         request_error = RequestError(f"{request.method} {request.url.path}: {error.detail}", status=error.status_code)
-        response = server.refusal(request_context_of(request), request_error)
+        response = server.make_error_response(get_request_context(request), request_error)
         response.headers.update(error.headers or {})
         return response
 

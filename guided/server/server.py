@@ -29,9 +29,9 @@ from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.access_log import write_line
 from guided.server.http.admission import Admission
 from guided.server.http.body_limits import BodyReader
-from guided.server.http.errors import RequestError, body_of, status_of
+from guided.server.http.errors import RequestError, find_status, make_error_body
 from guided.server.http.metrics import Metrics
-from guided.server.http.request_context import RequestContext, choose_request_id, request_context_of
+from guided.server.http.request_context import RequestContext, choose_request_id, get_request_context
 from guided.server.http.tracing import RequestTracer
 from guided.server.openai.conversations import resolve_tool_style
 from guided.server.preparing import RequestPreparer
@@ -90,7 +90,7 @@ class Server:
 
     async def compute(self, request: Request, work: Callable[[], _Result]) -> _Result:
         """Call `work` on the thread for requests of this size, and return its result."""
-        executor = self._lanes.executor_for(request_context_of(request).body_size)
+        executor = self._lanes.executor_for(get_request_context(request).body_size)
         return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     def check_model(self, name: str | None) -> None:
@@ -121,7 +121,7 @@ class Server:
             RequestError: the queue is full, or `rid` is invalid.
             EngineStopped: the engine no longer runs.
         """
-        context = request_context_of(request)
+        context = get_request_context(request)
         if rid is not None:
             if choose_request_id(rid) != rid:
                 message = "rid must consist of 1 to 128 letters, digits and the characters ._:-"
@@ -159,9 +159,9 @@ class Server:
         for stream in list(self.thread.open_streams):
             stream.fail(RequestError("the server is shutting down", code="draining", status=503))
 
-    def refusal(self, context: RequestContext, error: Exception, param: str | None = None) -> JSONResponse:
-        """The response to a request that failed, in the format of the route's API. `param`: see `body_of`."""
-        status, body, headers = status_of(error), body_of(error, param), {}
+    def make_error_response(self, context: RequestContext, error: Exception, param: str | None = None) -> JSONResponse:
+        """The response to a request that failed, in the format of the route's API. `param`: see `make_error_body`."""
+        status, body, headers = find_status(error), make_error_body(error, param), {}
         if status in (429, 503):
             retry_after = error.retry_after if isinstance(error, RequestError) else None
             headers["Retry-After"] = str(retry_after or self.admission.retry_after)
@@ -180,7 +180,7 @@ class Server:
                 self.metrics.record_aborted(unfinished_count)
             error = next((stream.error for stream in context.streams if stream.error is not None), None)
             context.error_code = context.error_code or (
-                "client_gone" if error is None else body_of(error)["error"]["code"]
+                "client_gone" if error is None else make_error_body(error)["error"]["code"]
             )
         results = [result for stream in context.streams for result in stream.results]
         write_line(self.settings, context, results)

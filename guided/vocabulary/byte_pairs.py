@@ -24,10 +24,10 @@ __all__ = [
     "BytePairsFactory",
     "Merge",
     "Split",
+    "build_pairs_from_huggingface",
+    "build_pairs_from_merges",
+    "build_pairs_from_ranks",
     "no_byte_pairs",
-    "pairs_of_huggingface",
-    "pairs_of_merges",
-    "pairs_of_ranks",
 ]
 
 HINT: Final = "omit `canonical`, or use a byte-level BPE tokenizer (as in GPT-2 or tiktoken)"
@@ -116,7 +116,7 @@ def no_byte_pairs(reason: str) -> BytePairsFactory:
     return raise_error
 
 
-def pairs_of_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> BytePairs:
+def build_pairs_from_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> BytePairs:
     """The rules of a tiktoken-style tokenizer. A token's id is its rank plus `offset`.
 
     Raises:
@@ -141,7 +141,7 @@ def pairs_of_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: i
     return BytePairs(ids, find_merge, iterate_merges, True, [Split(pattern, "rust")])
 
 
-def pairs_of_merges(
+def build_pairs_from_merges(
     vocab: Mapping[str, int],
     merges: Sequence[tuple[str, str]],
     *,
@@ -168,7 +168,7 @@ def pairs_of_merges(
     )
 
 
-def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
+def build_pairs_from_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
     """The rules of a tokenizer.json; `merges` returns its merges as pairs.
 
     Raises:
@@ -193,7 +193,7 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
         literals[entry["content"]] = entry["id"]
     alphabet = set(byte_alphabet())
     vocab = {name: id for name, id in model["vocab"].items() if alphabet.issuperset(name)}
-    pairs = pairs_of_merges(
+    pairs = build_pairs_from_merges(
         vocab,
         merges(),
         splits=_read_splits(data.get("pre_tokenizer")),

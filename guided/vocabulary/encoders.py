@@ -4,7 +4,7 @@ In: the contents of a tokenizer file (JSON, merge rules, ranks, a SentencePiece 
 model was trained on the ids of one of these packages, so the package itself encodes. It is imported when text is first
 encoded. This module adds what constrained decoding needs:
 
-- names of special tokens in a text stay text (chat templates need the opposite, see `huggingface_encoder`)
+- names of special tokens in a text stay text (chat templates need the opposite, see `make_huggingface_encoder`)
 - a text that continues other text (`continued`) gets no leading space, and loses none
 - the unknown token never occurs: if no tokens spell a text, an error names the first character that cannot be encoded
 - a file that makes a package fail, or panic in Rust, raises a VocabularyError
@@ -27,7 +27,13 @@ from guided.errors import VocabularyError, brief
 from guided.vocabulary.source import Encoder
 from guided.vocabulary.spelling import hex_bytes
 
-__all__ = ["byte_level_encoder", "huggingface_encoder", "merge_pairs", "ranks_encoder", "sentencepiece_encoder"]
+__all__ = [
+    "make_byte_level_encoder",
+    "make_huggingface_encoder",
+    "make_ranks_encoder",
+    "make_sentencepiece_encoder",
+    "parse_merges",
+]
 
 Encode = Callable[[str], Sequence[int]]
 
@@ -130,7 +136,7 @@ def _import_package(name: str) -> Any:
 # --- tokenizers
 
 
-def huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> Encoder:
+def make_huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> Encoder:
     """The encoder of a tokenizer.json.
 
     Args:
@@ -164,7 +170,7 @@ def _disable_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of the file with which a BPE model fails instead of returning its unknown token or skipping text."""
     model = data["model"]
     if isinstance(model["vocab"], dict):
-        model = model | {"unk_token": _NO_TOKEN, "merges": merge_pairs(model["vocab"], model["merges"])}
+        model = model | {"unk_token": _NO_TOKEN, "merges": parse_merges(model["vocab"], model["merges"])}
     return {**data, "model": model, "truncation": None, "padding": None, "post_processor": None}
 
 
@@ -225,7 +231,7 @@ def _remove_step_prefix(step: Any, depth: int) -> Any:
     return step | {name: value for name, value in changes.items() if name in step}
 
 
-def merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[str, str]]:
+def parse_merges(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[str, str]]:
     """Merge rules, "left right" or [left, right], as pairs.
 
     Raises:
@@ -244,7 +250,7 @@ def merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[s
     return pairs
 
 
-def byte_level_encoder(
+def make_byte_level_encoder(
     vocab: Mapping[str, int],
     merges: Sequence[Any],
     *,
@@ -268,7 +274,7 @@ def byte_level_encoder(
     """
     tokenizers = _import_package("tokenizers")
     splitters = tokenizers.pre_tokenizers
-    pairs = merge_pairs(vocab, merges)
+    pairs = parse_merges(vocab, merges)
     names = dict(vocab) | dict(added_tokens)
     with _convert_package_errors("the package tokenizers cannot read this tokenizer"):
         tokenizer = tokenizers.Tokenizer(
@@ -292,7 +298,7 @@ def byte_level_encoder(
 # --- tiktoken
 
 
-def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> Encoder:
+def make_ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> Encoder:
     """A byte-level BPE tokenizer whose merges follow from the ranks of its tokens.
 
     Args:
@@ -322,7 +328,7 @@ def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: in
 # --- sentencepiece
 
 
-def sentencepiece_encoder(model: bytes, size: int) -> Encoder:
+def make_sentencepiece_encoder(model: bytes, size: int) -> Encoder:
     """The encoder of a SentencePiece model.
 
     Args:

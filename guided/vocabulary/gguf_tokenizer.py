@@ -17,18 +17,18 @@ import numpy as np
 from guided.errors import VocabularyError, brief
 from guided.files.gguf import GgufFile
 from guided.keywords import check_path
-from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, Split, no_byte_pairs, pairs_of_merges
-from guided.vocabulary.encoders import byte_level_encoder, merge_pairs, sentencepiece_encoder
+from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, Split, build_pairs_from_merges, no_byte_pairs
+from guided.vocabulary.encoders import make_byte_level_encoder, make_sentencepiece_encoder, parse_merges
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.sentencepiece import (
     BYTE,
     NORMAL,
     USER_DEFINED,
+    decode_pieces,
+    find_special_pieces,
     model_proto,
-    piece_tokens,
-    special_pieces,
 )
-from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, ends_by_name, no_encoder
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, find_ends_by_name, no_encoder
 from guided.vocabulary.spelling import byte_alphabet, byte_piece, from_byte_alphabet
 
 __all__ = ["read_gguf"]
@@ -85,11 +85,11 @@ def _read_source(metadata: Mapping[str, Any]) -> Source:
         tokens, encoder, pairs = _read_byte_level(metadata, names, types)
     elif model == "llama":
         scores = _read_numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
-        tokens, encoder = piece_tokens(names, types), _make_piece_encoder(metadata, names, scores, types)
+        tokens, encoder = decode_pieces(names, types), _make_piece_encoder(metadata, names, scores, types)
         pairs = no_byte_pairs("it is a SentencePiece model")
     else:
         raise _unknown_model_error(model)
-    special = special_pieces(names, types)
+    special = find_special_pieces(names, types)
     ends, size = _read_ends(metadata, special, len(names)), _read_size(metadata, len(names))
     markers = [name for name, type_ in zip(names, types, strict=True) if type_ == USER_DEFINED]
     return Source(tokens, ends, special, encoder, size, byte_pairs=pairs, markers=markers)
@@ -117,7 +117,7 @@ def _read_numbers(metadata: Mapping[str, Any], key: str, count: int, default: fl
 
 
 def _read_ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -> set[int]:
-    ends = set(ends_by_name(special))
+    ends = set(find_ends_by_name(special))
     for key in _END_KEYS:
         number = metadata.get(f"tokenizer.ggml.{key}")
         if number is None:
@@ -141,7 +141,7 @@ def _make_piece_encoder(
 ) -> EncoderFactory:
     prefix = _read_flag(metadata, "tokenizer.ggml.add_space_prefix", True)
     collapse = _read_flag(metadata, "tokenizer.ggml.remove_extra_whitespaces", False)
-    return lambda: sentencepiece_encoder(
+    return lambda: make_sentencepiece_encoder(
         model_proto(names, scores, types, dummy_prefix=prefix, collapse=collapse), len(names)
     )
 
@@ -195,7 +195,7 @@ def _read_byte_level_rules(
 
     def encoder() -> Encoder:
         tokens, added_tokens = vocab()
-        return byte_level_encoder(
+        return make_byte_level_encoder(
             tokens,
             merges,
             patterns=patterns,
@@ -207,8 +207,10 @@ def _read_byte_level_rules(
     def byte_pairs() -> BytePairs:
         tokens, added_tokens = vocab()
         splits = [Split(pattern, "oniguruma") for pattern in patterns]
-        pairs = merge_pairs(tokens, merges)
-        return pairs_of_merges(tokens, pairs, splits=splits, ignores_merges=ignores_merges, added_tokens=added_tokens)
+        pairs = parse_merges(tokens, merges)
+        return build_pairs_from_merges(
+            tokens, pairs, splits=splits, ignores_merges=ignores_merges, added_tokens=added_tokens
+        )
 
     return encoder, byte_pairs
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 from guided.errors import VocabularyError
 from guided.files.huggingface import fetch_tokenizer, is_hub_name
 from guided.files.json_file import read_json, read_json_object
-from guided.vocabulary.byte_pairs import BytePairsFactory, pairs_of_huggingface
-from guided.vocabulary.encoders import huggingface_encoder, merge_pairs
-from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids, ends_by_name
+from guided.vocabulary.byte_pairs import BytePairsFactory, build_pairs_from_huggingface
+from guided.vocabulary.encoders import make_huggingface_encoder, parse_merges
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids, find_ends_by_name
 from guided.vocabulary.spelling import SPACE, byte_piece, from_byte_alphabet
 
 __all__ = ["read_huggingface"]
@@ -65,7 +65,7 @@ def read_huggingface(tokenizer: Any) -> Source:
         raise VocabularyError(f"{origin}: not a tokenizer.json: {type(error).__name__} {str(error)[:100]}") from None
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{origin}: {str(error)[:400]}") from None
-    ends = ends or set(ends_by_name(source.special_tokens))
+    ends = ends or set(find_ends_by_name(source.special_tokens))
     return replace(source, eos_token_ids=ends)
 
 
@@ -125,7 +125,7 @@ def _read_source(data: dict[str, Any]) -> Source:
 def _make_factory(data: dict[str, Any], special: bool) -> EncoderFactory:
     def build() -> Encoder:
         try:
-            return huggingface_encoder(data, special=special)
+            return make_huggingface_encoder(data, special=special)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise VocabularyError(f"the tokenizer's steps cannot be read: {type(error).__name__} {error}") from None
 
@@ -133,7 +133,9 @@ def _make_factory(data: dict[str, Any], special: bool) -> EncoderFactory:
 
 
 def _make_pairs_factory(data: dict[str, Any]) -> BytePairsFactory:
-    return lambda: pairs_of_huggingface(data, lambda: merge_pairs(data["model"]["vocab"], data["model"]["merges"]))
+    return lambda: build_pairs_from_huggingface(
+        data, lambda: parse_merges(data["model"]["vocab"], data["model"]["merges"])
+    )
 
 
 def _read_vocab(model: dict[str, Any]) -> dict[str, int]:

@@ -20,13 +20,13 @@ from typing import Any, Final
 
 from guided.errors import VocabularyError
 from guided.vocabulary.byte_pairs import no_byte_pairs
-from guided.vocabulary.encoders import sentencepiece_encoder
+from guided.vocabulary.encoders import make_sentencepiece_encoder
 from guided.vocabulary.source import Source
 from guided.vocabulary.spelling import SPACE, byte_piece
 
 __all__ = [
     *("BYTE", "CONTROL", "NORMAL", "UNKNOWN", "USER_DEFINED"),
-    *("model_proto", "piece_tokens", "read_sentencepiece", "special_pieces"),
+    *("model_proto", "decode_pieces", "read_sentencepiece", "find_special_pieces"),
 ]
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
@@ -50,21 +50,21 @@ def read_sentencepiece(path: str | PathLike[str]) -> Source:
     data = Path(path).read_bytes()
     try:
         pieces, types, escape, eos = _read_model(data)
-        tokens = piece_tokens(pieces, types, escape=escape)
+        tokens = decode_pieces(pieces, types, escape=escape)
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{path}: not a SentencePiece model, or a corrupt one: {error}") from None
-    special = special_pieces(pieces, types)
+    special = find_special_pieces(pieces, types)
     ends = {eos} if special.get(eos) and types[eos] == CONTROL else ()
     return Source(
         tokens,
         ends,
         special,
-        lambda: sentencepiece_encoder(data, len(tokens)),
+        lambda: make_sentencepiece_encoder(data, len(tokens)),
         byte_pairs=no_byte_pairs("it is a SentencePiece model"),
     )
 
 
-def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
+def decode_pieces(pieces: Sequence[str], types: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
     """The bytes of each piece by id; with `escape`, U+2581 is a space.
 
     Raises:
@@ -84,7 +84,7 @@ def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = 
     return out
 
 
-def special_pieces(pieces: Sequence[str], types: Sequence[int]) -> dict[int, str]:
+def find_special_pieces(pieces: Sequence[str], types: Sequence[int]) -> dict[int, str]:
     """The control and unknown pieces, by id."""
     return {number: pieces[number] for number, type_ in enumerate(types) if type_ in (CONTROL, UNKNOWN)}
 

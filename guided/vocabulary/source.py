@@ -25,7 +25,7 @@ __all__ = [
     "EncoderFactory",
     "Source",
     "check_ids",
-    "ends_by_name",
+    "find_ends_by_name",
     "no_encoder",
 ]
 
@@ -96,7 +96,7 @@ class Source:
     markers: Collection[str] = ()
 
 
-def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:
+def find_ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:
     """The special tokens whose names are in `END_NAMES`."""
     return frozenset(number for number, name in special_tokens.items() if name in END_NAMES)
 

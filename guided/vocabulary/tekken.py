@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from guided.errors import VocabularyError, brief
 from guided.files.json_file import read_json
-from guided.vocabulary.byte_pairs import pairs_of_ranks
-from guided.vocabulary.encoders import ranks_encoder
+from guided.vocabulary.byte_pairs import build_pairs_from_ranks
+from guided.vocabulary.encoders import make_ranks_encoder
 from guided.vocabulary.source import MAX_SIZE, Source
 
 __all__ = ["read_tekken"]
@@ -71,8 +71,8 @@ def _read_source(data: dict[str, Any]) -> Source:
         tokens,
         ends,
         names,
-        lambda: ranks_encoder(ranks, pattern, offset=count),
-        byte_pairs=lambda: pairs_of_ranks(ranks, pattern, offset=count),
+        lambda: make_ranks_encoder(ranks, pattern, offset=count),
+        byte_pairs=lambda: build_pairs_from_ranks(ranks, pattern, offset=count),
     )
 
 

@@ -16,19 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from guided.errors import VocabularyError
-from guided.vocabulary.byte_pairs import pairs_of_ranks
-from guided.vocabulary.encoders import ranks_encoder
+from guided.vocabulary.byte_pairs import build_pairs_from_ranks
+from guided.vocabulary.encoders import make_ranks_encoder
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.source import MAX_SIZE, Source, check_ids
 
-__all__ = ["read_tiktoken", "source_of_ranks", "tokens_by_rank"]
+__all__ = ["build_source_from_ranks", "list_tokens_by_rank", "read_tiktoken"]
 
 
 def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] | None, pattern: str | None) -> Source:
     """The tokens of an `Encoding` or of a ranks file."""
     if isinstance(encoding, (str, PathLike)):
         path = Path(encoding)
-        return source_of_ranks(_read_ranks(path.read_bytes(), path), _names_by_id(special or {}), pattern, set())
+        return build_source_from_ranks(
+            _read_ranks(path.read_bytes(), path), _names_by_id(special or {}), pattern, set()
+        )
     try:
         ranks, declared, own_pattern = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
     except AttributeError:
@@ -37,10 +39,10 @@ def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] 
         ) from None
     names = _names_by_id(declared) | _names_by_id(special or {})
     ends = {number for number, name in names.items() if name == "<|endoftext|>"}
-    return source_of_ranks(ranks, names, pattern or own_pattern, ends)
+    return build_source_from_ranks(ranks, names, pattern or own_pattern, ends)
 
 
-def source_of_ranks(
+def build_source_from_ranks(
     ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, ends: set[int]
 ) -> Source:
     """A vocabulary whose ids are ranks."""
@@ -51,15 +53,15 @@ def source_of_ranks(
             f"the pre-tokenizer {pattern!r} splits in {steps} steps, but tiktoken supports only one pattern"
         )
     return Source(
-        tokens_by_rank(ranks),
+        list_tokens_by_rank(ranks),
         ends,
         special,
-        lambda: ranks_encoder(ranks, patterns[0]),
-        byte_pairs=lambda: pairs_of_ranks(ranks, patterns[0]),
+        lambda: make_ranks_encoder(ranks, patterns[0]),
+        byte_pairs=lambda: build_pairs_from_ranks(ranks, patterns[0]),
     )
 
 
-def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
+def list_tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
     """The tokens by id; None for a missing rank.
 
     Raises:

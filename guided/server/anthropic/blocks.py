@@ -25,7 +25,7 @@ from guided.server.openai.reading import StrictModel, read_by_type
 
 __all__ = [
     "CacheControl", "InputMessage", "TextBlock", "TextContent", "ThinkingBlock", "ToolResultBlock", "ToolUseBlock",
-    "text_of", "texts_at",
+    "join_texts", "read_texts_at",
 ]  # fmt: skip
 
 _ONLY_TEXT: Final = 'this server reads only text: write {"type": "text", "text": ...}'
@@ -48,7 +48,7 @@ class TextBlock(StrictModel):
     citations: Annotated[Any, AllowedValues(([],), "the model does not see citations")] = None
 
 
-def texts_at(path: str) -> BeforeValidator:
+def read_texts_at(path: str) -> BeforeValidator:
     """A validator that reads a list of text blocks at this path, and leaves any other value as it is."""
     return BeforeValidator(lambda value: _read_block_list(path, value, {"text": TextBlock}))
 
@@ -86,7 +86,7 @@ class ToolResultBlock(StrictModel):
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: Annotated[TextContent | None, texts_at("content")] = None
+    content: Annotated[TextContent | None, read_texts_at("content")] = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
     toolset_name: Annotated[Any, AllowedValues((), _NO_SETS)] = None
@@ -94,7 +94,7 @@ class ToolResultBlock(StrictModel):
     @property
     def plain_text(self) -> str:
         """The text of the result. If `is_error`, it begins with "Error: ", since chat templates have no such field."""
-        return ("Error: " if self.is_error else "") + text_of(self.content or "")
+        return ("Error: " if self.is_error else "") + join_texts(self.content or "")
 
 
 class ThinkingBlock(StrictModel):
@@ -148,7 +148,7 @@ class InputMessage(StrictModel):
 
     def chat_messages(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The message as chat completion messages: its tool results, then its text; each with its location here."""
-        text = text_of(self.content)
+        text = join_texts(self.content)
         results = list(self.blocks(ToolResultBlock))
         for number, result in results:
             yield (
@@ -165,7 +165,7 @@ class InputMessage(StrictModel):
         yield "", message
 
 
-def text_of(content: str | list[Any]) -> str:
+def join_texts(content: str | list[Any]) -> str:
     """The text of a message's content. The texts of its blocks are joined without a separator."""
     if isinstance(content, str):
         return content

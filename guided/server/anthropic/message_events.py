@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from guided.engine.result import StreamEvent
 from guided.server.anthropic.errors import anthropic_error
-from guided.server.http.errors import body_of, status_of
+from guided.server.http.errors import find_status, make_error_body
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
 from guided.server.openai.streaming import format_sse
@@ -129,7 +129,7 @@ class MessageEvents:
 
     def fail(self, error: Exception) -> Iterator[_Json]:
         """The event for an error."""
-        yield anthropic_error(status_of(error), body_of(error), self._request_id)[1]
+        yield anthropic_error(find_status(error), make_error_body(error), self._request_id)[1]
 
     def text(self) -> str:
         """The complete message as JSON text. Call it after the last event."""

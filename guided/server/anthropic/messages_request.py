@@ -28,8 +28,8 @@ from guided.server.anthropic.blocks import (
     TextContent,
     ToolResultBlock,
     ToolUseBlock,
-    text_of,
-    texts_at,
+    join_texts,
+    read_texts_at,
 )
 from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
@@ -167,7 +167,7 @@ class CountTokensRequest(ConvertedRequest):
     renames = _RENAMES
     model: str
     messages: Annotated[Annotated[list[InputMessage], Field(min_length=1)], BeforeValidator(_read_messages)]
-    system: Annotated[TextContent | None, texts_at("system")] = None
+    system: Annotated[TextContent | None, read_texts_at("system")] = None
     tools: Annotated[
         Annotated[list[_Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_read_tools)
     ] = None
@@ -246,7 +246,7 @@ class CountTokensRequest(ConvertedRequest):
         """See `ConvertedRequest`."""
         messages, locations = list[dict[str, Any]](), list[str]()
         if self.system:
-            messages.append({"role": "system", "content": text_of(self.system)})
+            messages.append({"role": "system", "content": join_texts(self.system)})
             locations.append("system")
         for number, message in enumerate(self.messages):
             for location, chat_message in message.chat_messages():

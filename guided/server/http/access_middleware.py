@@ -73,7 +73,7 @@ class AccessMiddleware:
             _log.error("%s at %s:%s, request %s", type(error).__name__, frame.filename, frame.lineno, context.id)
             context.error_code = "internal_error"
             if not context.status:
-                await self._server.refusal(context, error)(scope, receive, send_with_request_id)
+                await self._server.make_error_response(context, error)(scope, receive, send_with_request_id)
         finally:
             self._server.finish(context)
 
@@ -94,7 +94,7 @@ class AccessMiddleware:
                 is_admitted = True
         except RequestError as error:
             context.error_code = error.code
-            await self._server.refusal(context, error)(scope, receive, send)
+            await self._server.make_error_response(context, error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)

@@ -31,7 +31,7 @@ from starlette.requests import ClientDisconnect
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.errors import RequestError
 from guided.server.http.lanes import MAX_SMALL_BODY_BYTES, BodyThreads
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.settings import Settings
 
 __all__ = ["BodyReader"]
@@ -73,7 +73,7 @@ class BodyReader:
                 except Exception as error:
                     return value, error
 
-            request_context_of(request).body_size = len(body)
+            get_request_context(request).body_size = len(body)
             if len(body) <= self.max_inline_bytes:
                 value, result = parse_and_make()
             else:
@@ -82,7 +82,7 @@ class BodyReader:
         finally:
             self._pending_bytes -= len(body)
         if self._settings.log_requests:
-            request_context_of(request).body = value
+            get_request_context(request).body = value
         if isinstance(result, Exception):
             raise result
         return result

@@ -24,7 +24,7 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from guided.server.http.errors import RequestError, body_of
+from guided.server.http.errors import RequestError, make_error_body
 from guided.server.settings import Settings
 
 __all__ = ["Connection"]
@@ -97,7 +97,7 @@ class Connection(H11Protocol):
         """Send an error if no answer has begun, and close."""
         self._stop_timer()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            body = json.dumps(body_of(error)).encode()
+            body = json.dumps(make_error_body(error)).encode()
             headers = [
                 ("content-type", "application/json"),
                 ("content-length", str(len(body))),

@@ -41,7 +41,7 @@ from guided.errors import (
 from guided.server.engine_thread import EngineStopped
 from guided.server.preparing import CompilerBusy, CompileTimeout
 
-__all__ = ["RequestError", "body_of", "reword_for_clients", "status_of"]
+__all__ = ["RequestError", "find_status", "make_error_body", "reword_for_clients"]
 
 _TYPES: Final = {
     400: "BadRequestError",
@@ -109,7 +109,7 @@ class RequestError(Exception):
         super().__init__(message)
 
 
-def status_of(error: BaseException) -> int:
+def find_status(error: BaseException) -> int:
     """The HTTP status for an error."""
     match error:
         case RequestError():
@@ -121,12 +121,12 @@ def status_of(error: BaseException) -> int:
     return 500
 
 
-def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
+def make_error_body(error: BaseException, param: str | None = None) -> dict[str, Any]:
     """The body for an error; see the module docstring. `param`: the faulty field, if the error itself does not name it.
 
     The body for a bug contains no details, since the message of the exception may contain text from other users.
     """
-    status, code = status_of(error), None
+    status, code = find_status(error), None
     if isinstance(error, RequestError):
         message, param, code = error.message, error.param, error.code
     elif status == 500:

@@ -44,8 +44,8 @@ from guided.engine.task import Outcome, Task
 from guided.errors import BudgetError, GuidedError
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.admission import Admission
-from guided.server.http.errors import body_of
-from guided.server.openai.deltas import finish_reason_of
+from guided.server.http.errors import make_error_body
+from guided.server.openai.deltas import find_finish_reason
 from guided.server.preparing import CompileTimeout
 
 __all__ = ["Metrics"]
@@ -126,7 +126,7 @@ class Metrics(Collector):
 
     def _record_output(self, result: Result) -> None:
         counts, bound = self._counts, result.budget_bound
-        self._finish_reasons[finish_reason_of(result)].inc()
+        self._finish_reasons[find_finish_reason(result)].inc()
         counts["guided:mask_time_seconds"].inc(sum(result.timings.mask))
         counts["guided:masks"].inc(len(result.timings.mask))
         counts["guided:removed_log_mass"].inc(max(0.0, result.removed_log_mass))
@@ -155,7 +155,9 @@ class Metrics(Collector):
         if isinstance(error, CompileTimeout):
             self._counts["sglang:num_grammar_timeout"].inc()
         if isinstance(error, GuidedError) and not isinstance(error, BudgetError):
-            self._refused_specifications.labels(*self._labels, body_of(error)["error"]["code"] or "bad_request").inc()
+            self._refused_specifications.labels(
+                *self._labels, make_error_body(error)["error"]["code"] or "bad_request"
+            ).inc()
 
     # ---- read on each scrape
     def collect(self) -> Iterable[Metric]:

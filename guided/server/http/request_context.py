@@ -14,7 +14,7 @@ from fastapi import Request
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
 
-__all__ = ["RequestContext", "choose_request_id", "request_context_of"]
+__all__ = ["RequestContext", "choose_request_id", "get_request_context"]
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
@@ -62,7 +62,7 @@ def choose_request_id(client_id: str | None) -> str:
     return client_id if client_id is not None and _ID.fullmatch(client_id) else secrets.token_hex(12)
 
 
-def request_context_of(request: Request) -> RequestContext:
+def get_request_context(request: Request) -> RequestContext:
     """The context that the middleware attached to a request."""
     context = request.state.context
     assert isinstance(context, RequestContext)

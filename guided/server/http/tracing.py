@@ -30,7 +30,7 @@ from guided.errors import GuidedError, brief
 from guided.packages import importing
 from guided.server.engine_thread import Stream
 from guided.server.http.request_context import RequestContext
-from guided.server.openai.deltas import finish_reason_of
+from guided.server.openai.deltas import find_finish_reason
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -145,7 +145,7 @@ def _make_attributes(context: RequestContext, model: str) -> dict[str, Any]:
             "gen_ai.usage.input_tokens": sum(stream.prompt_tokens for stream in context.streams),
             "gen_ai.usage.output_tokens": sum(len(result.tokens) for result in results),
             "gen_ai.usage.reasoning.output_tokens": sum(result.reasoning_tokens for result in results) or None,
-            "gen_ai.response.finish_reasons": [finish_reason_of(result) for result in results] or None,
+            "gen_ai.response.finish_reasons": [find_finish_reason(result) for result in results] or None,
         }
     if context.request is not None:
         options = context.request.options

@@ -32,7 +32,7 @@ from guided.matching.explain.next_texts import explain_next
 from guided.matching.least_tokens import least_tokens
 from guided.matching.sentences import byte_vocabulary, sentence
 from guided.meter import limit_work
-from guided.server.http.errors import RequestError, body_of, status_of
+from guided.server.http.errors import RequestError, find_status, make_error_body
 from guided.server.openai.requests import ConstraintFields
 from guided.server.openai.structured import StructuredOutput
 from guided.server.preparing import report_timeout, with_time_limit
@@ -111,9 +111,9 @@ def compile_or_refuse(
     try:
         return compile_in_time(compiler, specification, seconds)
     except GuidedError as error:
-        error_body = body_of(error, specification.param or None)["error"]
+        error_body = make_error_body(error, specification.param or None)["error"]
         raise RequestError(
-            error_body["message"], param=error_body["param"], code=error_body["code"], status=status_of(error)
+            error_body["message"], param=error_body["param"], code=error_body["code"], status=find_status(error)
         ) from error
 
 

@@ -38,7 +38,7 @@ from guided.server.openai.deltas import (
 from guided.server.openai.scores import chat_logprobs, text_logprobs, token_fields
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Answer", "extension_fields", "usage_of"]
+__all__ = ["Answer", "count_usage", "extension_fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Answer:
     def body(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The whole answer. `groups`: the samples of each prompt."""
         choices = [self._format_choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
-        return self._response_fields("") | {"choices": choices, "usage": usage_of(groups)}
+        return self._response_fields("") | {"choices": choices, "usage": count_usage(groups)}
 
     def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, since it may stay empty."""
@@ -98,7 +98,7 @@ class Answer:
 
     def usage(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The last chunk of a stream, if usage is requested."""
-        return self._response_fields("chunk") | {"choices": [], "usage": usage_of(groups)}
+        return self._response_fields("chunk") | {"choices": [], "usage": count_usage(groups)}
 
     def _response_fields(self, part: Literal["", "chunk"]) -> dict[str, Any]:
         kind = "chat.completion" + (".chunk" if part else "") if self.is_chat else "text_completion"
@@ -156,7 +156,7 @@ class Answer:
         return end | extension_fields(result)
 
 
-def usage_of(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
+def count_usage(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
     """The numbers of tokens read and written, including reasoning. A prompt counts only once for all its samples."""
     finished = [[reading.result for reading in group if reading.result is not None] for group in groups]
     prompt = sum(group[0].prompt_tokens for group in finished if group)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from guided.chat.conversation import MessageError
 from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError
-from guided.server.http.errors import RequestError, body_of
+from guided.server.http.errors import RequestError, make_error_body
 from guided.server.openai.reading import StrictModel, read_request
 from guided.server.openai.requests import ChatRequest
 
@@ -81,7 +81,7 @@ class ConvertedRequest(StrictModel):
             renamed.pointer = self.rename_pointer(error.pointer)
             raise renamed from error
         except (BudgetError, MessageError, OptionError) as error:
-            error_body = body_of(error)["error"]
+            error_body = make_error_body(error)["error"]
             raise RequestError(
                 self.rename(error_body["message"]),
                 param=self.rename_param(error_body["param"]),

@@ -37,7 +37,7 @@ __all__ = [
     "SampleReader",
     "TextDelta",
     "ToolResult",
-    "finish_reason_of",
+    "find_finish_reason",
 ]  # fmt: skip
 
 
@@ -101,7 +101,7 @@ class ReadingOptions:
 _PLAIN = ReadingOptions()
 
 
-def finish_reason_of(result: Result) -> Literal["stop", "length"]:
+def find_finish_reason(result: Result) -> Literal["stop", "length"]:
     """Why an output ended, in OpenAI's words, ignoring function calls."""
     return "length" if result.cut else "stop"
 
@@ -176,7 +176,7 @@ class SampleReader:
             return None
         if self.calls and self.result.finish_reason == "stop":  # if not "stop", a call may have been cut off
             return "stop" if self.options.has_named_function else "tool_calls"
-        return finish_reason_of(self.result)
+        return find_finish_reason(self.result)
 
     @property
     def is_empty(self) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from guided.engine.result import Result, StreamEvent
-from guided.server.http.errors import body_of, status_of
+from guided.server.http.errors import find_status, make_error_body
 from guided.server.openai.answers import Answer, extension_fields
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
@@ -102,12 +102,12 @@ class ResponseEvents:
 
     def fail(self, error: Exception) -> Iterator[_Json]:
         """The events for an error, after the events of `begin`."""
-        error_fields = body_of(error)["error"]
+        error_fields = make_error_body(error)["error"]
         yield self._make_event(
             "error", code=error_fields["code"], message=error_fields["message"], param=error_fields["param"]
         )
         response_error = {
-            "code": "server_error" if status_of(error) >= 500 else "invalid_prompt",
+            "code": "server_error" if find_status(error) >= 500 else "invalid_prompt",
             "message": error_fields["message"],
         }
         yield self._make_event("response.failed", response=self._make_response("failed") | {"error": response_error})

@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 
 from guided.engine.result import StreamEvent
 from guided.server.engine_thread import Stream
-from guided.server.http.errors import body_of
-from guided.server.openai.answers import Answer, usage_of
+from guided.server.http.errors import make_error_body
+from guided.server.openai.answers import Answer, count_usage
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import Delta, SampleReader
 from guided.server.openai.requests import StreamOptions
@@ -118,7 +118,7 @@ async def stream_chunks(
                             started_choices.add(number)
                             chunk |= ttft
                         if options.continuous_usage_stats:
-                            chunk["usage"] = usage_of(readings)
+                            chunk["usage"] = count_usage(readings)
                         output.append(format_sse(chunk | first_fields))
                         first_fields = {}
                 if output or not events:
@@ -127,7 +127,7 @@ async def stream_chunks(
         if options.include_usage:
             output.append(format_sse(answer.usage(readings)))
     except Exception as error:
-        output.append(format_sse(body_of(error)))
+        output.append(format_sse(make_error_body(error)))
     finally:
         for stream in streams:
             stream.cancel()

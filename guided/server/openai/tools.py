@@ -26,7 +26,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from guided.chat.tokens import names_pattern
+from guided.chat.tokens import make_names_pattern
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.openai.response_format import close_objects
@@ -192,7 +192,7 @@ def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabular
 
     Checks names of functions and, in styles that do not write arguments as JSON, names of members.
     """
-    control_tokens = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
+    control_tokens = re.compile(make_names_pattern(filter(None, vocabulary.special_tokens.values())))
 
     def check(name: str, param: str) -> None:
         if match := control_tokens.search(name):

@@ -17,13 +17,13 @@ from guided.server.engine_thread import Stream
 from guided.server.http.errors import reword_for_clients
 from guided.server.openai.structured import StructuredOutput
 
-__all__ = ["header_of", "warnings_of"]
+__all__ = ["list_warnings", "make_warning_header"]
 
 _MAX_FINDINGS: Final = 20  # in one answer
 _MAX_HEADER: Final = 300  # characters of the header
 
 
-def warnings_of(constraint: StructuredOutput, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
+def list_warnings(constraint: StructuredOutput, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
     """See the module docstring.
 
     Args:
@@ -45,7 +45,7 @@ def warnings_of(constraint: StructuredOutput, param: str, streams: Sequence[Stre
     return warnings
 
 
-def header_of(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
+def make_warning_header(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
     """The header `Warning` in ASCII, with code 299 and a human-readable text, as vLLM's clients expect."""
     if not warnings:
         return {}

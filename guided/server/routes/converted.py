@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from guided.server.engine_thread import Stream
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.openai.converted_request import ConvertedRequest
 from guided.server.openai.reading import read_request
 from guided.server.openai.streaming import wait_until_begun
@@ -61,7 +61,7 @@ async def begin_answer(
     Raises:
         RequestError, GuidedError: the request is refused.
     """
-    context = request_context_of(request)
+    context = get_request_context(request)
     request.state.param, context.constraint_field = (
         body.rename_param(prepared.param),
         body.rename_param(prepared.structured_output.param) or "",

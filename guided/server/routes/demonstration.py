@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 from guided.engine.request import Options
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
-from guided.server.http.errors import body_of
+from guided.server.http.errors import make_error_body
 from guided.server.http.openapi import takes
 from guided.server.openai.reading import StrictModel, read_request
 from guided.server.openai.streaming import format_sse, to_milliseconds, wait_until_begun
@@ -62,6 +62,6 @@ async def _events(stream: Stream) -> AsyncGenerator[str, None]:
             if event.result is not None:
                 yield format_sse({"done": True, "full_text": event.result.text})
     except Exception as error:
-        yield format_sse(body_of(error))
+        yield format_sse(make_error_body(error))
     finally:
         stream.cancel()

@@ -12,9 +12,9 @@ from guided.server.anthropic.message_events import MessageEvents
 from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.openai.streaming import last_event, stream_events
-from guided.server.openai.warnings import header_of
+from guided.server.openai.warnings import make_warning_header
 from guided.server.routes.converted import begin_answer, count_prompt_tokens, read_converted
 from guided.server.server import Server, run_while_connected, stream_response
 
@@ -63,11 +63,11 @@ async def _answer(server: Server, request: Request) -> Response:
     events = MessageEvents(
         server.settings.model_name,
         stream.prompt_tokens,
-        request_id=request_context_of(request).id,
+        request_id=get_request_context(request).id,
         shows_thinking=body.shows_thinking,
         warnings=warnings,
     )
-    headers = header_of(warnings)
+    headers = make_warning_header(warnings)
     if body.stream:
         return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)
     with body.rename_errors():

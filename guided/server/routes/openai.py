@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
 from guided.server.http.openapi import takes
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.openai.answers import Answer
 from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.conversations import build_chat_request
@@ -23,7 +23,7 @@ from guided.server.openai.echo import EchoedPrompt, check_scores
 from guided.server.openai.requests import ChatRequest, StreamOptions, read_request
 from guided.server.openai.streaming import NewReading, collect_readings, stream_chunks, wait_until_begun
 from guided.server.openai.structured import StructuredOutput
-from guided.server.openai.warnings import header_of, warnings_of
+from guided.server.openai.warnings import list_warnings, make_warning_header
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["PreparedRequest", "add", "prepare_request"]
@@ -98,7 +98,7 @@ class PreparedRequest:
 
     def warnings(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
         """The warnings in the answer, once the streams have begun."""
-        return warnings_of(self.structured_output, self.param or "", streams)
+        return list_warnings(self.structured_output, self.param or "", streams)
 
 
 def prepare_request(
@@ -153,7 +153,10 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     body, prepared = await server.read(request, read)
     if isinstance(body, CompletionRequest) and body.echo:
         prepared = await _add_echoes(server, request, body, prepared)
-    request.state.param, request_context_of(request).constraint_field = prepared.param, prepared.structured_output.param
+    request.state.param, get_request_context(request).constraint_field = (
+        prepared.param,
+        prepared.structured_output.param,
+    )
     streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, is_streamed=body.stream)
     is_chat = isinstance(body, ChatRequest)
     answer = Answer(
@@ -168,7 +171,9 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         readings = await run_while_connected(request, collect_readings(streams, prepared.new_readings))
         warnings = prepared.warnings(streams)
         answer_body = await asyncio.to_thread(answer.body, readings)  # the fields of long answers take a while
-        return JSONResponse(answer_body | ({"warnings": warnings} if warnings else {}), headers=header_of(warnings))
+        return JSONResponse(
+            answer_body | ({"warnings": warnings} if warnings else {}), headers=make_warning_header(warnings)
+        )
     await run_while_connected(request, wait_until_begun(streams))
     warnings = prepared.warnings(streams)
     options = body.stream_options or StreamOptions()
@@ -176,4 +181,4 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     events = stream_chunks(
         answer, streams, options, prepared.new_readings, samples=body.n, keep_alive=keep_alive, warnings=warnings
     )
-    return stream_response(events, header_of(warnings))
+    return stream_response(events, make_warning_header(warnings))
