@@ -84,7 +84,7 @@ def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     call: dict[str, Any] = {"begin": _join_begin(start, inner), "end": end}
     number = first_index if first_index is not None else other_index
     call |= {"first": number} if number else {}
-    call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + end else {}
+    call |= {"id": _choose_id_pattern(renderer)} if "{id}" in call["begin"] + end else {}
     if opening.strip():
         return CallMarkup({**_describe_section(call, opening, closing, separator), "call": call}, "", True)
     if separator.strip():
@@ -99,7 +99,7 @@ def _infer_single_call(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     assert parts is not None
     start = parts.first.lstrip()
     call: dict[str, Any] = {"begin": _join_begin(start, parts.inner[0]), "end": parts.last.rstrip()}
-    call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + call["end"] else {}
+    call |= {"id": _choose_id_pattern(renderer)} if "{id}" in call["begin"] + call["end"] else {}
     return CallMarkup({"trigger": _find_trigger(start), "call": call}, parts.first[: -len(start)], False)
 
 
@@ -155,7 +155,7 @@ def _find_trigger(start: str) -> str:
     return head
 
 
-def _id_pattern(renderer: CallRenderer) -> str:
+def _choose_id_pattern(renderer: CallRenderer) -> str:
     """A regular expression for identifiers: nine letters and digits if the template refuses longer ones (Mistral)."""
     return _LONG_ID if renderer.accepts_id("call_0123-abcdefg") else _SHORT_ID
 

@@ -60,8 +60,8 @@ class CallRenderer:
         """
         tool_list = make_probe_tools(calls if tools is None else tools)
         rendered_calls, rendered_answer = (
-            self._render(self._call_messages(calls), tool_list),
-            self._render(self._answer_messages(), tool_list),
+            self._render(self._make_call_messages(calls), tool_list),
+            self._render(self._make_answer_messages(), tool_list),
         )
         start = len(common_prefix(rendered_calls, rendered_answer))
         header, _, answer_suffix = rendered_answer[start:].partition(_ANSWER)
@@ -86,7 +86,7 @@ class CallRenderer:
     def accepts_id(self, identifier: str) -> bool:
         """Whether the template accepts this call identifier."""
         calls = [("qzfirst", {"qza": "qzone"})]
-        messages = self._call_messages(calls)
+        messages = self._make_call_messages(calls)
         messages[1]["tool_calls"][0]["id"] = identifier
         try:
             return identifier in self._render(messages, make_probe_tools(calls))
@@ -96,7 +96,7 @@ class CallRenderer:
     @cached_property
     def message_end(self) -> str:
         """The first marker after an answer, such as <|im_end|>, if results follow the calls; otherwise ""."""
-        rendered = self._render(self._answer_messages(), make_probe_tools([("qzfirst", {})]))
+        rendered = self._render(self._make_answer_messages(), make_probe_tools([("qzfirst", {})]))
         match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._appends_results else None
         return match[0] if match else ""
 
@@ -113,7 +113,7 @@ class CallRenderer:
                 raise
             return False
 
-    def _call_messages(self, calls: Calls) -> list[dict[str, Any]]:
+    def _make_call_messages(self, calls: Calls) -> list[dict[str, Any]]:
         tool_calls = [
             {"id": f"call{number:05d}", "type": "function", "function": {"name": name, "arguments": dict(arguments)}}
             for number, (name, arguments) in enumerate(calls)
@@ -126,7 +126,7 @@ class CallRenderer:
             ]
         return messages
 
-    def _answer_messages(self) -> list[dict[str, Any]]:
+    def _make_answer_messages(self) -> list[dict[str, Any]]:
         return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._appends_results else [])]
 
     def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:

@@ -212,7 +212,7 @@ def _infer_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
 
 def _infer_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementForm, dict[str, str]]:
     """Find the labels of types: the text before a value, if it differs between types. Also returns these texts."""
-    heads = {kind: _text_before_value(kind, text, form) for kind, text in values.items() if text}
+    heads = {kind: _find_text_before_value(kind, text, form) for kind, text in values.items() if text}
     if len(set(heads.values())) <= 1:
         return form, heads
     first = common_prefix(*heads.values())
@@ -222,7 +222,7 @@ def _infer_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[Element
     return form._replace(other=f"{first}{{type}}{last}", types=labels), heads
 
 
-def _text_before_value(kind: str, text: str, form: ElementForm) -> str:
+def _find_text_before_value(kind: str, text: str, form: ElementForm) -> str:
     """The text before a value of this type, which may be written as JSON, as a Python constant, or as elements."""
     spellings = {"number": ("90210",), "boolean": ("true", "True"), "null": ("null", "None")}.get(kind)
     if spellings is not None:

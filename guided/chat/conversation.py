@@ -164,12 +164,12 @@ def _check_call(number: int, call: Any) -> None:
         what = 'has a call without {"function": {"name": "...", "arguments": "{...}"}}'
         raise MessageError(number, "tool_calls", what)
     try:
-        read_arguments(_arguments_as_text(function.get("arguments")))
+        read_arguments(_write_arguments(function.get("arguments")))
     except SpecError as error:
         raise MessageError(number, "tool_calls", f": {error}") from None
 
 
-def _arguments_as_text(arguments: Any) -> Any:
+def _write_arguments(arguments: Any) -> Any:
     return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else arguments
 
 
@@ -192,7 +192,7 @@ def convert_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -
 
 
 def _convert_arguments(function: Mapping[str, Any], as_text: bool) -> Any:
-    text = _arguments_as_text(function["arguments"])
+    text = _write_arguments(function["arguments"])
     arguments = read_arguments(text)
     if as_text:
         return text if arguments else "{}"

@@ -189,7 +189,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "+" and type(left) is str and type(right) is str:
             return join_tagged((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
-            charge(_MAX_ESCAPE_FACTOR * (_length(left) + _length(right)))
+            charge(_MAX_ESCAPE_FACTOR * (_measure_length(left) + _measure_length(right)))
         if operator == "+" and isinstance(left, list | tuple):
             charge(len(left) + len(right))
         if operator == "*":
@@ -226,7 +226,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             if not isinstance(obj, Macro):
                 _check_arguments((*args, *kwargs.values()))
                 if isinstance(owner := getattr(obj, "__self__", None), Markup):
-                    charge(_MAX_ESCAPE_FACTOR * (len(owner) + 1) * (1 + sum(map(_length, args))))
+                    charge(_MAX_ESCAPE_FACTOR * (len(owner) + 1) * (1 + sum(map(_measure_length, args))))
                 obj = _charge_method(obj)
             return super().call(context, obj, *args, **kwargs)
 
@@ -260,11 +260,11 @@ def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> 
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
     fields = template.count("%") + template.count("{")
-    charge(len(template) + fields * sum(_text_size(argument) for argument in args))
+    charge(len(template) + fields * sum(_measure_text(argument) for argument in args))
     return make()
 
 
-def _text_size(value: Any) -> int:
+def _measure_text(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(str(value))
 
 
@@ -277,16 +277,16 @@ def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
         arguments = (*args[context_count:], *kwargs.values())
         _check_arguments(arguments[1:] if name in _SHALLOW_FILTERS else arguments, deep=name not in _SHALLOW_FILTERS)
         if name == "indent":
-            charge(_max_indentation(arguments))
-        charge(_length(arguments[0]) if arguments else 0)
+            charge(_compute_max_indentation(arguments))
+        charge(_measure_length(arguments[0]) if arguments else 0)
         out = function(*args, **kwargs)
-        charge(_length(out))
+        charge(_measure_length(out))
         return out
 
     return charged_filter
 
 
-def _max_indentation(arguments: tuple[Any, ...]) -> int:
+def _compute_max_indentation(arguments: tuple[Any, ...]) -> int:
     """The largest number of characters that indentation may add to a text."""
     widths = [
         argument if isinstance(argument, int) else len(argument)
@@ -296,7 +296,7 @@ def _max_indentation(arguments: tuple[Any, ...]) -> int:
     return abs(max(widths, default=4)) * (str(arguments[0]).count("\n") + 1)
 
 
-def _length(value: Any) -> int:
+def _measure_length(value: Any) -> int:
     try:
         return len(value)
     except TypeError:
@@ -370,7 +370,7 @@ def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
 def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
     for item in items:
         element = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
-        charge(_length(start) + _length(element))
+        charge(_measure_length(start) + _measure_length(element))
         start = start + element
     return start
 

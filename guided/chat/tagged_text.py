@@ -172,10 +172,10 @@ def join_tagged(parts: Iterable[str]) -> str:
             else:
                 spans.append((length + start, length + end))
         length += len(part)
-    return _with_spans("".join(texts), tuple(spans))
+    return _make_text("".join(texts), tuple(spans))
 
 
-def _with_spans(text: str, spans: Spans) -> str:
+def _make_text(text: str, spans: Spans) -> str:
     return TaggedText(text, spans) if spans else text
 
 
@@ -189,7 +189,7 @@ def _tag_substring(whole: TaggedText, text: str, start: int) -> str:
         if left >= end:
             break
         out.append((max(left, start) - start, min(right, end) - start))
-    return _with_spans(text, tuple(out))
+    return _make_text(text, tuple(out))
 
 
 def _tag_parts(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:

@@ -104,7 +104,7 @@ class ChatTemplate:
         """
         chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         text = self.text(chat)
-        return encode_rendered(self.vocabulary, text, self._markers(self._source(chat)))
+        return encode_rendered(self.vocabulary, text, self._list_markers(self._source(chat)))
 
     def next_turn(self, chat: Conversation, request: str) -> list[int]:
         """The ids between the model's answer to a conversation and its next answer, if the user writes `request`.
@@ -118,7 +118,7 @@ class ChatTemplate:
         if mark_start < 0:
             raise GuidedError("the model's chat template does not show the model's earlier answers")
         return encode_rendered(
-            self.vocabulary, text[mark_start + len(_ANSWER_MARK) :], self._markers(self._source(chat))
+            self.vocabulary, text[mark_start + len(_ANSWER_MARK) :], self._list_markers(self._source(chat))
         )
 
     def text(self, conversation: Sequence[Message] | Conversation) -> str:
@@ -126,7 +126,7 @@ class ChatTemplate:
         chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         source = self._source(chat)
         template = compile_template(source)
-        messages = [self._with_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
+        messages = [self._tag_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
         tools, documents = to_plain(list(chat.tools), "tools"), to_plain(list(chat.documents), "documents")
         variables = self._merge_variables(chat, template)
         if documents and "documents" not in template.variables:
@@ -221,9 +221,9 @@ class ChatTemplate:
                 raise GuidedError(f"this model's chat template does not read {name!r}; it reads {names}")
         return {**self._tokens, **variables}
 
-    def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
+    def _tag_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
         """Tag markers such as `<think>` in an assistant's message, so they are tokenized as markers again."""
-        names = self._markers(source) if message["role"] == "assistant" else ()
+        names = self._list_markers(source) if message["role"] == "assistant" else ()
         texts = (
             {key: content for key, content in message.items() if key != "role" and isinstance(content, str)}
             if names
@@ -235,7 +235,7 @@ class ChatTemplate:
             for key, parts in split_texts.items()
         }
 
-    def _markers(self, source: str) -> tuple[str, ...]:
+    def _list_markers(self, source: str) -> tuple[str, ...]:
         return tuple(name for name in self.vocabulary.text_markers if name in source and not name.isspace())
 
 

@@ -35,7 +35,7 @@ def encode_rendered(vocabulary: Vocabulary, text: str, markers: Collection[str] 
     Raises:
         VocabularyError: as `Vocabulary.encode`, or the tokenizer encodes text as control tokens.
     """
-    ids = _special_ids_by_name(vocabulary)
+    ids = _map_special_names(vocabulary)
     foreign_spans = [
         match.span()
         for match in _compile_names((*ids, *markers)).finditer(text)
@@ -62,7 +62,7 @@ class _SpaceRules(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _special_ids_by_name(vocabulary: Vocabulary) -> dict[str, int]:
+def _map_special_names(vocabulary: Vocabulary) -> dict[str, int]:
     ids: dict[str, int] = {}
     for id in sorted(vocabulary.special_tokens):
         if name := vocabulary.special_tokens[id]:

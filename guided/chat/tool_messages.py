@@ -71,7 +71,7 @@ def write_tools_as_text(messages: Sequence[Mapping[str, Any]], style: ToolStyle)
         for message in group:
             copy = {key: value for key, value in message.items() if key != "tool_calls"}
             if calls := message.get("tool_calls"):
-                calls_as_text = [(call["function"]["name"], _arguments_as_text(call)) for call in calls]
+                calls_as_text = [(call["function"]["name"], _write_arguments(call)) for call in calls]
                 parts = [
                     part for part in (_get_content(message), _join_pieces(write_calls(style, calls_as_text))) if part
                 ]
@@ -80,7 +80,7 @@ def write_tools_as_text(messages: Sequence[Mapping[str, Any]], style: ToolStyle)
     return out
 
 
-def _arguments_as_text(call: Mapping[str, Any]) -> str:
+def _write_arguments(call: Mapping[str, Any]) -> str:
     arguments = call["function"]["arguments"]
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 

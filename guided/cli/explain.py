@@ -104,12 +104,12 @@ def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocab
     ellipsis = ", ..." if len(allowed) > _MAX_LISTED else ""
     print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {shown_tokens}{ellipsis}")
     if answer.forced:
-        print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
+        print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_count(len(answer.forced))})")
     completion = answer.prefix_end.completion.decode(errors="backslashreplace")
     print(f"shortest way to finish: {completion!r}, {answer.min_tokens} with the end token")
 
 
-def _tokens(count: int) -> str:
+def _count(count: int) -> str:
     return "1 token" if count == 1 else f"{count:,} tokens"
 
 

@@ -109,7 +109,7 @@ def _check_id(line: Line, first_lines: dict[str | int, int]) -> Line:
     first = first_lines.setdefault(line.id, line.number)
     if first == line.number:
         return line
-    return replace(line, error=_member_error(line.text, "id", f"line {first} has the same id {line.id!r}"))
+    return replace(line, error=_make_member_error(line.text, "id", f"line {first} has the same id {line.id!r}"))
 
 
 def _read_line(number: int, text: str) -> Line:
@@ -142,7 +142,7 @@ def _read_request(number: int, text: str, id: str | int, members: dict[str, Any]
         options = read_line_options({name: value for name, value in members.items() if name in _OPTIONS})
     except TypeError as error:
         name, expected = error.args
-        raise _member_error(text, name, f"{name} must be {expected}, not {_shorten(members[name])}") from None
+        raise _make_member_error(text, name, f"{name} must be {expected}, not {_shorten(members[name])}") from None
     kind = next((name for name in SPECIFICATIONS if name in members), "")
     value, value_offset = members.get(kind), 0
     if kind in _OBJECT_KINDS:
@@ -160,21 +160,21 @@ def _check_members(text: str, members: dict[str, Any]) -> None:
         if name not in _MEMBERS and name not in _OPTIONS:
             similar_name = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_MIN_SIMILARITY)
             hint = _FORBIDDEN_HINTS.get(name, f"did you mean {similar_name!r}?" if similar_name else "")
-            raise _member_error(text, name, f"a request cannot have {brief(name)}", hint)
+            raise _make_member_error(text, name, f"a request cannot have {brief(name)}", hint)
         if name in _MEMBERS and not _MEMBERS[name][1](value):
-            raise _member_error(text, name, f"{name} must be {_MEMBERS[name][0]}, not {_shorten(value)}")
+            raise _make_member_error(text, name, f"{name} must be {_MEMBERS[name][0]}, not {_shorten(value)}")
     if not any(name in members for name in _PROMPTS):
         raise SpecError("a request needs a prompt or messages", text=text)
     for names in (_PROMPTS, SPECIFICATIONS):
         if len(present := [name for name in names if name in members]) > 1:
-            raise _member_error(text, present[1], f"{present[0]} and {present[1]} cannot both be given")
+            raise _make_member_error(text, present[1], f"{present[0]} and {present[1]} cannot both be given")
 
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
 
 
-def _member_error(text: str, name: str, message: str, hint: str = "") -> SpecError:
+def _make_member_error(text: str, name: str, message: str, hint: str = "") -> SpecError:
     pointer = f"/{name.replace('~', '~0').replace('/', '~1')}"
     return SpecError(message, text=text, span=locate(text, pointer), pointer=pointer, hint=hint)
 

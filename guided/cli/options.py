@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--think-first",
-        type=_think_first,
+        type=_parse_think_first,
         metavar="N",
         help="write at most N tokens of free text before the answer; 'answer': a free answer, which is then rewritten",
     )
@@ -218,7 +218,7 @@ def _are_grammars(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str | dict) for each in value.values())
 
 
-def _think_first(text: str) -> int | str:
+def _parse_think_first(text: str) -> int | str:
     """The argument of --think-first."""
     return text if text == "answer" else at_least(1)(text)
 

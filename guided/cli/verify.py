@@ -119,13 +119,13 @@ def _find_refusal(masks: Masks) -> _Refusal | None:
     if explanation is None or index is None:
         return None
     vocabulary, ids = masks.grammar.vocabulary, masks.ids.tolist()
-    pieces = [_token_text(vocabulary, id) for id in ids]
+    pieces = [_get_token_text(vocabulary, id) for id in ids]
     start, end = (len(b"".join(pieces[:count]).decode(errors="replace")) for count in (index, index + 1))
     text = b"".join(pieces).decode(errors="replace")
     return _Refusal(pieces[index].decode(errors="replace"), text, min(start, end), end, explanation)
 
 
-def _token_text(vocabulary: Vocabulary, id: int) -> bytes:
+def _get_token_text(vocabulary: Vocabulary, id: int) -> bytes:
     """The text of a token, or its name."""
     data = vocabulary.token_bytes(id) if 0 <= id < vocabulary.size else None
     return vocabulary.special_tokens.get(id, f"<[{id}]>").encode() if data is None else data

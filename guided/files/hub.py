@@ -90,11 +90,11 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     if is_known:
         return SHIPPED[key].folder if key in SHIPPED else cached_model(key) or _fetch(key)
     if not is_on_disk:
-        raise ModelFileError(_not_found_message(name))
+        raise ModelFileError(_explain_not_found(name))
     return Path(name)
 
 
-def _not_found_message(name: str | os.PathLike[str]) -> str:
+def _explain_not_found(name: str | os.PathLike[str]) -> str:
     """The error message for a name for which there is no model."""
     if not os.fspath(name):
         return "the name of the model is empty: give a name, a GGUF file or a directory"

@@ -172,7 +172,7 @@ def _fetch_model(hub: Any, hub_name: HubName, offline: bool) -> Path:
 def _fetch_tokenizer_file(hub: Any, hub_name: HubName, offline: bool) -> Path:
     path = _download_snapshot(hub, hub_name, offline, *_TOKENIZER_FILES) / "tokenizer.json"
     if not path.is_file():
-        raise _missing_files_error(hub, hub_name, offline, ["tokenizer.json"])
+        raise _make_missing_files_error(hub, hub_name, offline, ["tokenizer.json"])
     return path
 
 
@@ -188,7 +188,7 @@ def _fetch_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Pa
         path = _download_snapshot(hub, hub_name, offline, *_list_weight_files(path))
     missing = [name for name in (*_REQUIRED_FILES, *_list_weight_files(path)) if not (path / name).is_file()]
     if missing:
-        raise _missing_files_error(hub, hub_name, offline, missing)
+        raise _make_missing_files_error(hub, hub_name, offline, missing)
     if offline and not (path / "tokenizer_config.json").is_file():
         raise OSError("the chat template may not have been fetched yet")
     return path
@@ -207,7 +207,7 @@ def _list_weight_files(path: Path) -> list[str]:
     return names
 
 
-def _missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
+def _make_missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
     """The error for missing files, with a hint if the repository has them in another form."""
     if offline:
         return OSError(f"the model has no {', '.join(missing)}")

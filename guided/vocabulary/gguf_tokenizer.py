@@ -174,10 +174,10 @@ def _read_byte_level_rules(
     pre = metadata.get("tokenizer.ggml.pre", "default")
     patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
     if not isinstance(merges, list):
-        return _unknown_rules("the file contains no merge rules (tokenizer.ggml.merges)")
+        return _make_unknown_rules("the file contains no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
         known_names = ", ".join(sorted(_PRE_TOKENIZERS))
-        return _unknown_rules(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
+        return _make_unknown_rules(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
 
     ignores_merges = pre in _IGNORES_MERGES
 
@@ -215,5 +215,5 @@ def _read_byte_level_rules(
     return encoder, byte_pairs
 
 
-def _unknown_rules(reason: str) -> tuple[EncoderFactory, BytePairsFactory]:
+def _make_unknown_rules(reason: str) -> tuple[EncoderFactory, BytePairsFactory]:
     return no_encoder(reason), no_byte_pairs(reason)

@@ -28,16 +28,14 @@ def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] 
     """The tokens of an `Encoding` or of a ranks file."""
     if isinstance(encoding, (str, PathLike)):
         path = Path(encoding)
-        return build_source_from_ranks(
-            _read_ranks(path.read_bytes(), path), _names_by_id(special or {}), pattern, set()
-        )
+        return build_source_from_ranks(_read_ranks(path.read_bytes(), path), _map_names(special or {}), pattern, set())
     try:
         ranks, declared, own_pattern = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
     except AttributeError:
         raise VocabularyError(
             f"from_tiktoken takes a tiktoken.Encoding or the path of a ranks file, not {type(encoding).__name__}"
         ) from None
-    names = _names_by_id(declared) | _names_by_id(special or {})
+    names = _map_names(declared) | _map_names(special or {})
     ends = {number for number, name in names.items() if name == "<|endoftext|>"}
     return build_source_from_ranks(ranks, names, pattern or own_pattern, ends)
 
@@ -78,7 +76,7 @@ def list_tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
     return out
 
 
-def _names_by_id(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]:
+def _map_names(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]:
     """Special tokens as id -> name, from id -> name or name -> id."""
     pairs: list[tuple[Any, Any]] = [
         (key, value) if isinstance(value, str) else (value, key) for key, value in special.items()

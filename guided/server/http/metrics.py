@@ -186,10 +186,10 @@ class Metrics(Collector):
             counter = CounterMetricFamily(name, description, labels=_LABELS)
             counter.add_metric(self._labels, value)
             yield counter
-        yield self._by_reason("vllm:admission_rejections", "refused requests", self._admission.rejections)
-        yield self._by_reason("guided:timeouts", "requests that ran out of time", self._admission.timeouts)
+        yield self._make_reason_counter("vllm:admission_rejections", "refused requests", self._admission.rejections)
+        yield self._make_reason_counter("guided:timeouts", "requests that ran out of time", self._admission.timeouts)
 
-    def _by_reason(self, name: str, description: str, counts: Mapping[str, int]) -> Metric:
+    def _make_reason_counter(self, name: str, description: str, counts: Mapping[str, int]) -> Metric:
         counter = CounterMetricFamily(name, f"{description}, by the setting", labels=(*_LABELS, "reason"))
         for reason, count in dict(counts).items():
             counter.add_metric((*self._labels, reason), count)

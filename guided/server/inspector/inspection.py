@@ -130,15 +130,15 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     except RequestError as error:
         if not isinstance(error.__cause__, GuidedError):
             raise
-        return _error_answer(error.__cause__, error.param, error.__cause__.text)
+        return _make_error_answer(error.__cause__, error.param, error.__cause__.text)
     except GuidedError as error:
-        return _error_answer(error, *_find_first_field(fields))
+        return _make_error_answer(error, *_find_first_field(fields))
     begin = perf_counter()
     try:
         grammar = compile_in_time(engine.compiler, specification, seconds)
     except GuidedError as error:
         source = specification.source if isinstance(specification.source, str) else ""
-        return _error_answer(error, specification.param, source) | {"kind": specification.kind}
+        return _make_error_answer(error, specification.param, source) | {"kind": specification.kind}
     assert grammar is not None
     compile_seconds = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
@@ -158,7 +158,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     }
 
 
-def _error_answer(error: GuidedError, param: str | None, source: str) -> dict[str, Any]:
+def _make_error_answer(error: GuidedError, param: str | None, source: str) -> dict[str, Any]:
     """The answer for an invalid specification. `source`: the text that the client sent, to locate the error in it."""
     fields = fields_of(error)
     pointer, span, location = fields.get("pointer", ""), None, None

@@ -35,10 +35,10 @@ from guided.server.openai.deltas import (
     TextDelta,
     ToolResult,
 )
-from guided.server.openai.scores import chat_logprobs, text_logprobs, token_fields
+from guided.server.openai.scores import format_chat_logprobs, format_text_logprobs, token_fields
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Answer", "count_usage", "extension_fields"]
+__all__ = ["Answer", "count_usage", "make_extension_fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,19 @@ class Answer:
     def body(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The whole answer. `groups`: the samples of each prompt."""
         choices = [self._format_choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
-        return self._response_fields("") | {"choices": choices, "usage": count_usage(groups)}
+        return self._make_response_fields("") | {"choices": choices, "usage": count_usage(groups)}
 
     def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, since it may stay empty."""
         delta = {"role": "assistant", "content": "" if reading.options.new_call_reader is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
-        return self._response_fields("chunk") | {"choices": [choice]}
+        return self._make_response_fields("chunk") | {"choices": [choice]}
 
     def chunks(
         self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: SampleReader
     ) -> Iterable[dict[str, Any]]:
         """The chunks for one event. Its last chunk has the finish reason and the log probabilities."""
-        parts = [_format_delta(delta) if self.is_chat else {"text": _delta_text(delta)} for delta in deltas]
+        parts = [_format_delta(delta) if self.is_chat else {"text": _get_delta_text(delta)} for delta in deltas]
         tokens = reading.new_tokens
         has_tokens = tokens and (self.top is not None or self.has_token_ids)
         if not parts and (event.result is not None or has_tokens):
@@ -91,16 +91,16 @@ class Answer:
             if is_last:
                 choice["logprobs"] = self._format_logprobs(tokens, reading)
                 choice |= self._format_tokens(tokens)
-                choice |= self._end_fields(reading)
+                choice |= self._make_end_fields(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
-            yield self._response_fields("chunk") | {"choices": [choice]}
+            yield self._make_response_fields("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The last chunk of a stream, if usage is requested."""
-        return self._response_fields("chunk") | {"choices": [], "usage": count_usage(groups)}
+        return self._make_response_fields("chunk") | {"choices": [], "usage": count_usage(groups)}
 
-    def _response_fields(self, part: Literal["", "chunk"]) -> dict[str, Any]:
+    def _make_response_fields(self, part: Literal["", "chunk"]) -> dict[str, Any]:
         kind = "chat.completion" + (".chunk" if part else "") if self.is_chat else "text_completion"
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
@@ -111,7 +111,7 @@ class Answer:
         choice = {
             "index": number,
             "logprobs": self._format_logprobs(reading.tokens, reading),
-            **self._end_fields(reading),
+            **self._make_end_fields(reading),
         }
         choice |= self._format_tokens(reading.tokens)
         if not self.is_chat:
@@ -141,10 +141,10 @@ class Answer:
             return None
         text_tokens = [token for token in tokens if token.is_text]
         if self.is_chat:
-            return chat_logprobs(text_tokens, self.vocabulary)
-        return text_logprobs(text_tokens, reading.offsets, self.vocabulary)
+            return format_chat_logprobs(text_tokens, self.vocabulary)
+        return format_text_logprobs(text_tokens, reading.offsets, self.vocabulary)
 
-    def _end_fields(self, reading: SampleReader) -> dict[str, Any]:
+    def _make_end_fields(self, reading: SampleReader) -> dict[str, Any]:
         result: Result | None = reading.result
         end: dict[str, Any] = {"finish_reason": reading.finish_reason}
         if result is None:
@@ -153,7 +153,7 @@ class Answer:
             new_reader = reading.options.new_call_reader if reading.calls else None
             fields = result.fields if new_reader is None else result.call_fields(new_reader())
             end["fields"] = {name: asdict(field) for name, field in fields.items()}
-        return end | extension_fields(result)
+        return end | make_extension_fields(result)
 
 
 def count_usage(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
@@ -193,11 +193,11 @@ def _format_result(call: ToolResult) -> dict[str, Any]:
     return {"index": call.index, "name": call.name, "arguments": call.arguments, "result": call.result}
 
 
-def _delta_text(delta: Delta) -> str:
+def _get_delta_text(delta: Delta) -> str:
     return delta.text if isinstance(delta, TextDelta) else ""
 
 
-def extension_fields(result: Result) -> dict[str, Any]:
+def make_extension_fields(result: Result) -> dict[str, Any]:
     """The fields at the end of an answer that OpenAI's API does not have; see the module docstring."""
     fields: dict[str, Any] = {"stop_reason": result.stop}
     if result.budget_bound.steps:

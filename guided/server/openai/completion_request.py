@@ -12,7 +12,7 @@ from pydantic import Field
 
 from guided.engine.request import Options, Request
 from guided.server.http.errors import RequestError
-from guided.server.openai.requests import Count, Counts, TextRequest, without_stops
+from guided.server.openai.requests import Count, Counts, TextRequest, remove_stops
 from guided.server.openai.structured import StructuredOutput
 
 __all__ = ["CompletionRequest"]
@@ -70,7 +70,7 @@ class CompletionRequest(TextRequest):
         token_limit = max_tokens if self.max_tokens is None else self.max_tokens
         options = self.options() | dict(structured.options) | {"max_tokens": token_limit, "raw": True}
         if structured.constraint is not None:
-            options = without_stops(options)
+            options = remove_stops(options)
         if self.logprobs is not None:
             options |= {"logprobs": self.logprobs, "score_forced": True}
         if self.scores_prompts:

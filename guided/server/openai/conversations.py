@@ -23,7 +23,7 @@ from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
 from guided.server.openai.deltas import ReadingOptions
-from guided.server.openai.requests import ChatRequest, without_stops
+from guided.server.openai.requests import ChatRequest, remove_stops
 from guided.server.openai.structured import StructuredOutput
 from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
@@ -75,7 +75,7 @@ def build_chat_request(
         warnings = chat.stop_warnings(
             _describe_constraint(structured_output, functions, is_reasoning), allows_free_text=allows_free_text
         )
-        options = without_stops(options, keep=("stop",) if allows_free_text else ())
+        options = remove_stops(options, keep=("stop",) if allows_free_text else ())
     if functions is None:
         options |= dict(structured_output.options)
     server_tools = settings.tools if constraint is None and not chat.stops else ()
@@ -100,7 +100,7 @@ def build_chat_request(
     make_splitter = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
     reading_options = ReadingOptions(
         new_call_reader=functions.reader if functions is not None else None,
-        new_splitter=partial(_new_splitter, vocabulary, functions, server_tools, make_splitter),
+        new_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, make_splitter),
         begins_with_reasoning=has_reasoning,
         shows_reasoning=chat.include_reasoning,
         trims_line_ends=is_reasoning and structured_output.constraint is None,
@@ -113,7 +113,7 @@ def build_chat_request(
     return Request(prompt, constraint, n=chat.n, options=cast(Options, options)), reading_options, warnings
 
 
-def _new_splitter(
+def _make_answer_splitter(
     vocabulary: Vocabulary,
     functions: Functions | None,
     tools: Sequence[Tool],

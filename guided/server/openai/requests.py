@@ -29,7 +29,7 @@ __all__ = [
     "StreamOptions",
     "TextRequest",
     "read_request",
-    "without_stops",
+    "remove_stops",
 ]
 
 _MAX_CHOICES = 128
@@ -98,7 +98,7 @@ class ConstraintFields(StrictModel):
         return read_structured_output(fields, allow_special_tokens=allow_special_tokens)
 
 
-def _may_be_null(schema: dict[str, Any]) -> None:
+def _allow_null(schema: dict[str, Any]) -> None:
     """Let optional fields be null in the JSON Schema; see `TextRequest`."""
     for name, property in schema["properties"].items():
         types = [
@@ -111,7 +111,7 @@ def _may_be_null(schema: dict[str, Any]) -> None:
 class TextRequest(ConstraintFields, IgnoredFields):
     """The common fields of requests that generate text. A null field counts as absent, as in OpenAI's API."""
 
-    model_config = ConfigDict(json_schema_extra=_may_be_null)
+    model_config = ConfigDict(json_schema_extra=_allow_null)
 
     model: str | None = None
     n: Annotated[int, Field(ge=1, le=_MAX_CHOICES, strict=True)] = 1
@@ -195,7 +195,7 @@ class TextRequest(ConstraintFields, IgnoredFields):
         return options | {"temperature": 1.0 if self.temperature is None else self.temperature}
 
 
-def without_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
+def remove_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
     """The options without stop options, except those in `keep`."""
     return {name: value for name, value in options.items() if name not in _STOPS or name in keep}
 

@@ -9,7 +9,7 @@
     completed; or incomplete if max_output_tokens cut the response off; or error and failed
 
 The last event of a stream contains the whole response, so a stream and a whole response have the same content. In
-addition to OpenAI's fields, a response has `store`, which is false, and the `extension_fields`. `cached_tokens` is
+addition to OpenAI's fields, a response has `store`, which is false, and the `make_extension_fields`. `cached_tokens` is
 always 0, because cached tokens are not counted.
 """
 
@@ -21,10 +21,10 @@ from typing import Any, Final
 
 from guided.engine.result import Result, StreamEvent
 from guided.server.http.errors import find_status, make_error_body
-from guided.server.openai.answers import Answer, extension_fields
+from guided.server.openai.answers import Answer, make_extension_fields
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
-from guided.server.openai.scores import chat_logprobs
+from guided.server.openai.scores import format_chat_logprobs
 from guided.server.openai.streaming import KEEP_ALIVE
 
 __all__ = ["ResponseEvents"]
@@ -93,7 +93,7 @@ class ResponseEvents:
             yield from self._begin_item("message")
         self._take_waiting_tokens()
         yield from self._end_item(status)
-        response = self._make_response(status) | extension_fields(result) | {"usage": self._make_usage(result)}
+        response = self._make_response(status) | make_extension_fields(result) | {"usage": self._make_usage(result)}
         if is_cut:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         else:
@@ -208,5 +208,5 @@ class ResponseEvents:
     def _format_logprobs(self, tokens: Sequence[ShownToken]) -> list[_Json]:
         if self.answer.top is None:
             return []
-        scores: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]
+        scores: list[_Json] = format_chat_logprobs(tokens, self.answer.vocabulary)["content"]
         return scores

@@ -15,7 +15,7 @@ from guided.sampling.logprobs import TokenLogprobs
 from guided.server.openai.attribution import ShownToken
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Offsets", "chat_logprobs", "text_logprobs", "token_fields"]
+__all__ = ["Offsets", "format_chat_logprobs", "format_text_logprobs", "token_fields"]
 
 
 class Offsets:
@@ -56,27 +56,27 @@ def _measure_first_part(data: bytes) -> tuple[int, int, bool]:
         return error.end, 1, error.reason != "unexpected end of data"
 
 
-def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[str, Any]:
+def format_chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[str, Any]:
     """For each token and its most likely alternatives: text, bytes and log probability."""
     content = []
     for token in tokens:
-        scores = _logprobs_of(token)
+        scores = _get_logprobs(token)
         top = [token_fields(id, vocabulary) | {"logprob": value} for id, value in scores.top]
         content.append(token_fields(token.id, vocabulary) | {"logprob": scores.logprob, "top_logprobs": top})
     return {"content": content, "refusal": None}
 
 
-def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
+def format_text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
     """The same data in the format of the older completions API.
 
     `top_logprobs` always includes the token itself. The first token of an echoed prompt has no log probabilities, so
     its entries are None.
     """
-    scores = [token.logprobs if token.is_prompt else _logprobs_of(token) for token in tokens]
+    scores = [token.logprobs if token.is_prompt else _get_logprobs(token) for token in tokens]
     return {
         "tokens": [_name_token(token.id, vocabulary) for token in tokens],
         "token_logprobs": [None if score is None else score.logprob for score in scores],
-        "top_logprobs": [None if score is None else _logprobs_by_name(score, vocabulary) for score in scores],
+        "top_logprobs": [None if score is None else _map_logprobs(score, vocabulary) for score in scores],
         "text_offset": [offsets.next_offset(vocabulary.decode([token.id])) for token in tokens],
     }
 
@@ -87,7 +87,7 @@ def token_fields(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
     return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
 
 
-def _logprobs_by_name(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
+def _map_logprobs(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
     own_score = {_name_token(score.token, vocabulary): score.logprob}
     top: dict[str, float] = {}
     for id, value in score.top:
@@ -105,6 +105,6 @@ def _name_token(token: int, vocabulary: Vocabulary) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
 
 
-def _logprobs_of(token: ShownToken) -> TokenLogprobs:
+def _get_logprobs(token: ShownToken) -> TokenLogprobs:
     """The log probabilities of a token. A token of a tool result was the only choice, so its log probability is 0."""
     return token.logprobs or TokenLogprobs(token.id, 0.0)

@@ -78,7 +78,7 @@ def add(app: FastAPI, server: Server) -> None:
 
     @app.get("/tokenizer_info")
     async def tokenizer_info() -> dict[str, str | None]:
-        return _tokenizer_info(server.engine)
+        return _collect_tokenizer_info(server.engine)
 
 
 def _encode(engine: Engine, text: str, *, bos: bool) -> list[int]:
@@ -86,7 +86,7 @@ def _encode(engine: Engine, text: str, *, bos: bool) -> list[int]:
     return [*(engine.bos if bos else ()), *engine.vocabulary.encode_with_special(text)]
 
 
-def _tokenizer_info(engine: Engine) -> dict[str, str | None]:
+def _collect_tokenizer_info(engine: Engine) -> dict[str, str | None]:
     """The names of special tokens, each of which `/tokenize` encodes as one id, and the chat template."""
     names, chat = engine.vocabulary.special_tokens, engine.chat_template
     tokens = dict(chat.tokens) if chat else {}
