@@ -16,7 +16,7 @@ from guided.matching.canonical.pairs import PairTable
 from guided.matching.canonical.spelling import Spelling, spelling_of
 from guided.matching.canonical.splitter import Splitter
 from guided.matching.protocol import ForkingMatcher
-from guided.vocabulary.byte_pairs import Split, pairs_of_ranks
+from guided.vocabulary.byte_pairs import Split, build_pairs_from_ranks
 from guided.vocabulary.pretokenizers import PATTERNS
 from tests.canonical_support import encodings, huggingface, prefixes, tiktoken_like
 from tests.effort import examples
@@ -201,7 +201,7 @@ def test_vocabularies_without_merges_are_refused(tmp_path):
     with pytest.raises(UnsupportedError, match="SentencePiece"):
         spelling_of(Vocabulary.from_sentencepiece(path, eos_token_ids=[1]))
     with pytest.raises(UnsupportedError, match="pattern"):
-        pairs_of_ranks({bytes((byte,)): byte for byte in range(256)}, None)
+        build_pairs_from_ranks({bytes((byte,)): byte for byte in range(256)}, None)
 
 
 def trained() -> Vocabulary:

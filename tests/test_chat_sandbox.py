@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from guided.chat import ChatTemplate, Conversation
-from guided.chat.render_budget import STEP, _cost
-from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tag_text
+from guided.chat.render_budget import STEP, _compute_cost
+from guided.chat.tagged_text import TaggedText, get_spans, join_tagged, tag_text
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.vocabulary import Vocabulary
 from tests.effort import every
@@ -166,12 +166,12 @@ def test_values_that_share_parts_are_measured_once():
     value, expected = ["a"], 2 * STEP + 1
     for _ in range(200):
         value, expected = [value, value], STEP + 2 * expected
-    assert _cost(value, expected) == expected < 1 << 210
+    assert _compute_cost(value, expected) == expected < 1 << 210
     value = {"a": (1, "bc", {3})}
-    assert _cost(value, 1000) == 7 * STEP + 3
+    assert _compute_cost(value, 1000) == 7 * STEP + 3
     own: list[Any] = [1]
     own.append(own)
-    assert _cost(own, 1000) > 1000 and _cost([0] * 1000, 1000) > 1000
+    assert _compute_cost(own, 1000) > 1000 and _compute_cost([0] * 1000, 1000) > 1000
 
 
 def test_a_long_conversation_has_room():
@@ -191,13 +191,13 @@ def is_own(letter: str) -> bool:
 
 def check(text: str, plain: str) -> None:
     assert str.__str__(text) == plain
-    assert all(is_own(letter) for start, end in spans_of(text) for letter in plain[start:end])
+    assert all(is_own(letter) for start, end in get_spans(text) for letter in plain[start:end])
     runs, at = [], 0
     for own, letters in groupby(plain, is_own):
         size = len(list(letters))
         runs += [(at, at + size)] if own else []
         at += size
-    assert list(spans_of(text)) == runs
+    assert list(get_spans(text)) == runs
 
 
 def step(source: random.Random, texts: list[tuple[str, str]]) -> None:
@@ -270,4 +270,4 @@ def test_who_wrote_a_character_is_known_after_any_operation(seed: int):
 
 def test_operations_that_lose_the_origin_of_a_text():
     for text in (tag_text("AB").lower(), tag_text("ab").upper(), tag_text("AB").center(9), f"{tag_text('AB'):>5}"):
-        assert spans_of(text) == ()
+        assert get_spans(text) == ()

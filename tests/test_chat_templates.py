@@ -14,7 +14,7 @@ import pytest
 
 from guided.chat import ChatTemplate, Conversation
 from guided.chat.compiled import compile_template
-from guided.chat.conversation import MessageError, to_plain_messages, with_arguments
+from guided.chat.conversation import MessageError, convert_arguments, to_plain_messages
 from guided.chat.render_budget import _Meter
 from guided.errors import GuidedError
 from guided.vocabulary import Vocabulary
@@ -109,7 +109,7 @@ def template(name: str, *, strips: bool = False) -> ChatTemplate:
 
 def rendered(name: str, chat: Conversation, *, strips: bool = False, **more: Any) -> Any:
     """Rendered by transformers. The arguments of calls have the form that the template expects."""
-    messages = with_arguments(chat.messages, as_text=compile_template(TEMPLATES[name]).arguments_are_text)
+    messages = convert_arguments(chat.messages, as_text=compile_template(TEMPLATES[name]).arguments_are_text)
     own = template(name).uses_variable("tools")
     options = dict(chat.variables) | more | {"tokenize": more.get("tokenize", True)}
     out = tokenizer(name, strips=strips).apply_chat_template(

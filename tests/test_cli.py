@@ -456,7 +456,7 @@ def test_progress_speaks_after_two_seconds_on_a_terminal(monkeypatch, terminal):
     err = io.StringIO()
     monkeypatch.setattr(err, "isatty", lambda: terminal)
     monkeypatch.setattr(sys, "stderr", err)
-    monkeypatch.setattr("guided.cli.console._QUIET_SECONDS", 0.01)
+    monkeypatch.setattr("guided.cli.console._PROGRESS_DELAY_SECONDS", 0.01)
     with Progress("thinking"):
         for _ in range(1000 if terminal else 10):
             if err.getvalue():

@@ -135,12 +135,12 @@ def test_the_calculator(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "one prompt, or --batch FILE, is needed"),
+        ([], "give one prompt or --batch FILE"),
         (["x", "--batch", "y"], "not both"),
         (["x", "-o", "y"], "belongs to --batch"),
         (["x", "--resume"], "belongs to --batch"),
         (["--batch", os.devnull, "--resume"], "--resume continues an --output file"),
-        (["--batch", os.devnull, "--stream"], "leave it out, or --batch"),
+        (["--batch", os.devnull, "--stream"], "remove --stream, or --batch"),
         (["--batch", "no/such"], "cannot read no/such"),
         (["--batch", os.devnull, "--indent", "2", "--whitespace", "compact"], "determine every gap"),
         (["x", "--tool", "calculator", "--regex", "a"], "only free text can contain calls"),
@@ -192,7 +192,7 @@ def test_a_batch_is_its_single_requests_in_order(engine, tmp_path_factory, lines
     if to_file:
         assert answers == []
         answers = [json.loads(line) for line in target.read_text().splitlines()]
-    assert err == ("" if lines else f"{directory / 'requests.jsonl'} holds no requests\n")
+    assert err == ("" if lines else f"{directory / 'requests.jsonl'} contains no requests\n")
     assert [answer["id"] for answer in answers] == [answer["line"] for answer in answers]
     assert [answer["line"] for answer in answers] == list(range(1, len(lines) + 1))
     for line, answer in zip(lines, answers, strict=True):
@@ -324,7 +324,7 @@ def test_ids(tmp_path):
 
 
 def test_an_empty_batch_and_lines_from_standard_input(monkeypatch):
-    assert run("generate", "--batch", os.devnull) == (0, "", f"{os.devnull} holds no requests\n")
+    assert run("generate", "--batch", os.devnull) == (0, "", f"{os.devnull} contains no requests\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO('{"prompt": "naïve?"}\r\n\r\n'.encode())))
     code, out, _ = run("generate", "--batch", "-", "--choice", "yes")
     assert (code, json.loads(out)["text"]) == (0, "yes")
@@ -387,7 +387,7 @@ def test_a_file_is_not_written_over(tmp_path):
     assert [after[0], after[2]] == [before.splitlines()[0], before.splitlines()[2]]
     for other in (("--max-tokens", "9"), ("--max-tokens", "9", "--adapter", "directory")):
         _, err = batch(tmp_path, lines, *flags, "--resume", *other)
-        assert "0 of 3" in err and "3 answers are to other requests" in err
+        assert "0 of 3" in err and "3 answers belong to other requests" in err
     assert "an answer to 'a', which is not in the batch" in batch(tmp_path, lines[1:], *flags, "--resume", code=2)[1]
     target.write_text("no answer\n")
     assert "line 1: this is not an answer" in batch(tmp_path, lines, *flags, "--resume", code=2)[1]

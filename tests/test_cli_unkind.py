@@ -212,7 +212,7 @@ def test_a_file_that_holds_no_requests(monkeypatch, line):
 def test_the_reason_for_a_cut_output():
     assert "cut off after 3 tokens: --max-tokens allows more" in run("generate", "x", "--max-tokens", "3")[2]
     err = run("generate", "x", "--max-tokens", "999999", "--temperature", "1", "--ignore-eos")[2]
-    assert re.search(r"cut off after 3\d\d tokens, where the model's context is full", err)
+    assert re.search(r"cut off after 3\d\d tokens, because the model's context is full", err)
 
 
 # ---- errors
@@ -333,7 +333,7 @@ NOTED = ["--schema", '{"requierd": ["a"], "enum": [1, 2]}']
 def test_quiet_leaves_errors_alone(monkeypatch, command):
     given = [*SPECIFIED[command], *NOTED]
     assert "did you mean 'required'?" in run(*given)[2]
-    monkeypatch.setattr(console, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(console, "_PROGRESS_DELAY_SECONDS", 0.0)
     for more in ([], ["--json"]):
         loud, silent = run(*given, *more), run(*given, *more, "--quiet")
         assert silent[0] == loud[0] == 0
@@ -438,8 +438,8 @@ def ends_at_once(engine, monkeypatch):  # noqa: F811
     async def nothing(*_) -> None:
         pass
 
-    monkeypatch.setattr(serve, "engine_of", lambda arguments, *, describe: nullcontext(engine))
-    monkeypatch.setattr(serve, "_listener", lambda arguments: socket.create_server(("127.0.0.1", 0)))
+    monkeypatch.setattr(serve, "load_engine", lambda arguments, *, describe: nullcontext(engine))
+    monkeypatch.setattr(serve, "_open_listener", lambda arguments: socket.create_server(("127.0.0.1", 0)))
     monkeypatch.setattr(serve, "_serve", nothing)
 
 

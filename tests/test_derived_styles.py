@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.chat import ChatTemplate, Conversation
-from guided.chat.call_probes import probe_tools
+from guided.chat.call_probes import make_probe_tools
 from guided.errors import GuidedError, UnsupportedError
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.vocabulary import Vocabulary
@@ -50,7 +50,7 @@ def drawn(source: random.Random, most: int, *, nested: bool = True) -> Calls:
 
 
 def read(style: ToolStyle, text: str, calls: Calls, source: random.Random) -> Calls:
-    reader, at = style.reader(probe_tools(calls)), 0
+    reader, at = style.reader(make_probe_tools(calls)), 0
     while at < len(text):
         size = source.choice([1, 2, 5, 30])
         reader.read(text[at : at + size])
@@ -76,7 +76,7 @@ def rendered(source: str, calls: Calls) -> str:
         *({"role": "tool", "content": "x", "name": name, "tool_call_id": f"call{number:05d}"}
           for number, (name, _) in enumerate(calls)),
     ]  # fmt: skip
-    return str(environment.from_string(text).render(messages=messages, tools=probe_tools(calls), **TOKENS))
+    return str(environment.from_string(text).render(messages=messages, tools=make_probe_tools(calls), **TOKENS))
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
@@ -108,7 +108,7 @@ def test_the_derived_style_and_the_one_written_by_hand_read_the_same_calls(
             for each in (style, by_hand):
                 assert read(each, text, calls, source) == calls, (each.name, text)
                 if trial < 3 and name not in OWN_MESSAGES:
-                    tag = each.structural_tag(probe_tools(calls), tool_choice="required", mixed=False)
+                    tag = each.structural_tag(make_probe_tools(calls), tool_choice="required", mixed=False)
                     grammar = byte_compiler().compile_structural_tag(tag)
                     assert accepts(grammar, list(text.encode())), (each.name, text)
                     assert not accepts(grammar, list(text.replace("weather", "wether").replace("pick", "pik")
@@ -259,7 +259,7 @@ def test_errors_say_why_no_style_can_be_derived(source: str, message: str) -> No
 
 def test_rendering_is_bounded_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("guided.chat.render_budget._BASE_BUDGET", 0)
-    monkeypatch.setattr("guided.chat.derived_style._SIZE", 20_000)
+    monkeypatch.setattr("guided.chat.derived_style._TOTAL_SIZE", 20_000)
     known = template("", f"<call>{NAME}{{{{ c.function.arguments|tojson }}}}</call>", "")
     assert guided.derive_tool_style(known).data["trigger"] == "<call>"
     with pytest.raises(guided.LimitExceeded, match="work of the chat template"):
@@ -293,7 +293,7 @@ def test_a_template_without_a_known_style_has_its_derived_style() -> None:
         {"role": "assistant", "content": "", "tool_calls": [{"id": "x", "type": "function", "function": function}]},
         {"role": "tool", "content": "2", "tool_call_id": "x"},
     ]
-    tools = probe_tools([("f", {"a": 1})])
+    tools = make_probe_tools([("f", {"a": 1})])
     own = chat.text(Conversation(talk, tools))
     assert '<<<do>f{"a": 1}</do>>>' in own and own.startswith("<|tools|>")
     assert chat.text(Conversation(talk, tools, chat.style)) == own
@@ -352,7 +352,7 @@ def test_names_and_numbers_are_read_whole(call: str) -> None:
 )
 def test_text_before_a_call_is_no_call(call: str) -> None:
     """Only an object with the name of a tool is a call without its marker."""
-    style, tools = guided.derive_tool_style(template("", call, "")), probe_tools(CALLS)
+    style, tools = guided.derive_tool_style(template("", call, "")), make_probe_tools(CALLS)
     lenient = style.with_bare_calls()
     grammar = byte_compiler().compile_structural_tag(lenient.structural_tag(tools))
     for text in ("The weather is fine.", "call00001>weather", 'weather: {"arguments": "none"}', '{"id": "a"}'):

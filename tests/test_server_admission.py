@@ -34,7 +34,7 @@ def test_past_the_queue_a_request_is_refused_before_its_body_is_read():
         async with served(max_queued_requests=2) as (server, http):
             with server.engine.driver.lock:  # nothing is admitted
                 waiting = [post(http, SHORT), post(http, {**SHORT, "n": 1})]
-                await until(lambda: server.admission.queued == 2)
+                await until(lambda: server.admission.queued_outputs == 2)
 
                 async def never():  # a body that never arrives
                     await asyncio.Event().wait()
@@ -58,10 +58,10 @@ def test_outputs_count_and_what_may_never_wait_is_a_bad_request():
             assert told(many)[0] == 400 and "6 outputs" in many.json()["error"]["message"]
             with server.engine.driver.lock:
                 three = post(http, {**SHORT, "n": 3})
-                await until(lambda: server.admission.queued == 3)
+                await until(lambda: server.admission.queued_outputs == 3)
                 assert told(await post(http, {**SHORT, "n": 2}))[2] == "overloaded"
                 one = post(http, SHORT)
-                await until(lambda: server.admission.queued == 4)
+                await until(lambda: server.admission.queued_outputs == 4)
             assert [(await each).status_code for each in (three, one)] == [200, 200]
 
     asyncio.run(run())
@@ -89,12 +89,12 @@ def test_a_key_has_its_own_bounds():
             one, two = {"authorization": "Bearer one"}, {"authorization": "Bearer two"}
             with server.engine.driver.lock:
                 first = post(http, SHORT, **one)
-                await until(lambda: server.admission.queued == 1)
+                await until(lambda: server.admission.queued_outputs == 1)
                 refused = await post(http, SHORT, **one)
                 assert told(refused) == (429, "RateLimitError", "rate_limit_exceeded")
                 assert int(refused.headers["retry-after"]) >= 1
                 other = post(http, SHORT, **two)
-                await until(lambda: server.admission.queued == 2)
+                await until(lambda: server.admission.queued_outputs == 2)
             assert [(await each).status_code for each in (first, other)] == [200, 200]
             codes = [(await post(http, SHORT, **one)).status_code for _ in range(3)]
             assert codes == [200, 200, 429]  # refused requests do not count
@@ -127,7 +127,7 @@ def test_retry_after_is_the_time_of_the_queue(monkeypatch: pytest.MonkeyPatch):
             for _ in range(4):
                 server.admission.enter(None)
                 server.admission.leave(None)
-            monkeypatch.setattr(type(server.admission), "queued", 10)
+            monkeypatch.setattr(type(server.admission), "queued_outputs", 10)
             assert server.admission.retry_after == 20  # four in eight seconds: ten take twenty
 
     asyncio.run(run())
@@ -199,7 +199,7 @@ def test_a_lower_number_runs_first():
             await until(lambda: server.engine.scheduler.running_count == 1)
             with server.engine.driver.lock:
                 asked = [asyncio.create_task(ask(priority)) for priority in (5, 0, 3, -2)]
-                await until(lambda: server.admission.queued == 4)
+                await until(lambda: server.admission.queued_outputs == 4)
                 await until(lambda: all(t.future.done() for s in server.thread.open_streams for t in s.tasks))
             await asyncio.gather(before, *asked)
             assert order == [(-2, 200), (0, 200), (3, 200), (5, 200)]

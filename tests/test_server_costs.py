@@ -18,8 +18,8 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 import guided.server.routes.openai as route
 from guided.engine.stopping import Stops, StopSearch
 from guided.sampling.params import SamplingParams
-from guided.server.http.body_limits import _check_messages, _json
-from guided.server.http.lanes import SMALL_BYTES, BodyThreads
+from guided.server.http.body_limits import _check_messages, _parse_json
+from guided.server.http.lanes import MAX_SMALL_BODY_BYTES, BodyThreads
 from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.reading import read_request
 from guided.server.openai.requests import ChatRequest
@@ -40,7 +40,7 @@ NAMES = [f"{kind.__name__} {name}" for kind, name, _ in BODIES]
 def read_all(kind, data: bytes) -> None:
     """All work on a body before the model's first step. A refusal ends it."""
     try:
-        body = _json(bytearray(data), 256)
+        body = _parse_json(bytearray(data), 256)
         _check_messages(body, SERVER.settings.max_messages)
         asked = read_request(kind, body)
         if isinstance(asked, InputTokensRequest):
@@ -130,8 +130,8 @@ def test_messages_are_bounded(path, body, param):
 
 def test_lanes_hold_bodies_of_at_most_four_times_their_size():
     lanes = BodyThreads()
-    sizes = [0, 1, *(4**power * SMALL_BYTES + more for power in range(5) for more in (0, 1)), 1 << 40]
-    numbers = [lanes._threads.index(lanes.thread_for(size)) for size in sizes]
+    sizes = [0, 1, *(4**power * MAX_SMALL_BODY_BYTES + more for power in range(5) for more in (0, 1)), 1 << 40]
+    numbers = [lanes._executors.index(lanes.executor_for(size)) for size in sizes]
     assert numbers == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     lanes.close()
 

@@ -21,7 +21,7 @@ pytest.importorskip("openai", reason="openai is not installed")
 from guided.errors import GuidedError, OptionError  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.http.admission import Admission  # noqa: E402
-from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
+from guided.server.http.errors import RequestError, find_status, make_error_body  # noqa: E402
 from guided.server.openai.completion_request import CompletionRequest  # noqa: E402
 from guided.server.openai.requests import ChatRequest, read_request  # noqa: E402
 from guided.server.openai.responses_request import ResponsesRequest  # noqa: E402
@@ -98,7 +98,7 @@ def refusal(requests: int, *, waiting: int = 0, draining: bool = False, **settin
 
 def test_the_examples_that_no_request_alone_has():
     told = [
-        body_of(error)
+        make_error_body(error)
         for error in (
             ZeroDivisionError("x"),
             MemoryError("600 tokens do not fit into a cache of 512 positions"),
@@ -197,8 +197,8 @@ def test_options_out_of_their_range_are_the_clients(options):
         (b'{"prompt": "\xed\xa0\x80"}', "not JSON"),
         (b'{"prompt": "a", "temperature": NaN}', "NaN is not a finite number"),
         (b'{"prompt": "a", "temperature": 1e999}', "1e999 is not a finite number"),
-        (rb'{"prompt": "\ud800"}', "half of a surrogate pair"),
-        (rb'{"prompt": "a", "\udc00": 1}', "half of a surrogate pair"),
+        (rb'{"prompt": "\ud800"}', "contains a lone surrogate"),
+        (rb'{"prompt": "a", "\udc00": 1}', "contains a lone surrogate"),
         (b"[" * 100_000, "256 deep"),
         (b'{"prompt": ' + b"9" * 5000 + b"}", "not JSON"),
         (b"[]", ""),
@@ -219,10 +219,10 @@ def test_bodies_that_are_no_requests(sent, message):
 
 
 def test_errors_of_the_client_and_of_the_server():
-    assert status_of(GuidedError("x")) == status_of(OptionError("x")) == status_of(RequestError("x")) == 400
-    assert status_of(ValueError("x")) == status_of(TypeError("x")) == 500
+    assert find_status(GuidedError("x")) == find_status(OptionError("x")) == find_status(RequestError("x")) == 400
+    assert find_status(ValueError("x")) == find_status(TypeError("x")) == 500
     assert isinstance(OptionError("x"), ValueError), "who caught ValueError goes on catching it"
-    assert SAY and body_of(OptionError("seed is -1"))["error"]["message"] == "seed is -1"
+    assert SAY and make_error_body(OptionError("seed is -1"))["error"]["message"] == "seed is -1"
 
 
 def test_a_million_errors_cost_as_much_as_one():
@@ -250,7 +250,7 @@ def test_stops_are_bounded():
 
 
 def test_an_option_out_of_its_range_is_no_error_of_the_specification():
-    assert body_of(OptionError("seed is -1"), "regex")["error"]["param"] is None
+    assert make_error_body(OptionError("seed is -1"), "regex")["error"]["param"] is None
 
 
 def test_null_equals_an_absent_field():

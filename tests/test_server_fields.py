@@ -87,7 +87,7 @@ LONG = "a" * 700
             {"prompt": "a", "json_schema": {"$ref": "https://example.org/a"}},
             "invalid_specification",
             "json_schema/$ref",
-            "write it into the schema, below $defs; nothing is fetched",
+            "add it to the schema under $defs; nothing is fetched",
         ),
         (
             TEXT,

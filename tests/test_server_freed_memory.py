@@ -14,7 +14,7 @@ from tests.server_support import small_engine
 
 GNU = sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim")
 pytestmark = pytest.mark.skipif(not GNU, reason="malloc is not GNU's")
-PIECE = 16 << 10
+CHUNK_TOKENS = 16 << 10
 
 
 def freed_in_pieces(mib: int) -> tuple[ctypes.CDLL, list[int]]:
@@ -22,9 +22,9 @@ def freed_in_pieces(mib: int) -> tuple[ctypes.CDLL, list[int]]:
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]
-    pieces = [libc.malloc(PIECE) for _ in range((mib << 20) // PIECE)]
+    pieces = [libc.malloc(CHUNK_TOKENS) for _ in range((mib << 20) // CHUNK_TOKENS)]
     for piece in pieces:
-        ctypes.memset(piece, 1, PIECE)
+        ctypes.memset(piece, 1, CHUNK_TOKENS)
     for piece in pieces[::2]:
         libc.free(piece)
     return libc, pieces[1::2]

@@ -353,7 +353,7 @@ def test_a_key_is_needed_and_large_bodies_are_refused():
 
 
 def test_one_sentence_alone_has_a_bound(monkeypatch):
-    monkeypatch.setattr(inspection, "_SECONDS", 0.0)
+    monkeypatch.setattr(inspection, "_SAMPLING_SECONDS", 0.0)
 
     async def body(ask, server, http):
         refused = await http.post("/v1/grammars/sample", json={"regex": "[a-z]{1000}", "max_length": 2000})

@@ -82,7 +82,7 @@ def test_every_field_of_openais_client_may_be_null():
         ({"verbosity": "low"}, "verbosity", "max_tokens limits"),
         ({"web_search_options": {}}, "web_search_options", "does not search the web"),
         ({"skip_special_tokens": False}, "skip_special_tokens", "control tokens are not part of the text"),
-        ({"continue_final_message": True}, None, "requires a last message of the assistant"),
+        ({"continue_final_message": True}, None, "requires a final assistant message"),
         ({"use_beam_search": True}, "use_beam_search", "no beam search"),
         ({"use_beam_search": 0}, "use_beam_search", "0 is not supported"),
         ({"best_of": 2}, "best_of", "unknown field"),

@@ -25,8 +25,8 @@ from guided.sampling.logprobs import TokenLogprobs  # noqa: E402
 from guided.server.openai.answers import Answer  # noqa: E402
 from guided.server.openai.attribution import ShownToken  # noqa: E402
 from guided.server.openai.deltas import ReadingOptions, SampleReader  # noqa: E402
-from guided.server.openai.scores import Offsets, text_logprobs  # noqa: E402
-from guided.server.openai.streaming import sse  # noqa: E402
+from guided.server.openai.scores import Offsets, format_text_logprobs  # noqa: E402
+from guided.server.openai.streaming import format_sse  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
 from tests.engine_support import Reader  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -246,7 +246,9 @@ def test_names_of_top_tokens_do_not_collide():
     vocabulary = Vocabulary([b"a", b"a", b"\xc3", b"\xa9", b"a", None, None], eos_token_ids=[5],
                             special_tokens={5: "<end>", 6: "a"})  # fmt: skip
     top = tuple((id, -float(id)) for id in range(7))
-    found = text_logprobs([ShownToken(1, False, TokenLogprobs(1, -1.0, top))], Offsets(), vocabulary)["top_logprobs"][0]
+    found = format_text_logprobs([ShownToken(1, False, TokenLogprobs(1, -1.0, top))], Offsets(), vocabulary)[
+        "top_logprobs"
+    ][0]
     assert found["a"] == -1.0 and len(found) == 7
     assert {"bytes:\\xc3", "bytes:\\xa9", "<end>", "token_id:0", "token_id:4", "token_id:6"} < found.keys()
 
@@ -256,7 +258,7 @@ def test_names_of_top_tokens_do_not_collide():
 
 def test_no_character_ends_a_line_of_an_event():
     text = "a\u2028b\u2029c\x85d\x0b\x0c\x1c\x1d\x1e\r\né"
-    for event in (sse({"a": text, text: 1}), sse({"a": text}, "name")):
+    for event in (format_sse({"a": text, text: 1}), format_sse({"a": text}, "name")):
         assert len(event.splitlines()) == event.count("\n")
         data = event.splitlines()[-2].removeprefix("data: ")
         assert json.loads(data)["a"] == text and "é" in data

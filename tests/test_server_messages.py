@@ -19,7 +19,7 @@ jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not install
 from guided.engine.result import StreamEvent  # noqa: E402
 from guided.server.anthropic.errors import anthropic_error  # noqa: E402
 from guided.server.anthropic.message_events import MessageEvents  # noqa: E402
-from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
+from guided.server.http.errors import RequestError, find_status, make_error_body  # noqa: E402
 from guided.server.openai.deltas import CallArguments, CallBegin, ReasoningDelta, TextDelta  # noqa: E402
 from guided.server.openai.streaming import stream_events  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -279,7 +279,7 @@ def rendered(deltas, reason="stop", stop=None):
             calls += 1
         for one in made:
             out += events.read(StreamEvent((), ""), [one], [])
-    options = SimpleNamespace(thinks=False)
+    options = SimpleNamespace(begins_with_reasoning=False)
     result = SimpleNamespace(**RESULT | {"stop": stop})
     out += events.end(SimpleNamespace(result=result, finish_reason=reason, calls=[None] * calls, options=options))
     return out, json.loads(events.text())
@@ -314,7 +314,7 @@ def test_inputs_are_as_the_model_wrote_them():
     assert list(events.begin())
     arguments = '{"a": 1e999, "b": ' + "9" * 5000 + ', "c": "\\ud800", "d": "é"}'
     list(events.read(StreamEvent((), ""), [CallBegin(0, "call_1", "f"), CallArguments(0, arguments)], []))
-    list(events._close())
+    list(events._end_block())
     assert f'"input":{arguments}}}' in events.text()
 
 
@@ -446,7 +446,7 @@ def test_a_busy_server_and_a_defect():
         ("overloaded", 529, "overloaded_error"),
     ):
         late = RequestError("later", code=code, status=503)
-        shown, body = anthropic_error(status_of(late), body_of(late), "r")
+        shown, body = anthropic_error(find_status(late), make_error_body(late), "r")
         assert (shown, body["error"]["type"]) == (status, type)
 
     async def broken(server, http):

@@ -82,7 +82,7 @@ def test_metrics_count_waiting_and_refused_requests():
             with server.engine.driver.lock:
                 body = {"prompt": "a", "max_tokens": 2, "n": 2}
                 asked = asyncio.create_task(http.post("/v1/completions", json=body))
-                await until(lambda: server.admission.queued == 2)
+                await until(lambda: server.admission.queued_outputs == 2)
                 assert (await http.post("/v1/completions", json={"prompt": "a"})).status_code == 503
                 found = await samples(http)
                 assert found["vllm:num_requests_waiting"] == 2 and found["vllm:num_requests_running"] == 0

@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.cli import serve  # noqa: E402
-from guided.cli.serve_options import settings_of  # noqa: E402
+from guided.cli.serve_options import read_settings  # noqa: E402
 from tests.live_server import listening_at, served  # noqa: E402
 
 SHORT = {"prompt": "a", "max_tokens": 3}
@@ -127,5 +127,8 @@ def test_at_a_socket():
 def test_the_option():
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
-    assert settings_of(parser.parse_args(["--allowed-hosts", "a", "--allowed-hosts", "b"])).allowed_hosts == ("a", "b")
+    assert read_settings(parser.parse_args(["--allowed-hosts", "a", "--allowed-hosts", "b"])).allowed_hosts == (
+        "a",
+        "b",
+    )
     assert "--allowed-hosts" in parser.format_help()

@@ -208,7 +208,7 @@ def test_several_answers_are_refused_since_they_would_be_shown_as_one(browser: B
         page.locator("summary", has_text="More fields").click()
         page.fill("#more", '{"n": 2}')
         generate(page, "regex", "a[0-9]", wait=False)
-        expect(page.locator("main")).to_contain_text("the page shows only one answer: leave n out")
+        expect(page.locator("main")).to_contain_text("the page shows only one answer: remove n")
         page.fill("#more", '{"n": 1}')
         generate(page, "regex", "a[0-9]")
 
@@ -414,7 +414,7 @@ def test_a_server_that_is_busy_or_gone(browser: Browser):
     with served() as (address, _), opened(browser, address, fails=True) as page:
         page.select_option("#kind", "regex")
         page.fill("#spec", "[a-z]{3}")
-        full = {"error": {"message": "256 requests are already waiting", "code": "overloaded"}}
+        full = {"error": {"message": "256 outputs are already waiting", "code": "overloaded"}}
         page.route("**/v1/chat/completions", lambda route: route.fulfill(status=503, json=full))
         page.click("#generate")
         expect(page.locator("#banner")).to_contain_text("The server is busy")

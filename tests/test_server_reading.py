@@ -186,13 +186,13 @@ def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
     split = partial(AnswerSplitter, reasoning_end=marker)
-    reading = SampleReader(ReadingOptions(thinks=True, new_splitter=split, trims_line_ends=True))
+    reading = SampleReader(ReadingOptions(begins_with_reasoning=True, new_splitter=split, trims_line_ends=True))
     text, reasoning, _, _ = put_together(reading, said)
     if thought == "END":  # for the engine, the first one ends it; the content of the reasoning is reported
         assert reasoning == "END"
     assert (text, reasoning) == ("Yes.", thought) == (reading.text, reading.reasoning)
     assert reading.reasoning_tokens == len(VOCABULARY.encode_with_special(thought + end))
-    hidden = SampleReader(ReadingOptions(thinks=True, new_splitter=split, shows_reasoning=False))
+    hidden = SampleReader(ReadingOptions(begins_with_reasoning=True, new_splitter=split, shows_reasoning=False))
     assert put_together(hidden, said)[:2] == ("\n\nYes.", "")
     assert hidden.reasoning_tokens == reading.reasoning_tokens
 
@@ -219,7 +219,7 @@ def test_characters_across_events_and_at_the_end():
 def test_partial_json_is_valid_at_any_time(most):
     value = {"a": ["x\n", -1.5, {"é": None}], "b": "<\"'>", "c": []}
     text = json.dumps(value, ensure_ascii=False)
-    reading, so_far = SampleReader(ReadingOptions(partial=True)), None
+    reading, so_far = SampleReader(ReadingOptions(reports_partial_json=True)), None
     for event in events(text, random.Random(4), most):
         reading.read(event)
         length, end = reading.partial["length"], reading.partial["end"]
@@ -239,7 +239,7 @@ def test_partial_json_is_valid_at_any_time(most):
     ],
 )
 def test_the_certain_part_of_json(text, value):
-    reading = SampleReader(ReadingOptions(partial=True))
+    reading = SampleReader(ReadingOptions(reports_partial_json=True))
     for character in text:
         reading.read(StreamEvent((0,), character))
     assert json.loads(text[: reading.partial["length"]] + reading.partial["end"]) == value

@@ -193,8 +193,8 @@ def test_errors_of_the_conversation_have_the_names_of_the_request(error, param, 
         raise error
     assert caught.value.param == param
     assert message in caught.value.message
-    assert asked.param("response_format.json_schema.schema") == "text.format.schema"
-    assert asked.param("") is None
+    assert asked.rename_param("response_format.json_schema.schema") == "text.format.schema"
+    assert asked.rename_param("") is None
 
 
 @pytest.mark.parametrize("kind", [SpecError, UnsupportedError])

@@ -27,7 +27,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.cli import main  # noqa: E402
-from guided.cli.serve import _listener  # noqa: E402
+from guided.cli.serve import _open_listener  # noqa: E402
 from tests.live_server import wait_until  # noqa: E402
 
 LONG = {"prompt": "ROMEO:", "stream": True, "regex": "[a-z ]{150}", "max_tokens": 200}
@@ -230,7 +230,7 @@ def test_options_that_do_not_go_together(capsys: pytest.CaptureFixture[str], opt
 def test_parts_of_an_answer_do_not_wait_for_each_other():
     """If a connection waits for acknowledgements, an answer takes 40 ms longer, and so does each token of a stream."""
     arguments = argparse.Namespace(host="127.0.0.1", port=0, uds=None)
-    with closing(_listener(arguments)) as listener, socket.create_connection(listener.getsockname()) as client:
+    with closing(_open_listener(arguments)) as listener, socket.create_connection(listener.getsockname()) as client:
         connection, address = listener.accept()
         with connection:
             assert address == client.getsockname()

@@ -14,7 +14,7 @@ from guided.errors import GuidedError
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from guided.matching.constraint import compile_constraint  # noqa: E402 - needs torch
-from guided.server.http.errors import RequestError, body_of, status_of  # noqa: E402
+from guided.server.http.errors import RequestError, find_status, make_error_body  # noqa: E402
 from guided.server.openai.requests import ConstraintFields  # noqa: E402
 from guided.server.openai.structured import read_structured_output  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
@@ -146,7 +146,7 @@ def test_refusals(fields, param, message):
         read_structured_output(fields)
     assert (caught.value.status, caught.value.param) == (400, param)
     assert message in caught.value.message
-    assert body_of(caught.value)["error"]["type"] == "BadRequestError"
+    assert make_error_body(caught.value)["error"]["type"] == "BadRequestError"
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_refusals(fields, param, message):
 def test_specifications_that_are_refused(fields, code, message):
     with pytest.raises(GuidedError) as caught:
         written(fields)
-    error = body_of(caught.value, "regex")["error"]
-    assert status_of(caught.value) == 400
+    error = make_error_body(caught.value, "regex")["error"]
+    assert find_status(caught.value) == 400
     assert error["code"] == code and message in error["message"]
 
 
@@ -236,7 +236,7 @@ def test_canonical_tokens_reach_the_engine(constraint):
     (request,) = asked.requests(asked.structured_output(allow_special_tokens=False), 5)
     with pytest.raises(GuidedError, match="canonical tokens of this tokenizer are unknown") as caught:
         engine().generate(request.prompt, request.constraint, n=1, **request.options)
-    assert status_of(caught.value) == 400
+    assert find_status(caught.value) == 400
     plain = CompletionRequest.model_validate({"prompt": "a", **constraint})
     (request,) = plain.requests(plain.structured_output(allow_special_tokens=False), 5)
     assert "canonical" not in request.options

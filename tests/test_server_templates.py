@@ -14,7 +14,7 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 import guided  # noqa: E402
-from guided.server.openai.conversations import style_of  # noqa: E402
+from guided.server.openai.conversations import resolve_tool_style  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.derived_support import PUBLISHED  # noqa: E402
 from tests.server_support import NAMES, small_engine  # noqa: E402
@@ -221,8 +221,8 @@ def test_calls_are_written_as_an_unknown_template_writes_them():
         assert '[<tool_call>]\n{"name": "weather", "arguments": {"city": "Oslo"}}\n' in text and "<do>" not in text
 
     engine = qwen(UNKNOWN)
-    assert style_of(engine, Settings()).name == "derived"
-    assert style_of(engine, Settings(tool_style="llama")) == guided.tool_style("llama")
+    assert resolve_tool_style(engine, Settings()).name == "derived"
+    assert resolve_tool_style(engine, Settings(tool_style="llama")) == guided.tool_style("llama")
     run(derived, engine)
     run(chosen, qwen(UNKNOWN), tool_style="qwen_3")
 

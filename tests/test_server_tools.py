@@ -340,7 +340,7 @@ def test_markers_are_control_tokens_and_names_of_members_are_not():
     def grammar(style):
         made = Functions.from_request(
             evil, "required", parallel=True, style=guided.tool_style(style), vocabulary=engine.vocabulary,
-            text=StructuredOutput(),
+            structured_output=StructuredOutput(),
         )  # fmt: skip
         return made.constraint.compile(engine.compiler)
 
@@ -455,7 +455,7 @@ def test_strict_closes_objects_that_name_no_members(inner):
 def test_a_call_without_its_marker_is_a_call():
     functions = Functions.from_request(
         [tool("f")], "auto", parallel=True, style=guided.tool_style("qwen_3"), vocabulary=small_engine().vocabulary,
-        text=StructuredOutput(),
+        structured_output=StructuredOutput(),
     )  # fmt: skip
     vocabulary = small_engine(more=("<tool_call>", "</tool_call>")).vocabulary
     grammar = functions.constraint.compile(guided.GrammarCompiler(vocabulary))

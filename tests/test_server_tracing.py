@@ -238,7 +238,7 @@ def test_names_are_those_of_the_conventions():
 
 def test_a_collector_has_an_address_of_http():
     for address in ("127.0.0.1:4318", "grpc://x", "", "file:///x"):
-        with pytest.raises(GuidedError, match="not an address of HTTP"):
+        with pytest.raises(GuidedError, match="not an HTTP address"):
             tracing.otlp_provider(address)
 
 

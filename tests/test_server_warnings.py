@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
-from guided.server.openai.warnings import header_of  # noqa: E402
+from guided.server.openai.warnings import make_warning_header  # noqa: E402
 from tests.live_server import listening, served  # noqa: E402
 from tests.server_support import small_engine  # noqa: E402
 
@@ -101,5 +101,7 @@ def test_many_are_counted_and_a_header_holds_one_line_of_ascii():
         assert answer.status_code == 200 and "set-cookie" not in answer.headers
         assert len(answer.json()["warnings"]) == 21 and "and 14 more" in answer.json()["warnings"][-1]["message"]
         assert answer.headers["warning"].isascii()
-    assert header_of([{"message": 'a"\r\né\\' + "x" * 1000}])["Warning"][:20] == '299 - "a???' + "?xe9?xxxxx"[:9]
-    assert header_of([]) == {}
+    assert (
+        make_warning_header([{"message": 'a"\r\né\\' + "x" * 1000}])["Warning"][:20] == '299 - "a???' + "?xe9?xxxxx"[:9]
+    )
+    assert make_warning_header([]) == {}

@@ -12,7 +12,7 @@ import pytest
 import guided
 from guided.chat import ChatTemplate, Conversation
 from guided.chat.tagged_text import join_tagged, tag_text
-from guided.chat.tokens import ids_of
+from guided.chat.tokens import encode_rendered
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_prompts import detect_style, tool_instructions, write_calls
@@ -252,7 +252,7 @@ def test_the_longest_name_of_a_control_token_is_meant():
     names = {5: "<a>", 6: "<a><b>"}
     letters = [*(letter.encode() for letter in "x<a>b"), None, None]
     vocabulary = Vocabulary(letters, eos_token_ids=[7], special_tokens=names)
-    assert ids_of(vocabulary, join_tagged((tag_text("x<a><b><a>"), "<a>"))) == [0, 6, 5, 1, 2, 3]
+    assert encode_rendered(vocabulary, join_tagged((tag_text("x<a><b><a>"), "<a>"))) == [0, 6, 5, 1, 2, 3]
 
 
 def random_value(source: random.Random, depth: int = 0) -> Any:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from guided.errors import VocabularyError
 from guided.vocabulary import Vocabulary
 from guided.vocabulary.encoders import (
-    byte_level_encoder,
-    huggingface_encoder,
-    ranks_encoder,
-    sentencepiece_encoder,
+    make_byte_level_encoder,
+    make_huggingface_encoder,
+    make_ranks_encoder,
+    make_sentencepiece_encoder,
 )
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.sentencepiece import model_proto
@@ -71,7 +71,7 @@ def chunks(text: str) -> list[str]:
 def test_merges(rules_and_symbols, text, ignores_merges):
     rules, symbols = rules_and_symbols
     vocab = BYTES | {symbol: 256 + k for k, symbol in enumerate(symbols)}
-    encoder = byte_level_encoder(
+    encoder = make_byte_level_encoder(
         vocab,
         [" ".join(rule) for rule in rules],
         patterns=PATTERNS["gpt2"],
@@ -93,8 +93,8 @@ def test_merges(rules_and_symbols, text, ignores_merges):
 def test_ranks(tokens, text, offset):
     ranks = {bytes((byte,)): byte for byte in range(256)}
     ranks |= {token.encode(): 300 + k for k, token in enumerate(sorted(tokens))}
-    cut = ranks_encoder(ranks, PATTERNS["gpt2"][0], offset=offset)
-    uncut = ranks_encoder(ranks, None, offset=offset)
+    cut = make_ranks_encoder(ranks, PATTERNS["gpt2"][0], offset=offset)
+    uncut = make_ranks_encoder(ranks, None, offset=offset)
 
     def expected(chunk: str) -> list[int]:
         data = chunk.encode()
@@ -111,11 +111,11 @@ def test_ranks(tokens, text, offset):
 @given(text=ANY_TEXT)
 def test_no_pattern_loses_text(name, text):
     options = {"ignores_merges": False, "added_tokens": {}, "prefix_space": False}
-    encoder = byte_level_encoder(BYTES, [], patterns=PATTERNS[name], **options)
+    encoder = make_byte_level_encoder(BYTES, [], patterns=PATTERNS[name], **options)
     assert bytes(encoder.encode(text)) == text.encode()
     if len(PATTERNS[name]) == 1:
         ranks = {bytes((byte,)): byte for byte in range(256)}
-        assert bytes(ranks_encoder(ranks, PATTERNS[name][0]).encode(text)) == text.encode()
+        assert bytes(make_ranks_encoder(ranks, PATTERNS[name][0]).encode(text)) == text.encode()
 
 
 def test_tiktoken_refuses_a_pattern_of_two_steps(tmp_path):
@@ -126,7 +126,7 @@ def test_tiktoken_refuses_a_pattern_of_two_steps(tmp_path):
 
 def test_added_tokens_and_a_space_before_the_text():
     options = {"patterns": PATTERNS["gpt2"], "ignores_merges": False, "added_tokens": {"<x>": 300, "<x>y": 301}}
-    encoder = byte_level_encoder(BYTES, [], prefix_space=True, **options)
+    encoder = make_byte_level_encoder(BYTES, [], prefix_space=True, **options)
     assert encoder.encode("a<x>y<x>") == [32, 97, 301, 300] and encoder.encode("") == []
     assert encoder.encode(" a") == [32, 97] and encoder.encode("a", continued=True) == [97]
 
@@ -148,7 +148,7 @@ def test_continued_text_gets_no_space(name):
     vocab = {"a": 0, "▁": 1, "Ġ": 2, "b": 3, "ab": 4}
     model = {"type": "BPE", "vocab": vocab, "merges": ["a b"], "byte_fallback": False}
     data = {"version": "1.0", "model": model, "added_tokens": []} | STEPS[name]
-    encoder = huggingface_encoder(data)
+    encoder = make_huggingface_encoder(data)
     space = 2 if name == "ByteLevel" else 1
     assert encoder.encode("ab") == [space, 4] and encoder.encode("ab", continued=True) == [4]
 
@@ -156,7 +156,7 @@ def test_continued_text_gets_no_space(name):
 def test_continued_sentencepiece_keeps_every_space():
     pieces = ["<unk>", "▁", "a", "▁a"]
     proto = model_proto(pieces, [0.0, -3.0, -2.0, -1.0], [2, 1, 1, 1], dummy_prefix=True, collapse=True)
-    encoder = sentencepiece_encoder(proto, len(pieces))
+    encoder = make_sentencepiece_encoder(proto, len(pieces))
     assert encoder.encode("  a  a ") == [3, 3] and encoder.encode("a") == [3]
     assert encoder.encode("  a  a ", continued=True) == [1, 3, 1, 3, 1] and encoder.encode("a", continued=True) == [2]
 
@@ -170,19 +170,19 @@ def unigram(unknown: int | None) -> dict:
 
 
 NO_SECOND_LETTER = {
-    "merges": lambda: byte_level_encoder(
+    "merges": lambda: make_byte_level_encoder(
         {"a": 0, " ": 1}, [], patterns=(), ignores_merges=False, added_tokens={}, prefix_space=False
     ),
-    "ranks": lambda: ranks_encoder({b"a": 0, b" ": 1}, None),
-    "unigram": lambda: huggingface_encoder(unigram(0)),
-    "unigram without an unknown token": lambda: huggingface_encoder(unigram(None)),
-    "bpe": lambda: huggingface_encoder(
+    "ranks": lambda: make_ranks_encoder({b"a": 0, b" ": 1}, None),
+    "unigram": lambda: make_huggingface_encoder(unigram(0)),
+    "unigram without an unknown token": lambda: make_huggingface_encoder(unigram(None)),
+    "bpe": lambda: make_huggingface_encoder(
         {"version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0, "<unk>": 1}, "merges": [], "unk_token": "<unk>"}}
     ),
-    "sentencepiece": lambda: sentencepiece_encoder(
+    "sentencepiece": lambda: make_sentencepiece_encoder(
         model_proto(["<unk>", "a"], [0.0, -1.0], [2, 1], dummy_prefix=False, collapse=False), 2
     ),
-    "sentencepiece without an unknown piece": lambda: sentencepiece_encoder(
+    "sentencepiece without an unknown piece": lambda: make_sentencepiece_encoder(
         model_proto(["a", "<0x01>"], [-1.0, 0.0], [1, 6], dummy_prefix=False, collapse=False), 2
     ),
 }
@@ -206,8 +206,8 @@ def test_names_of_special_tokens_are_text_by_default():
         "pre_tokenizer": byte_level,
         "added_tokens": [entry | flags for entry in names],
     }
-    assert bytes(huggingface_encoder(data).encode("b<|x|>")) == b"b<|x|>"
-    assert huggingface_encoder(data, special=True).encode("b<|x|>") == [98, 256]
+    assert bytes(make_huggingface_encoder(data).encode("b<|x|>")) == b"b<|x|>"
+    assert make_huggingface_encoder(data, special=True).encode("b<|x|>") == [98, 256]
 
 
 # --- the packages themselves
@@ -218,9 +218,9 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(VocabularyError, match=rf"the package {name}: pip install 'guided-decoding\[tokenizers\]'"):
         {
-            "tokenizers": lambda: huggingface_encoder(unigram(0)),
-            "tiktoken": lambda: ranks_encoder({b"a": 0}, None),
-            "sentencepiece": lambda: sentencepiece_encoder(b"", 1),
+            "tokenizers": lambda: make_huggingface_encoder(unigram(0)),
+            "tiktoken": lambda: make_ranks_encoder({b"a": 0}, None),
+            "sentencepiece": lambda: make_sentencepiece_encoder(b"", 1),
         }[name]()
 
 
@@ -235,10 +235,10 @@ def test_a_panic_becomes_an_error_and_an_interrupt_propagates(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "tiktoken", package(panic("no entry found")))
     with pytest.raises(VocabularyError, match="this text cannot be encoded: PanicException no entry found"):
-        ranks_encoder({b"a": 0}, None).encode("a")
+        make_ranks_encoder({b"a": 0}, None).encode("a")
     monkeypatch.setitem(sys.modules, "tiktoken", package(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        ranks_encoder({b"a": 0}, None).encode("a")
+        make_ranks_encoder({b"a": 0}, None).encode("a")
 
 
 # --- long texts
@@ -276,7 +276,7 @@ def test_long_texts_have_the_ids_of_short_ones(special, monkeypatch):
     names = [{"id": 8, "content": "<|x|>", "special": True}]
     flags = dict.fromkeys(("normalized", "single_word", "lstrip", "rstrip"), False)
     data = {"version": "1.0", "model": model, "added_tokens": [name | flags for name in names]} | STEPS["ByteLevel"]
-    encoder = huggingface_encoder(data, special=special)
+    encoder = make_huggingface_encoder(data, special=special)
     words = ["a", "ab ", "abcd", " ", "d a", *(["<|x|>"] if special else [])]
     for _ in range(20):
         text = "".join(rng.choices(words, k=400))
@@ -297,7 +297,7 @@ def test_other_threads_go_on_while_a_long_text_is_encoded():
 
     vocab = {"a": 0, "Ġ": 1, "aa": 2}
     data = {"version": "1.0", "model": {"type": "BPE", "vocab": vocab, "merges": ["a a"]}, "added_tokens": []}
-    encoder = huggingface_encoder(data | STEPS["ByteLevel"])
+    encoder = make_huggingface_encoder(data | STEPS["ByteLevel"])
     encoder.encode("a" * 5000)
     thread = threading.Thread(target=count)
     thread.start()

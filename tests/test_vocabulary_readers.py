@@ -117,7 +117,7 @@ def tekken_with(**changes) -> bytes:
         (tekken_with(default_vocab_size=300), "declares 280 tokens"),
         (tekken_with(version="v99"), "version 'v99' must list its special tokens"),
         (tekken_with(pattern=3), "invalid pattern 3"),
-        (tekken_with(vocab=[{"rank": 0, "token_bytes": "YQ=="}] * 300), "one rank"),
+        (tekken_with(vocab=[{"rank": 0, "token_bytes": "YQ=="}] * 300), "same rank"),
         (tekken_with(vocab=[{"rank": -1, "token_bytes": "YQ=="}] * 300), "invalid rank -1"),
         (tekken_with(vocab=[{"rank": 0, "token_bytes": "?"}] * 300), "not a valid tekken file"),
         (tekken_with(special_tokens=[{"rank": 99, "token_str": "x"}]), "has the rank 99"),
@@ -335,14 +335,14 @@ def test_end_tokens_in_addition_to_the_file(tmp_path):
     [
         ([], "not a tokenizer.json"),
         ({}, "KeyError 'model'"),
-        (byte_level_json(model={"type": "WordPiece"}), "a WordPiece tokenizer: what a token spells depends"),
-        (byte_level_json(model={"type": "WordLevel"}), "a WordLevel tokenizer"),
-        (byte_level_json(model={"end_of_word_suffix": "</w>"}), "end_of_word_suffix '</w>'"),
+        (byte_level_json(model={"type": "WordPiece"}), "models of type WordPiece are not supported"),
+        (byte_level_json(model={"type": "WordLevel"}), "models of type WordLevel are not supported"),
+        (byte_level_json(model={"end_of_word_suffix": "</w>"}), "end_of_word_suffix is '</w>'"),
         (byte_level_json(model={"vocab": {"a": -1}}), "an id is not a number"),
         (byte_level_json(model={"vocab": {"a": 1 << 40}}), "has the id 1099511627776"),
         (byte_level_json(decoder=None), "cannot be determined from its decoders"),
         (byte_level_json(decoder={"type": "WordPiece"}), r"from its decoders \(WordPiece\)"),
-        (pieces_json(decoder={"type": "Replace", "pattern": {"Regex": "x"}, "content": ""}), "a decoder that replaces"),
+        (pieces_json(decoder={"type": "Replace", "pattern": {"Regex": "x"}, "content": ""}), "its decoder replaces"),
     ],
 )
 def test_tokenizers_that_are_refused(path, data, message):

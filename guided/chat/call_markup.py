@@ -1,4 +1,4 @@
-"""Infers the texts that a chat template writes around calls: the beginning and end of a call and of a group of calls,
+"""Infers the markup that a chat template writes around calls: the beginning and end of a call and of a group of calls,
 and the text between calls.
 
 In: a `CallRenderer`, and the shape of the arguments. Out: `section`, `trigger` and `call` of a style's description
@@ -9,8 +9,8 @@ In: a `CallRenderer`, and the shape of the arguments. Out: `section`, `trigger` 
 
 A call begins with the common suffix of `first` and `between`, and ends with the common prefix of `between` and `last`.
 The rest of `first` and `last` belongs to the group, and the rest of `between` separates calls. If beginning and end
-overlap in `between`, the call begins at the first place where a marker can begin. Numbers that count the calls become
-{index}, and the identifiers of calls {id}.
+overlap in `between`, the call begins at the first position where a marker can begin. Numbers that count the calls
+become {index}, and the identifiers of calls become {id}.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ _LONG_ID: Final = "[a-zA-Z0-9_-]{1,64}"
 
 @dataclass(frozen=True, slots=True)
 class CallMarkup:
-    """The inferred texts.
+    """The inferred markup.
 
     Attributes:
         data: `section`, `trigger` and `call` of a style's description, without the form of the arguments.
         lead: the white space before the calls if there is no section, otherwise "".
-        parallel: whether the template accepts several calls in a message.
+        allows_several_calls: whether the template accepts several calls in a message.
     """
 
     data: dict[str, Any]
     lead: str
-    parallel: bool
+    allows_several_calls: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
-    """The texts around the arguments of one message: before the first name, between each name and its arguments,
-    between calls, and after the last arguments.
+class _MessageParts:
+    """The text of one rendered message, without its names and arguments.
+
+    `first`: before the first name; `inner`: between each name and its arguments; `between`: between calls; `last`:
+    after the last arguments.
     """
 
     first: str
@@ -68,41 +70,41 @@ def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     Raises:
         UnsupportedError: it cannot be inferred. GuidedError: the template cannot render the calls.
     """
-    pieces = _pieces(renderer, shape, len(_PROBES))
-    if pieces is None:
-        return _single_call(renderer, shape)
-    inner, first_index = _align(pieces.inner)
-    begin, lengths, other_index = _align_suffixes([pieces.first, *pieces.between])
-    first = pieces.first[: len(pieces.first) - lengths[0]] + begin
-    between = pieces.between[0][: len(pieces.between[0]) - lengths[1]] + begin
-    start, end, separator = _split(first, between, pieces.last)
-    opening, closing = first[: len(first) - len(start)], pieces.last[len(end) :]
+    parts = _split_message(renderer, shape, len(_PROBES))
+    if parts is None:
+        return _infer_single_call(renderer, shape)
+    inner, first_index = _align_texts(parts.inner)
+    begin, lengths, other_index = _align_suffixes([parts.first, *parts.between])
+    first = parts.first[: len(parts.first) - lengths[0]] + begin
+    between = parts.between[0][: len(parts.between[0]) - lengths[1]] + begin
+    start, end, separator = _split_between(first, between, parts.last)
+    opening, closing = first[: len(first) - len(start)], parts.last[len(end) :]
     if not opening.strip():  # white space after the last call belongs to the message
         end, separator = end.rstrip(), end[len(end.rstrip()) :] + separator
-    call: dict[str, Any] = {"begin": _begin(start, inner), "end": end}
+    call: dict[str, Any] = {"begin": _join_begin(start, inner), "end": end}
     number = first_index if first_index is not None else other_index
     call |= {"first": number} if number else {}
-    call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + end else {}
+    call |= {"id": _choose_id_pattern(renderer)} if "{id}" in call["begin"] + end else {}
     if opening.strip():
-        return CallMarkup({**_section(call, opening, closing, separator), "call": call}, "", True)
+        return CallMarkup({**_describe_section(call, opening, closing, separator), "call": call}, "", True)
     if separator.strip():
         raise UnsupportedError(f"calls are separated by {brief(separator)}, and no marker surrounds them", hint=HINT)
     call["separator"] = separator
-    return CallMarkup({"trigger": _trigger(start), "call": call}, opening, True)
+    return CallMarkup({"trigger": _find_trigger(start), "call": call}, opening, True)
 
 
-def _single_call(renderer: CallRenderer, shape: Shape) -> CallMarkup:
+def _infer_single_call(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     """The markup of a template that does not write several calls in one message."""
-    pieces = _pieces(renderer, shape, 1)
-    assert pieces is not None
-    start = pieces.first.lstrip()
-    call: dict[str, Any] = {"begin": _begin(start, pieces.inner[0]), "end": pieces.last.rstrip()}
-    call |= {"id": _id_pattern(renderer)} if "{id}" in call["begin"] + call["end"] else {}
-    return CallMarkup({"trigger": _trigger(start), "call": call}, pieces.first[: -len(start)], False)
+    parts = _split_message(renderer, shape, 1)
+    assert parts is not None
+    start = parts.first.lstrip()
+    call: dict[str, Any] = {"begin": _join_begin(start, parts.inner[0]), "end": parts.last.rstrip()}
+    call |= {"id": _choose_id_pattern(renderer)} if "{id}" in call["begin"] + call["end"] else {}
+    return CallMarkup({"trigger": _find_trigger(start), "call": call}, parts.first[: -len(start)], False)
 
 
-def _pieces(renderer: CallRenderer, shape: Shape, count: int) -> _Pieces | None:
-    """The pieces of a message with this many calls. None if the template does not show all of them."""
+def _split_message(renderer: CallRenderer, shape: Shape, count: int) -> _MessageParts | None:
+    """The parts of a message with `count` calls. None if the template does not show all of them."""
     calls = _PROBES[:count]
     try:
         text = re.sub("call0000[0-9]", "{id}", renderer.render_calls(calls))
@@ -113,25 +115,25 @@ def _pieces(renderer: CallRenderer, shape: Shape, count: int) -> _Pieces | None:
         before, match, text = text.partition(name)
         if not match:
             return None
-        start, stop = shape.span(text, arguments)
+        start, stop = shape.find_span(text, arguments)
         inner.append(text[:start].replace(name, "{name}"))
         between.append(before)
         text = text[stop:]
     if renderer.message_end:
         text = text.partition(renderer.message_end)[0]
-    return _Pieces(between[0], inner, between[1:], text)
+    return _MessageParts(between[0], inner, between[1:], text)
 
 
-def _begin(start: str, inner: str) -> str:
-    """The begin of a call. `start`, `inner`: the texts before and after the name."""
+def _join_begin(start: str, inner: str) -> str:
+    """The beginning of a call, from the text before its name and the text after it."""
     begin = f"{start}{{name}}{inner}"
     if match := re.search(r"\{(name|index|id)\}\{(name|index|id)\}", begin):
         raise UnsupportedError(f"nothing separates {match[1]} and {match[2]} of a call in {brief(begin)}", hint=HINT)
     return begin
 
 
-def _section(call: Mapping[str, Any], opening: str, closing: str, separator: str) -> dict[str, Any]:
-    """The description of a group of calls."""
+def _describe_section(call: Mapping[str, Any], opening: str, closing: str, separator: str) -> dict[str, Any]:
+    """The description of the markup around a group of calls."""
     begin, end = opening.strip(), closing.rstrip()
     if not end or "result" in end:
         raise UnsupportedError(
@@ -142,23 +144,23 @@ def _section(call: Mapping[str, Any], opening: str, closing: str, separator: str
     section |= {name: text for name, text in (("lead", lead), ("open", space)) if text}
     if not _PUNCTUATION.fullmatch(begin):
         return {"section": section}
-    return {"section": section, "trigger": _trigger(begin + space + call["begin"])}
+    return {"section": section, "trigger": _find_trigger(begin + space + call["begin"])}
 
 
-def _trigger(start: str) -> str:
-    """The beginning of a call, up to the first number or identifier. In free text, it announces a call."""
+def _find_trigger(start: str) -> str:
+    """The beginning of a call, up to the first index or identifier. In free text, it announces a call."""
     head = re.split(r"\{index\}|\{id\}", start)[0]
     if _PUNCTUATION.fullmatch(head.replace("{name}", "")) and "{name}" not in head:
         raise UnsupportedError(f"calls begin with {brief(head)}, which other text also contains", hint=HINT)
     return head
 
 
-def _id_pattern(renderer: CallRenderer) -> str:
-    """A regular expression for identifiers: nine letters and digits if the template refuses others (Mistral)."""
+def _choose_id_pattern(renderer: CallRenderer) -> str:
+    """A regular expression for identifiers: nine letters and digits if the template refuses longer ones (Mistral)."""
     return _LONG_ID if renderer.accepts_id("call_0123-abcdefg") else _SHORT_ID
 
 
-def _split(first: str, between: str, last: str) -> tuple[str, str, str]:
+def _split_between(first: str, between: str, last: str) -> tuple[str, str, str]:
     """The beginning of a call, its end, and the separator.
 
     Chooses the longest beginning for which the rest of `between` is an end and a separator, then the longest end.
@@ -176,19 +178,21 @@ def _split(first: str, between: str, last: str) -> tuple[str, str, str]:
     )
 
 
-def _can_begin(text: str, at: int) -> bool:
+def _can_begin(text: str, position: int) -> bool:
     """Whether a call can begin at this position."""
-    if at == len(text):
+    if position == len(text):
         return True
-    before = text[at - 1] if at else " "
-    return (before.isspace() or before in ">)]}`,;") and not text[at].isspace() and text[at] not in ">)},;"
+    previous = text[position - 1] if position else " "
+    return (
+        (previous.isspace() or previous in ">)]}`,;") and not text[position].isspace() and text[position] not in ">)},;"
+    )
 
 
-def _align(texts: Sequence[str]) -> tuple[str, int | None]:
-    """The text that the texts have in common, with {index} for numbers that count, and the first of these numbers.
+def _align_texts(texts: Sequence[str]) -> tuple[str, int | None]:
+    """The common text, with {index} in place of numbers that count up, and the first of these numbers.
 
     Raises:
-        UnsupportedError: the texts differ otherwise.
+        UnsupportedError: the texts differ in another way.
     """
     template, lengths, index = _align_suffixes(texts)
     if any(length != len(text) for length, text in zip(lengths, texts, strict=True)):
@@ -197,7 +201,7 @@ def _align(texts: Sequence[str]) -> tuple[str, int | None]:
 
 
 def _align_suffixes(texts: Sequence[str]) -> tuple[str, list[int], int | None]:
-    """The common suffix, with {index} for numbers that count; its length in each text; and the first number."""
+    """The common suffix, with {index} in place of numbers that count up; its length in each text; the first number."""
     tokens = [list(reversed(_TOKEN.findall(text))) for text in texts]
     out, lengths, index = list[str](), [0] * len(texts), None
     for column in zip(*tokens, strict=False):

@@ -1,8 +1,8 @@
 """Renders a chat template with made-up calls, and cuts the text of the calls out of the result.
 
-In: a compiled template. Out: the text that the template writes for the calls of an assistant's message, with what
-follows it. How: the same conversation is rendered twice, with calls and with a marked answer. The calls begin where the
-two texts begin to differ. The text after the marked answer shows how a message ends.
+In: a compiled template. Out: the text that the template writes for the calls of an assistant's message, and for their
+results if they follow. How: the same conversation is rendered twice, with calls and with a marked answer. The calls
+begin where the two texts begin to differ. The text after the marked answer shows how a message ends.
 
 If a template leaves out the calls of the last message, messages with the results of the calls are appended.
 """
@@ -15,11 +15,11 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from guided.chat.compiled import CompiledTemplate, TemplateRefusal
-from guided.chat.conversation import to_plain_messages, with_arguments
+from guided.chat.conversation import convert_arguments, to_plain_messages
 from guided.chat.tagged_text import tag_text
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError, brief
 
-__all__ = ["HINT", "CallRenderer", "Calls", "common_prefix", "common_suffix", "probe_tools"]
+__all__ = ["HINT", "CallRenderer", "Calls", "common_prefix", "common_suffix", "make_probe_tools"]
 
 Calls: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
 """Names and arguments."""
@@ -43,35 +43,39 @@ class CallRenderer:
     def __init__(self, template: CompiledTemplate, source: str, tokens: Mapping[str, str]) -> None:
         self._template, self._source = template, source
         self._tokens = {name: tag_text(text) for name, text in tokens.items()}
-        self._has_results = False
+        self._appends_results = False
         if not self._shows_calls():
-            self._has_results = True
+            self._appends_results = True
             if not self._shows_calls():
                 raise UnsupportedError("the chat template does not show the calls of earlier messages", hint=HINT)
 
     def render_calls(self, calls: Calls, *, tools: Calls | None = None) -> str:
-        """The text of the calls of an assistant's message, with the results if they follow.
+        """The text of the calls of an assistant's message, and of the results if they follow.
 
-        `tools`: calls of the tools that the prompt lists; None: `calls`.
+        `tools`: the prompt lists the tools that these calls would need; None: `calls`.
 
         Raises:
             TemplateRefusal: the template refuses these calls. GuidedError: it cannot render them. UnsupportedError:
                 answers without calls begin with another header.
         """
-        tool_list = probe_tools(calls if tools is None else tools)
-        rendered, with_answer = (
-            self._render(self._call_messages(calls), tool_list),
-            self._render(self._answer_messages(), tool_list),
+        tool_list = make_probe_tools(calls if tools is None else tools)
+        rendered_calls, rendered_answer = (
+            self._render(self._make_call_messages(calls), tool_list),
+            self._render(self._make_answer_messages(), tool_list),
         )
-        start = len(common_prefix(rendered, with_answer))
-        header, _, after = with_answer[start:].partition(_ANSWER)
+        start = len(common_prefix(rendered_calls, rendered_answer))
+        header, _, answer_suffix = rendered_answer[start:].partition(_ANSWER)
         if header.strip():
             raise UnsupportedError(f"answers begin with {brief(header)}, but calls do not", hint=HINT)
-        end = "" if self._has_results else _from_marker(common_suffix(rendered[start:], after), after)
-        return rendered[start : len(rendered) - len(end)]
+        end = (
+            ""
+            if self._appends_results
+            else _cut_to_marker(common_suffix(rendered_calls[start:], answer_suffix), answer_suffix)
+        )
+        return rendered_calls[start : len(rendered_calls) - len(end)]
 
     def render_calls_or_empty(self, calls: Calls) -> str:
-        """As `render_calls`. "" if the template refuses these calls, or cannot render them."""
+        """Like `render_calls`, but returns "" if the template refuses these calls or cannot render them."""
         try:
             return self.render_calls(calls)
         except LimitExceeded:
@@ -80,20 +84,20 @@ class CallRenderer:
             return ""
 
     def accepts_id(self, identifier: str) -> bool:
-        """Whether the template accepts this identifier of a call."""
+        """Whether the template accepts this call identifier."""
         calls = [("qzfirst", {"qza": "qzone"})]
-        messages = self._call_messages(calls)
+        messages = self._make_call_messages(calls)
         messages[1]["tool_calls"][0]["id"] = identifier
         try:
-            return identifier in self._render(messages, probe_tools(calls))
+            return identifier in self._render(messages, make_probe_tools(calls))
         except TemplateRefusal:
             return False
 
     @cached_property
     def message_end(self) -> str:
         """The first marker after an answer, such as <|im_end|>, if results follow the calls; otherwise ""."""
-        rendered = self._render(self._answer_messages(), probe_tools([("qzfirst", {})]))
-        match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._has_results else None
+        rendered = self._render(self._make_answer_messages(), make_probe_tools([("qzfirst", {})]))
+        match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._appends_results else None
         return match[0] if match else ""
 
     def _shows_calls(self) -> bool:
@@ -105,28 +109,28 @@ class CallRenderer:
         except LimitExceeded:
             raise
         except GuidedError:
-            if self._has_results:
+            if self._appends_results:
                 raise
             return False
 
-    def _call_messages(self, calls: Calls) -> list[dict[str, Any]]:
+    def _make_call_messages(self, calls: Calls) -> list[dict[str, Any]]:
         tool_calls = [
             {"id": f"call{number:05d}", "type": "function", "function": {"name": name, "arguments": dict(arguments)}}
             for number, (name, arguments) in enumerate(calls)
         ]
         messages: list[dict[str, Any]] = [_USER, {"role": "assistant", "content": "", "tool_calls": tool_calls}]
-        if self._has_results:
+        if self._appends_results:
             messages += [
                 {"role": "tool", "content": "result", "name": name, "tool_call_id": f"call{number:05d}"}
                 for number, (name, _) in enumerate(calls)
             ]
         return messages
 
-    def _answer_messages(self) -> list[dict[str, Any]]:
-        return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._has_results else [])]
+    def _make_answer_messages(self) -> list[dict[str, Any]]:
+        return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._appends_results else [])]
 
     def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
-        plain = with_arguments(to_plain_messages(messages, self._source), as_text=self._template.arguments_are_text)
+        plain = convert_arguments(to_plain_messages(messages, self._source), as_text=self._template.arguments_are_text)
         variables = {"messages": plain, "tools": tools, "documents": None, "add_generation_prompt": False}
         text = str.__str__(self._template.render(**variables, **self._tokens))
         if _ANSWER not in text and "tool_calls" not in messages[1]:
@@ -137,7 +141,7 @@ class CallRenderer:
 def common_prefix(*texts: str) -> str:
     """The longest common prefix."""
     first, last = min(texts), max(texts)
-    size = next((at for at, char in enumerate(first) if at == len(last) or char != last[at]), len(first))
+    size = next((i for i, char in enumerate(first) if i == len(last) or char != last[i]), len(first))
     return first[:size]
 
 
@@ -146,21 +150,21 @@ def common_suffix(*texts: str) -> str:
     return common_prefix(*(text[::-1] for text in texts))[::-1]
 
 
-def _from_marker(end: str, text: str) -> str:
-    """The part of the suffix `end` of a text that begins with a marker. "" if there is no marker."""
+def _cut_to_marker(end: str, text: str) -> str:
+    """The part of `end`, a suffix of `text`, from its first marker on. "" if it contains no marker."""
     if end == text:
         return end
-    for at in range(len(text) - len(end), len(text)):
-        if text[at] in "<[" and (text[at - 1].isspace() or text[at - 1] in ">]"):
-            return text[at:]
+    for i in range(len(text) - len(end), len(text)):
+        if text[i] in "<[" and (text[i - 1].isspace() or text[i - 1] in ">]"):
+            return text[i:]
     return ""
 
 
-def probe_tools(calls: Calls) -> list[dict[str, Any]]:
-    """A tool for each function that is called, with the types of its arguments."""
+def make_probe_tools(calls: Calls) -> list[dict[str, Any]]:
+    """A tool for each called function, with the types of its arguments."""
     tools: dict[str, dict[str, Any]] = {}
     for name, arguments in calls:
-        properties = {key: {**_schema(value), "description": "an argument"} for key, value in arguments.items()}
+        properties = {key: {**_describe_types(value), "description": "an argument"} for key, value in arguments.items()}
         parameters = {
             "type": "object", "properties": properties, "required": list(arguments), "additionalProperties": False,
         }  # fmt: skip
@@ -169,8 +173,8 @@ def probe_tools(calls: Calls) -> list[dict[str, Any]]:
     return list(tools.values())
 
 
-def _schema(value: Any) -> dict[str, Any]:
-    """A schema with the types in a value."""
+def _describe_types(value: Any) -> dict[str, Any]:
+    """A schema that describes the types in a value."""
     match value:
         case bool():
             return {"type": "boolean"}
@@ -183,8 +187,8 @@ def _schema(value: Any) -> dict[str, Any]:
         case list():
             return {
                 "type": "array",
-                "prefixItems": list(map(_schema, value)),
-                "items": _schema(value[0]) if value else {},
+                "prefixItems": list(map(_describe_types, value)),
+                "items": _describe_types(value[0]) if value else {},
             }
-    properties = {key: _schema(inner) for key, inner in value.items()}
+    properties = {key: _describe_types(inner) for key, inner in value.items()}
     return {"type": "object", "properties": properties, "required": list(value), "additionalProperties": False}

@@ -1,15 +1,15 @@
-"""Infers how a chat template writes the arguments of calls, from what it renders.
+"""Infers how a chat template writes the arguments of calls, from renderings of made-up calls.
 
-In: a `CallRenderer`. Out: the form of the arguments, and a function that finds them in a text. How: each argument has a
-made-up name and value that occur nowhere else. The texts between them are compared:
+In: a `CallRenderer`. Out: the form of the arguments, and a function that finds the arguments in a text. How: each
+argument has a made-up name and value that occur nowhere else. The texts between them are compared:
 
     >\\n<parameter=  qza  >\\n  qzone  \\n</parameter>\\n<parameter=  qzb  >\\n  qztwo  \\n</parameter>\\n</function>
     b = the common suffix of the texts before the names; e = the common prefix of the texts after the values
 
-Then the same texts for a number, a boolean, null, an array and an object show which types are labelled, and which
-values consist of elements. If strings have delimiters that numbers do not have, the arguments are literals.
+Then the same comparison with a number, a boolean, null, an array and an object shows which types are labelled, and
+which values consist of elements. If strings have delimiters that numbers do not have, the arguments are literals.
 
-Source: the method is that of llama.cpp's `common/chat-diff-analyzer.cpp`, which compares renderings, too.
+Source: the method of llama.cpp's `common/chat-diff-analyzer.cpp`, which also compares renderings.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ _KINDS: Final[Mapping[str, Any]] = {
     "number": 90210, "boolean": True, "null": None, "array": ["qzi", "qzj"], "object": {"qzk": "qzv"},
 }  # fmt: skip
 _ENTITIES: Final = {"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;"}
-_MAX_STARTS: Final = 100  # places at which JSON may begin
+_MAX_STARTS: Final = 100  # positions at which JSON may begin
 
 
 class Shape(NamedTuple):
-    """The form of arguments; None: JSON."""
+    """The form of arguments. `form` is None if they are JSON."""
 
     form: ArgumentForm | None
 
-    def span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
-        """The span of the arguments in a text that begins after the function's name. All values are strings that occur
-        once.
+    def find_span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
+        """The span of the arguments in a text that begins after the function's name.
+
+        All values of `arguments` must be strings that occur only once in the text.
 
         Raises:
-            UnsupportedError: they cannot be found.
+            UnsupportedError: the arguments cannot be found.
         """
-        span = _json_span(text, arguments) if self.form is None else self._form_span(text, arguments)
+        span = _find_json_span(text, arguments) if self.form is None else self._find_form_span(text, arguments)
         if span is None:
             raise UnsupportedError(f"the arguments cannot be found in {brief(text)}", hint=HINT)
         return span
 
-    def _form_span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
+    def _find_form_span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
         (first, *_), (last, value) = arguments, list(arguments.items())[-1]
         if isinstance(self.form, LiteralForm):
             start, end = text.find(first), text.find(value)
@@ -72,25 +73,25 @@ def infer_shape(renderer: CallRenderer) -> Shape:
         UnsupportedError: it cannot be inferred. GuidedError: the template cannot render the calls.
     """
     arguments = {"qza": "qzone", "qzb": "qztwo"}
-    text = _after_name(renderer, arguments)
-    if _json_span(text, arguments) is not None:
+    text = _render_after_name(renderer, arguments)
+    if _find_json_span(text, arguments) is not None:
         return Shape(None)
-    if _has_json_string(text, arguments):
+    if _contains_json_string(text, arguments):
         raise UnsupportedError("the chat template writes arguments as a JSON text in a string", hint=HINT)
-    before, assign, between, assign_again, after = _split(text, "qza", "qzone", "qzb", "qztwo")
-    if assign != assign_again:
+    before, assignment, between, second_assignment, after = _split_at_marks(text, "qza", "qzone", "qzb", "qztwo")
+    if assignment != second_assignment:
         raise UnsupportedError("the chat template writes the arguments of one call in different ways", hint=HINT)
-    begin = _from_marker(common_suffix(before, between), before)
-    numbers = _after_name(renderer, {"qza": "qzone", "qzb": 90210, "qzc": "qztwo"})
-    _, _, _, number_assign, number_between = _split(numbers, "qza", "qzone", "qzb", "90210")
+    begin = _cut_to_marker(common_suffix(before, between), before)
+    numbers = _render_after_name(renderer, {"qza": "qzone", "qzb": 90210, "qzc": "qztwo"})
+    _, _, _, number_assignment, number_between = _split_at_marks(numbers, "qza", "qzone", "qzb", "90210")
     number_between = number_between.partition("qzc")[0]
     if not begin:
-        return Shape(_literal_form(renderer, assign, between, number_assign, number_between))
+        return Shape(_infer_literal_form(renderer, assignment, between, number_assignment, number_between))
     tail = between[: len(between) - len(begin)]
-    return Shape(_element_form(renderer, begin, assign, number_assign, (before, tail, after)))
+    return Shape(_infer_element_form(renderer, begin, assignment, number_assignment, (before, tail, after)))
 
 
-def _after_name(renderer: CallRenderer, arguments: Mapping[str, Any]) -> str:
+def _render_after_name(renderer: CallRenderer, arguments: Mapping[str, Any]) -> str:
     text = renderer.render_calls([("qzfirst", arguments)])
     before, name, after = text.partition("qzfirst")
     if not name:
@@ -100,29 +101,29 @@ def _after_name(renderer: CallRenderer, arguments: Mapping[str, Any]) -> str:
     return after
 
 
-def _json_span(text: str, value: Any) -> tuple[int, int] | None:
-    """The span of the JSON of a value in a text."""
-    decoder, at = json.JSONDecoder(), -1
+def _find_json_span(text: str, value: Any) -> tuple[int, int] | None:
+    """The span of a value's JSON in a text."""
+    decoder, start = json.JSONDecoder(), -1
     for _ in range(_MAX_STARTS):
-        at = text.find("{" if isinstance(value, Mapping) else '"', at + 1)
-        if at < 0:
+        start = text.find("{" if isinstance(value, Mapping) else '"', start + 1)
+        if start < 0:
             return None
         try:
-            decoded, end = decoder.raw_decode(text, at)
+            decoded, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
         if decoded == value:
-            return at, end
+            return start, end
     return None
 
 
-def _has_json_string(text: str, value: Mapping[str, Any]) -> bool:
-    """Whether a text contains the JSON of a value as a JSON string."""
+def _contains_json_string(text: str, value: Mapping[str, Any]) -> bool:
+    """Whether a text contains a value's JSON, encoded once more as a JSON string."""
     texts = (json.dumps(value), json.dumps(value, separators=(",", ":")))
-    return any(_json_span(text, expected) is not None for expected in texts)
+    return any(_find_json_span(text, expected) is not None for expected in texts)
 
 
-def _split(text: str, *marks: str) -> list[str]:
+def _split_at_marks(text: str, *marks: str) -> list[str]:
     """The texts before, between and after the marks."""
     out, rest = list[str](), text
     for mark in marks:
@@ -133,22 +134,22 @@ def _split(text: str, *marks: str) -> list[str]:
     return [*out, rest]
 
 
-def _from_marker(end: str, text: str) -> str:
-    """The part of the suffix `end` of a text from the first character that can begin a marker. "" if there is none."""
-    for at in range(len(text) - len(end), len(text)):
-        before = text[at - 1] if at else " "
-        if text[at] in "<[{(]" and (before.isspace() or before in ">)]}"):
-            return text[at:]
+def _cut_to_marker(end: str, text: str) -> str:
+    """The part of `end`, a suffix of `text`, from the first character that can begin a marker. "" if there is none."""
+    for i in range(len(text) - len(end), len(text)):
+        previous = text[i - 1] if i else " "
+        if text[i] in "<[{(]" and (previous.isspace() or previous in ">)]}"):
+            return text[i:]
     return ""
 
 
 # --- elements
 
 
-def _element_form(
-    renderer: CallRenderer, begin: str, assign: str, number_assign: str, surrounding_texts: tuple[str, str, str]
+def _infer_element_form(
+    renderer: CallRenderer, begin: str, assignment: str, number_assignment: str, surrounding_texts: tuple[str, str, str]
 ) -> ElementForm:
-    """The form of elements.
+    """The form of arguments that are elements.
 
     `surrounding_texts`: the texts before the first element, after the first value, and after the last value.
     """
@@ -158,24 +159,24 @@ def _element_form(
     gap, rest = tail[len(end) :], after[len(end) :]
     if gap.strip() or not end:
         raise UnsupportedError(f"the end of an argument is not clear from {brief(tail)} and {brief(after)}", hint=HINT)
-    on_own_lines = assign.endswith("\n") and end.startswith("\n")
+    on_own_lines = assignment.endswith("\n") and end.startswith("\n")
     if on_own_lines:
-        assign, number_assign, end = assign[:-1], number_assign.removesuffix("\n"), end[1:]
-    quoted = '"' if assign.startswith('"') and assign != number_assign else ""
-    no_arguments = _after_name(renderer, {})  # then nothing is written for a last argument
+        assignment, number_assignment, end = assignment[:-1], number_assignment.removesuffix("\n"), end[1:]
+    quote = '"' if assignment.startswith('"') and assignment != number_assignment else ""
+    no_arguments = _render_after_name(renderer, {})  # without arguments, no text follows a last argument
     following = rest.removeprefix(gap).partition(renderer.message_end or "\0")[0]
     is_after_last = rest.startswith(gap) and no_arguments.startswith(before[: len(before) - len(begin)] + following)
     form = ElementForm(
-        begin, quoted if quoted else assign, assign[len(quoted) :] if quoted else "",
-        number_assign[len(quoted) :] if quoted else "", end, lines=on_own_lines, separator=gap,
+        begin, quote if quote else assignment, assignment[len(quote) :] if quote else "",
+        number_assignment[len(quote) :] if quote else "", end, lines=on_own_lines, separator=gap,
         last=gap if is_after_last else "",
     )  # fmt: skip
-    if form.string == form.other == "" and assign != number_assign:
+    if form.string == form.other == "" and assignment != number_assignment:
         raise UnsupportedError("the chat template labels strings in an unknown way", hint=HINT)
-    return _with_types(renderer, _with_escapes(renderer, form))
+    return _infer_types(renderer, _infer_escapes(renderer, form))
 
 
-def _with_escapes(renderer: CallRenderer, form: ElementForm) -> ElementForm:
+def _infer_escapes(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     """Find out how the template escapes special characters in names."""
     if not form.has_quoted_names:
         return form
@@ -185,7 +186,7 @@ def _with_escapes(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     return form._replace(escapes=escapes) if escapes.keys() >= {"&", '"'} else form
 
 
-def _with_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
+def _infer_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     """Find out how types are labelled, and whether objects and arrays consist of elements."""
     heads, values = dict[str, str](), dict[str, str]()
     for kind, value in _KINDS.items():
@@ -194,7 +195,7 @@ def _with_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
         end = inside.rfind(form.end.replace("{name}", "qza"))
         values[kind] = inside[:end] if end >= 0 else ""
     if form.is_typed:
-        form, heads = _with_labels(form, values)
+        form, heads = _infer_labels(form, values)
     nested = [values.get(kind, "").removeprefix(heads.get(kind, "")) for kind in ("array", "object")]
     if f"{form.begin}qzk" not in nested[1]:
         return form  # objects are JSON
@@ -209,9 +210,9 @@ def _with_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     return form._replace(item=item, item_end=item_end.rstrip(), never=never, around=False, between=True)
 
 
-def _with_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementForm, dict[str, str]]:
+def _infer_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementForm, dict[str, str]]:
     """Find the labels of types: the text before a value, if it differs between types. Also returns these texts."""
-    heads = {kind: _before_value(kind, text, form) for kind, text in values.items() if text}
+    heads = {kind: _find_text_before_value(kind, text, form) for kind, text in values.items() if text}
     if len(set(heads.values())) <= 1:
         return form, heads
     first = common_prefix(*heads.values())
@@ -221,51 +222,55 @@ def _with_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementF
     return form._replace(other=f"{first}{{type}}{last}", types=labels), heads
 
 
-def _before_value(kind: str, text: str, form: ElementForm) -> str:
-    """The text before the value of a type: as JSON, as a constant of Python, or as elements."""
-    last = {"number": ("90210",), "boolean": ("true", "True"), "null": ("null", "None")}.get(kind)
-    if last is not None:
-        return next((text.removesuffix(value) for value in last if text.endswith(value)), text)
-    starts = [at for begin in ("[" if kind == "array" else "{", form.begin.split()[0]) if (at := text.find(begin)) >= 0]
+def _find_text_before_value(kind: str, text: str, form: ElementForm) -> str:
+    """The text before a value of this type, which may be written as JSON, as a Python constant, or as elements."""
+    spellings = {"number": ("90210",), "boolean": ("true", "True"), "null": ("null", "None")}.get(kind)
+    if spellings is not None:
+        return next((text.removesuffix(value) for value in spellings if text.endswith(value)), text)
+    starts = [
+        start for begin in ("[" if kind == "array" else "{", form.begin.split()[0]) if (start := text.find(begin)) >= 0
+    ]
     return text[: min(starts)] if starts else text
 
 
 # --- literals
 
 
-def _literal_form(
-    renderer: CallRenderer, assign: str, between: str, number_assign: str, number_between: str
+def _infer_literal_form(
+    renderer: CallRenderer, assignment: str, between: str, number_assignment: str, number_between: str
 ) -> LiteralForm:
-    quote = assign.removeprefix(number_assign)
+    quote = assignment.removeprefix(number_assignment)
     comma = between.removeprefix(quote)
-    if not quote or not assign.startswith(number_assign) or comma != number_between or comma.strip() != ",":
-        reason = f"the chat template writes an argument as {brief(f'NAME{assign}TEXT{between}')}"
+    if not quote or not assignment.startswith(number_assignment) or comma != number_between or comma.strip() != ",":
+        reason = f"the chat template writes an argument as {brief(f'NAME{assignment}TEXT{between}')}"
         raise UnsupportedError(f"{reason}, which is neither JSON, an element nor a literal", hint=HINT)
     escapes = quote in ("'", '"')
     form = LiteralForm(
-        tuple(dict.fromkeys((quote, *("\"'" if escapes else "")))), number_assign, comma=comma, escapes=escapes
+        tuple(dict.fromkeys((quote, *("\"'" if escapes else "")))), number_assignment, comma=comma, escapes=escapes
     )
-    literals = {kind: _literal_value(renderer, value) for kind, value in _KINDS.items() if kind in ("boolean", "null")}
+    literals = {kind: _render_literal(renderer, value) for kind, value in _KINDS.items() if kind in ("boolean", "null")}
     for kind, spellings in (("boolean", ("true", "True")), ("null", ("null", "None"))):
         first = literals[kind] if literals[kind] in spellings else spellings[1 if escapes else 0]
-        both = (
+        accepted_spellings = (
             (first, *(other for other in spellings if other != first))
             if not escapes or first == spellings[0]
             else (first,)
         )
         if kind == "null":
-            form = form._replace(null=both)
+            form = form._replace(null=accepted_spellings)
         else:
-            falses = tuple("False" if literal == "True" else "false" for literal in both)
-            form = form._replace(true=both, false=falses)
-    inside = _literal_value(renderer, {"qzk": 90210})
+            falses = tuple("False" if literal == "True" else "false" for literal in accepted_spellings)
+            form = form._replace(true=accepted_spellings, false=falses)
+    inside = _render_literal(renderer, {"qzk": 90210})
     colon = inside.partition("qzk")[2].partition("90210")[0]
-    bare = inside.startswith("{qzk")
-    return form._replace(bare=bare and not escapes, colon=colon if bare else colon.lstrip("'\"") or form.colon)
+    has_bare_keys = inside.startswith("{qzk")
+    return form._replace(
+        bare=has_bare_keys and not escapes, colon=colon if has_bare_keys else colon.lstrip("'\"") or form.colon
+    )
 
 
-def _literal_value(renderer: CallRenderer, value: Any) -> str:
-    """A value as the template writes it as an argument. "" if the template cannot write it."""
+def _render_literal(renderer: CallRenderer, value: Any) -> str:
+    """The text that the template writes for an argument with this value. "" if it cannot write the value."""
     text = renderer.render_calls_or_empty([("qzfirst", {"qza": value, "qzb": "qztwo"})])
     inside = text.partition("qza")[2].rpartition("qzb")[0]
     return inside.strip(" =:,\n")

@@ -1,5 +1,6 @@
-"""Chat templates that Jinja has compiled, in a sandbox and with a limit of cost. In: the text of a template, and its
-variables. Out: the rendered text.
+"""Compiles and renders chat templates with Jinja, in a sandbox and with a cost limit.
+
+In: the text of a template, and its variables. Out: the rendered text.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class CompiledTemplate:
 
     @cached_property
     def arguments_are_text(self) -> bool:
-        """Whether the template prints a call's arguments unchanged, without encoding them as JSON. Renders probes."""
+        """Whether the template prints a call's arguments unchanged instead of encoding them as JSON. Renders probes."""
         texts = [self._render_probe(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
         return ("probed" not in texts[0] or "{'probed'" in texts[0]) and '"probed"' in texts[1]
 
@@ -67,14 +68,14 @@ class CompiledTemplate:
             return ""
 
     def render(self, **variables: Any) -> str:
-        """The output of the template. Raises as `ChatTemplate.render`."""
+        """The output of the template. Raises the same errors as `ChatTemplate.render`."""
         from jinja2 import TemplateError
         from jinja2.exceptions import SecurityError
 
         from guided.chat.sandbox import Refusal
 
         try:
-            with limit_rendering(_size(variables)):
+            with limit_rendering(_measure(variables)):
                 return self._template.render(**variables)
         except GuidedError:
             raise
@@ -97,8 +98,8 @@ def compile_template(source: str) -> CompiledTemplate:
     return CompiledTemplate(source)
 
 
-def _size(value: Any) -> int:
-    """The number of characters, plus `STEP` for each value."""
+def _measure(value: Any) -> int:
+    """The size of a value for `limit_rendering`: its number of characters, plus `STEP` for each contained value."""
     out, pending = 0, [value]
     while pending:
         item = pending.pop()

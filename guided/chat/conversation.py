@@ -17,8 +17,9 @@ __all__ = [
 ]  # fmt: skip
 
 Message: TypeAlias = Mapping[str, Any]
-"""`role` and `content`, a text or a list of `{"type": "text", "text": ...}`. The assistant's messages may also have
-`tool_calls`, as in OpenAI's API, and `reasoning_content`; a tool's messages `tool_call_id` and `name`."""
+"""`role` and `content`, a string or a list of `{"type": "text", "text": ...}`. The assistant's messages may also have
+`tool_calls`, as in OpenAI's API, and `reasoning_content`. A tool's messages may have `tool_call_id` and `name`.
+"""
 
 DEFAULT_TOOL_STYLE: Final = "qwen_3"
 """The Hermes form of calls, which most models know."""
@@ -27,7 +28,7 @@ _ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "
 """Roles that templates may write as control tokens. Any other role is text."""
 _REASONING: Final = ("reasoning_content", "thinking", "reasoning")
 _MAX_DEPTH: Final = 200
-_FORM: Final = 'is not of the form {"role": "user", "content": "..."}'
+_WRONG_FORM: Final = 'is not of the form {"role": "user", "content": "..."}'
 
 
 class MessageError(GuidedError):
@@ -49,10 +50,10 @@ class Conversation:
 
     Attributes:
         tools: the tools that the model may call, as in OpenAI's API.
-        tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`; None: the style of its
-            template, or `DEFAULT_TOOL_STYLE` if that is unknown.
-        begin: the beginning of the answer, such as "<think>\\n". Names of control tokens become these tokens. The part
-            that the template already writes at its end is not repeated.
+        tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`; None: the style of the
+            chat template, or `DEFAULT_TOOL_STYLE` if it is unknown.
+        begin: the beginning of the answer, such as "<think>\\n". Names of control tokens become these tokens. If the
+            template already ends with a part of it, this part is not repeated.
         documents: for a retrieval template, each with `title` and `text`.
         variables: other variables of the template, such as `enable_thinking`. Unused variables are refused.
         add_generation_prompt: whether the prompt ends with the beginning of the assistant's message.
@@ -73,10 +74,10 @@ class Conversation:
 
 
 def as_style(style: str | ToolStyle | None) -> ToolStyle | None:
-    """A style, or the one with this name.
+    """Turn the name of a style into the style; a style and None are returned unchanged.
 
     Raises:
-        SpecError: there is none with this name. OptionError: it is neither a style nor a name.
+        SpecError: no style has this name. OptionError: the argument is neither a style nor a name.
     """
     if style is None or isinstance(style, ToolStyle):
         return style
@@ -87,7 +88,7 @@ def as_style(style: str | ToolStyle | None) -> ToolStyle | None:
 
 
 def to_plain(value: Any, what: str, depth: int = 0) -> Any:
-    """A copy that contains only JSON values.
+    """A copy of a value, made of JSON values only.
 
     Raises:
         GuidedError: the value contains something else, or nests too deeply.
@@ -108,19 +109,20 @@ def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[s
 
     Args:
         messages: the caller's messages.
-        template: the template's text. A key or role that does not occur in it is refused: the model would not see it.
+        template: the template's text. A key or role that does not occur in it is refused, because the model would not
+            see it.
 
     Raises:
-        MessageError: a message is malformed, or has such a key or role. GuidedError: there are no messages.
+        MessageError: a message is malformed, or has a key or role that is refused. GuidedError: there are no messages.
     """
     if not messages:
         raise GuidedError("the list of messages is empty")
-    return [_message(number, message, template) for number, message in enumerate(messages)]
+    return [_to_plain_message(number, message, template) for number, message in enumerate(messages)]
 
 
-def _message(number: int, source_message: Message, template: str) -> dict[str, Any]:
+def _to_plain_message(number: int, source_message: Message, template: str) -> dict[str, Any]:
     if not isinstance(source_message, Mapping) or not isinstance(role := source_message.get("role"), str):
-        raise MessageError(number, "role", _FORM)
+        raise MessageError(number, "role", _WRONG_FORM)
     if role not in _STANDARD_ROLES and not (role.isidentifier() and role in template):
         roles = ", ".join(_STANDARD_ROLES)
         what = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
@@ -149,10 +151,10 @@ def _check_content(number: int, message: Mapping[str, Any]) -> None:
     if isinstance(content, str):
         return
     if not isinstance(content, list) or not content:
-        raise MessageError(number, "content", _FORM)
+        raise MessageError(number, "content", _WRONG_FORM)
     for part in content:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            what = f'{_FORM}: a content part is {{"type": "text", "text": "..."}}'
+            what = f'{_WRONG_FORM}: a content part is {{"type": "text", "text": "..."}}'
             raise MessageError(number, "content", what)
 
 
@@ -162,35 +164,35 @@ def _check_call(number: int, call: Any) -> None:
         what = 'has a call without {"function": {"name": "...", "arguments": "{...}"}}'
         raise MessageError(number, "tool_calls", what)
     try:
-        read_arguments(_text_of(function.get("arguments")))
+        read_arguments(_write_arguments(function.get("arguments")))
     except SpecError as error:
         raise MessageError(number, "tool_calls", f": {error}") from None
 
 
-def _text_of(arguments: Any) -> Any:
+def _write_arguments(arguments: Any) -> Any:
     return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else arguments
 
 
-def with_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
-    """Messages whose calls have their arguments as JSON text (`as_text`) or as parsed values.
+def convert_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -> list[dict[str, Any]]:
+    """Convert the arguments of all calls to JSON text (`as_text`) or to parsed values.
 
-    Arguments that are not a JSON object remain text. As a parsed value, they become an object with the member
-    `arguments`, since templates read members.
+    As parsed values, arguments that are not a JSON object become an object with the member `arguments`, since templates
+    read members.
     """
     out = []
     for message in messages:
         copy = dict(message)
         if calls := message.get("tool_calls"):
             copy["tool_calls"] = [
-                {**call, "function": {**call["function"], "arguments": _arguments(call["function"], as_text)}}
+                {**call, "function": {**call["function"], "arguments": _convert_arguments(call["function"], as_text)}}
                 for call in calls
             ]
         out.append(copy)
     return out
 
 
-def _arguments(function: Mapping[str, Any], as_text: bool) -> Any:
-    text = _text_of(function["arguments"])
+def _convert_arguments(function: Mapping[str, Any], as_text: bool) -> Any:
+    text = _write_arguments(function["arguments"])
     arguments = read_arguments(text)
     if as_text:
         return text if arguments else "{}"

@@ -10,12 +10,12 @@ In: the text of a Jinja template. Out: a `ToolStyle`, or an error that says what
     call_markup.py   infers the texts around calls
     this module      checks the style on other calls
 
-Check: for calls with many kinds of values, one or several in a message, the style writes exactly the text that the
-template renders, and its reader reads this text back as the same calls. The field `notes` of the style lists the kinds
-of values that the template writes differently. For example, many templates write `True` although the other values are
-JSON. Plain texts and integers must agree.
+The check uses calls with many kinds of values, one or several in a message. The style must write exactly the text that
+the template renders, and its reader must read this text back as the same calls. The field `notes` of the style lists
+the kinds of values that the template writes differently. For example, many templates write `True` although the other
+values are JSON. Plain strings and integers must agree.
 
-Cost: about 70 renderings. What it does not do: infer the markers of reasoning.
+Cost: about 70 renderings. Not supported: inferring the markers of reasoning.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from guided.chat.call_markup import CallMarkup, infer_markup
-from guided.chat.call_probes import HINT, CallRenderer, Calls, probe_tools
+from guided.chat.call_probes import HINT, CallRenderer, Calls, make_probe_tools
 from guided.chat.call_shapes import infer_shape
 from guided.chat.compiled import compile_template
 from guided.chat.render_budget import limit_rendering
-from guided.chat.sources import named_templates
+from guided.chat.sources import read_named_templates
 from guided.errors import GuidedError, UnsupportedError, brief
 from guided.frontends.structural_tag.argument_forms import argument_form, describe_form
 from guided.frontends.structural_tag.tool_prompts import write_calls
@@ -66,8 +66,8 @@ _VALUES: Final[Mapping[str, Any]] = {
 }
 _REQUIRED: Final = ("a text", "an integer")
 _TRIALS: Final = 12
-# All renderings together have the budget of one conversation of this size. Published templates need a twentieth of it.
-_SIZE: Final = 500_000
+# All renderings share the budget of one conversation of this size. Published templates need a twentieth of it.
+_TOTAL_SIZE: Final = 500_000
 
 
 def derive_tool_style(
@@ -82,15 +82,15 @@ def derive_tool_style(
         name: the name of the style.
 
     Raises:
-        UnsupportedError: the template is invalid or shows no calls, or their form cannot be inferred. The message has
-            the reason. GuidedError: the template refuses the calls. LimitExceeded: rendering costs too much.
+        UnsupportedError: the template is invalid or shows no calls, or their form cannot be inferred. The message
+            states the reason. GuidedError: the template refuses the calls. LimitExceeded: rendering costs too much.
     """
-    templates = named_templates(chat_template)
+    templates = read_named_templates(chat_template)
     source = templates.get("tool_use") or templates.get("default") or next(iter(templates.values()), None)
     if source is None:
         raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
     variables = {"bos_token": "", "eos_token": "", **(tokens or {})}
-    with limit_rendering(_SIZE):
+    with limit_rendering(_TOTAL_SIZE):
         return _derive(CallRenderer(compile_template(source), source, variables), name)
 
 
@@ -103,13 +103,13 @@ def _derive(renderer: CallRenderer, name: str) -> ToolStyle:
     argument_form(call["arguments"])  # checks the description
     exact_values, notes = _check_values(renderer, style, markup)
     _check_messages(renderer, style, markup, exact_values)
-    if not markup.parallel:
+    if not markup.allows_several_calls:
         notes.append("the template does not write several calls in one message")
     return ToolStyle(name, data | ({"notes": notes} if notes else {}))
 
 
 def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) -> tuple[list[Any], list[str]]:
-    """Compare how the style and the template write each value. Returns the values that agree, and notes on others."""
+    """Compare how the style and the template write each value. Returns the equal values, and notes on the others."""
     exact_values, notes = list[Any](), list[str]()
     for kind, value in _VALUES.items():
         calls = [("probe", {"a": value, "b": "x"})]
@@ -127,7 +127,7 @@ def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) 
 
 
 def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup, values: list[Any]) -> None:
-    """Compare messages of several calls with random arguments.
+    """Compare messages with one to three calls and random arguments.
 
     Raises:
         UnsupportedError: the style does not write what the template renders, or does not read it back.
@@ -135,7 +135,7 @@ def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup
     rng = random.Random(0)
     for trial in range(_TRIALS):
         calls = []
-        for number in range(1 + trial % 3 if markup.parallel else 1):
+        for number in range(1 + trial % 3 if markup.allows_several_calls else 1):
             names = sorted(rng.sample(["a", "at_place", "b2", "city", "zone"], rng.randint(0, 3)))
             calls.append((f"probe_{number}", {key: rng.choice(values) for key in names}))
         rendered, derived = renderer.render_calls(calls), _write_calls(style, markup, calls)
@@ -154,8 +154,8 @@ def _write_calls(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:
 
 
 def _read_calls(style: ToolStyle, text: str, calls: Calls) -> list[tuple[str, Any]]:
-    """The calls in a text. Empty if there is other text, or if a call is incomplete."""
-    reader = style.reader(probe_tools(calls))
+    """The calls in a text. Empty if the text contains anything else, or if a call is incomplete."""
+    reader = style.reader(make_probe_tools(calls))
     for char in text:
         reader.read(char)
     reader.finish()

@@ -1,10 +1,10 @@
 """The cost limit of one rendering: templates are untrusted, and may try to hang or to exhaust the memory.
 
-The unit is one character or value that is read or created. Every operation that may take long, or whose result may be
-large, is charged before it begins. A loop is charged for its items; a join or a repetition for its result; a comparison
-or a filter for all the data it may read. So the cost does not depend on the machine, and a refused template is refused
-everywhere. The budget grows with the conversation, so a normal template fits at any size: templates in use are charged
-at most about ten times the size of the conversation.
+The unit is one character or value that a template reads or creates. Every operation that may take long, or whose result
+may be large, is charged before it begins. A loop is charged for its items; a join or a repetition for its result; a
+comparison or a filter for all the data it may read. So the cost does not depend on the machine, and a refused template
+is refused everywhere. The budget grows with the conversation, so a normal template fits at any size: templates in use
+are charged at most about ten times the size of the conversation.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _FACTOR: Final = 64
 STEP: Final = 16  # the charge for a loop step, a visited value, or a call
 MAX_CALLS: Final = 100  # nested calls
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, Mapping)
-_ENDLESS: Final = 1 << 1000  # more than any budget, and the cost of a value that contains itself
+_INFINITE_COST: Final = 1 << 1000  # more than any budget, and the cost of a value that contains itself
 
 
 class _Meter:
     """The remaining budget, and the depth of nested calls."""
 
-    __slots__ = ("allowed", "calls", "remaining")
+    __slots__ = ("allowed", "depth", "remaining")
 
     def __init__(self, allowed: int) -> None:
         self.allowed = self.remaining = allowed
-        self.calls = 0
+        self.depth = 0
 
 
 _METER: ContextVar[_Meter | None] = ContextVar("guided_chat_meter", default=None)
@@ -41,7 +41,7 @@ _METER: ContextVar[_Meter | None] = ContextVar("guided_chat_meter", default=None
 
 @contextmanager
 def limit_rendering(size: int) -> Iterator[None]:
-    """Set the budget for a conversation of `size` characters and values. Inside of another budget, that one applies."""
+    """Set the budget for a conversation of `size` characters and values. An outer budget takes precedence."""
     if _METER.get() is not None:
         yield
         return
@@ -63,7 +63,7 @@ def charge(amount: int) -> None:
         return
     meter.remaining -= amount
     if meter.remaining < 0:
-        raise _exceeded("work of the chat template", meter.allowed - meter.remaining, meter.allowed)
+        raise _limit_error("work of the chat template", meter.allowed - meter.remaining, meter.allowed)
 
 
 @contextmanager
@@ -74,21 +74,21 @@ def nested_call() -> Iterator[None]:
         yield
         return
     charge(STEP)
-    meter.calls += 1
+    meter.depth += 1
     try:
-        if meter.calls > MAX_CALLS:
-            raise _exceeded("nested calls in the chat template", meter.calls, MAX_CALLS)
+        if meter.depth > MAX_CALLS:
+            raise _limit_error("nested calls in the chat template", meter.depth, MAX_CALLS)
         yield
     finally:
-        meter.calls -= 1
+        meter.depth -= 1
 
 
-def _exceeded(limit: str, given: int, allowed: int) -> LimitExceeded:
+def _limit_error(limit: str, given: int, allowed: int) -> LimitExceeded:
     return LimitExceeded(limit, given, allowed, fixed=True, hint="use another chat template, or a shorter conversation")
 
 
 def charge_items(value: Any) -> Any:
-    """Charge for the items that a loop will iterate over, and return them. An iterator is read to its end."""
+    """Charge for the items that a loop will iterate over, and return them. An iterator is read to its end first."""
     try:
         charge(STEP * (len(value) + 1))
     except TypeError:
@@ -101,20 +101,21 @@ def charge_items(value: Any) -> Any:
 
 
 def charge_all(value: Any) -> Any:
-    """Charge for a value with all its contents, before it is compared, printed or traversed, and return it."""
+    """Charge for a value and all its contents before it is compared, printed or traversed. Returns the value."""
     meter = _METER.get()
     if meter is not None:
-        charge(min(_cost(value, meter.remaining), meter.remaining + 1))
+        charge(min(_compute_cost(value, meter.remaining), meter.remaining + 1))
     return value
 
 
-def _cost(value: Any, max_cost: int) -> int:
-    """The charge for a value with all its contents, or any amount above `max_cost`.
+def _compute_cost(value: Any, max_cost: int) -> int:
+    """The charge for a value and all its contents, or some amount above `max_cost`.
 
-    A container counts wherever it occurs, but is visited once: n steps of `x = [x, x]` make a value of 2^n parts.
+    A container is charged at each occurrence but visited only once, since n steps of `x = [x, x]` make a value of 2^n
+    parts.
     """
     if not isinstance(value, _CONTAINERS):
-        return _cost_of_leaf(value)
+        return _compute_leaf_cost(value)
     costs, parts_of, pending, visited = dict[int, int](), dict[int, list[Any]](), [value], 0
     while pending:
         container = pending.pop()
@@ -122,19 +123,21 @@ def _cost(value: Any, max_cost: int) -> int:
             parts_of[id(container)] = parts = (
                 [*container, *container.values()] if isinstance(container, Mapping) else [*container]
             )
-            costs[id(container)] = _ENDLESS  # until all its parts are visited, so also if it contains itself
+            costs[id(container)] = (
+                _INFINITE_COST  # until all its parts are visited; so a container in itself costs this
+            )
             visited += len(parts)
             if visited * STEP > max_cost:
-                return _ENDLESS
+                return _INFINITE_COST
             pending.append(container)
             pending += [part for part in parts if isinstance(part, _CONTAINERS) and id(part) not in costs]
-        elif costs[id(container)] == _ENDLESS:
+        elif costs[id(container)] == _INFINITE_COST:
             costs[id(container)] = STEP + sum(
-                costs[id(part)] if isinstance(part, _CONTAINERS) else _cost_of_leaf(part)
+                costs[id(part)] if isinstance(part, _CONTAINERS) else _compute_leaf_cost(part)
                 for part in parts_of[id(container)]
             )
     return costs[id(value)]
 
 
-def _cost_of_leaf(value: Any) -> int:
+def _compute_leaf_cost(value: Any) -> int:
     return STEP + (len(value) if isinstance(value, str) else 0)

@@ -1,4 +1,4 @@
-"""A Jinja environment for chat templates, configured as in transformers, with tagged literals and a cost limit.
+"""A Jinja environment for chat templates, configured as in transformers, plus tagged literals and a cost limit.
 
 In: the text of a template. Out: a Jinja template whose output is `TaggedText`, see tagged_text.py.
 
@@ -33,7 +33,7 @@ from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
 from guided.chat.render_budget import charge, charge_all, charge_items, nested_call
-from guided.chat.tagged_text import TaggedText, join_tagged, spans_of, tag_text
+from guided.chat.tagged_text import TaggedText, get_spans, join_tagged, tag_text
 from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
@@ -51,7 +51,7 @@ _SHALLOW_FILTERS: Final = frozenset((
     "attr", "batch", "charge_all", "charge_items", "count", "d", "default", "first", "items", "last", "length", "list",
     "map", "reject", "rejectattr", "reverse", "select", "selectattr", "slice",
 ))  # fmt: skip
-"""Filters that look at the items of their input, but not into them."""
+"""Filters that visit the items of their input, but do not read the contents of the items."""
 _DEEP_TESTS: Final = ("in", "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", "ge", ">=", "<", "lt",
                       "lessthan", "<=", "le", "lower", "upper")  # fmt: skip
 _REMOVED_METHODS: Final = frozenset(("expandtabs", "translate", "maketrans", "encode"))
@@ -81,7 +81,7 @@ class _ChargeTransformer(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)  # comparing reads no more of the first operand than of the others
+        self.generic_visit(node)  # a comparison reads no more of the first operand than of the others
         for operand in node.ops:
             operand.expr = _apply_filter(operand.expr, "charge_all")
         return node
@@ -154,7 +154,12 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], optimized=False)
-        self.globals |= {"raise_exception": _refuse, "strftime_now": _now, "dict": _Dict(), "namespace": _Namespace}
+        self.globals |= {
+            "raise_exception": _raise_exception,
+            "strftime_now": _format_now,
+            "dict": _Dict(),
+            "namespace": _Namespace,
+        }
         del self.globals["lipsum"]
         self.filters |= {
             "charge_items": charge_items, "charge_all": charge_all, "tojson": _to_json, "string": self.text_of,
@@ -174,17 +179,17 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def text_of(value: object) -> str:
-        """The text of a value when it is printed."""
+        """The text that is printed for a value."""
         return value if isinstance(value, str) else str(charge_all(value))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Refuse operations whose results would be too large."""
+        """Charge for operators, and refuse operations whose results would be too large."""
         if operator == "%" and isinstance(left, str):
-            return _format_charged(left, [right], lambda: TaggedText(left, spans_of(left)) % right)
+            return _format_charged(left, [right], lambda: TaggedText(left, get_spans(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
             return join_tagged((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
-            charge(_MAX_ESCAPE_FACTOR * (_length(left) + _length(right)))
+            charge(_MAX_ESCAPE_FACTOR * (_measure_length(left) + _measure_length(right)))
         if operator == "+" and isinstance(left, list | tuple):
             charge(len(left) + len(right))
         if operator == "*":
@@ -199,21 +204,21 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """A replacement for `"{}".format` that keeps tags and charges."""
-        usual = super().wrap_str_format(value)
-        if usual is None:
+        jinja_format = super().wrap_str_format(value)
+        if jinja_format is None:
             return None
         template: str = value.__self__
 
-        @wraps(usual)
-        def formatted(*args: Any, **kwargs: Any) -> str:
+        @wraps(jinja_format)
+        def format_charged(*args: Any, **kwargs: Any) -> str:
             def fill_in() -> str:
-                simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
-                text = template.fill_fields("{}", args) if simple and isinstance(template, TaggedText) else None
-                return usual(*args, **kwargs) if text is None else text
+                is_simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
+                text = template.fill_fields("{}", args) if is_simple and isinstance(template, TaggedText) else None
+                return jinja_format(*args, **kwargs) if text is None else text
 
             return _format_charged(template, [*args, *kwargs.values()], fill_in)
 
-        return formatted
+        return format_charged
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Count the call, and charge for the data that the method or function reads."""
@@ -221,13 +226,13 @@ class _Environment(ImmutableSandboxedEnvironment):
             if not isinstance(obj, Macro):
                 _check_arguments((*args, *kwargs.values()))
                 if isinstance(owner := getattr(obj, "__self__", None), Markup):
-                    charge(_MAX_ESCAPE_FACTOR * (len(owner) + 1) * (1 + sum(map(_length, args))))
+                    charge(_MAX_ESCAPE_FACTOR * (len(owner) + 1) * (1 + sum(map(_measure_length, args))))
                 obj = _charge_method(obj)
             return super().call(context, obj, *args, **kwargs)
 
 
 def _charge_method(method: Any) -> Any:
-    """Charge for a method, however the template obtained it. Methods of plain strings keep their arguments' tags."""
+    """Charge for a method, however the template obtained it. Methods of plain strings keep tags of arguments."""
     owner = getattr(method, "__self__", None)
     if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
         if method.__name__ in _REMOVED_METHODS:
@@ -250,38 +255,38 @@ def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
 
 
 def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> str:
-    """Charge for the largest possible result (all values in each field), then call `make`. Wide fields are refused."""
+    """Charge for the largest possible result (every field holds all values), then call `make`. Refuses wide fields."""
     if _WIDE_FIELD.search(template):
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
     fields = template.count("%") + template.count("{")
-    charge(len(template) + fields * sum(_size_of_text(argument) for argument in args))
+    charge(len(template) + fields * sum(_measure_text(argument) for argument in args))
     return make()
 
 
-def _size_of_text(value: Any) -> int:
+def _measure_text(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(str(value))
 
 
 def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a filter or a test so that it charges for the data it reads."""
-    skipped = 1 if hasattr(function, "jinja_pass_arg") else 0
+    context_count = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        arguments = (*args[skipped:], *kwargs.values())
+    def charged_filter(*args: Any, **kwargs: Any) -> Any:
+        arguments = (*args[context_count:], *kwargs.values())
         _check_arguments(arguments[1:] if name in _SHALLOW_FILTERS else arguments, deep=name not in _SHALLOW_FILTERS)
         if name == "indent":
-            charge(_max_indentation(arguments))
-        charge(_length(arguments[0]) if arguments else 0)
+            charge(_compute_max_indentation(arguments))
+        charge(_measure_length(arguments[0]) if arguments else 0)
         out = function(*args, **kwargs)
-        charge(_length(out))
+        charge(_measure_length(out))
         return out
 
-    return guarded
+    return charged_filter
 
 
-def _max_indentation(arguments: tuple[Any, ...]) -> int:
+def _compute_max_indentation(arguments: tuple[Any, ...]) -> int:
     """The largest number of characters that indentation may add to a text."""
     widths = [
         argument if isinstance(argument, int) else len(argument)
@@ -291,18 +296,18 @@ def _max_indentation(arguments: tuple[Any, ...]) -> int:
     return abs(max(widths, default=4)) * (str(arguments[0]).count("\n") + 1)
 
 
-def _length(value: Any) -> int:
+def _measure_length(value: Any) -> int:
     try:
         return len(value)
     except TypeError:
         return 1
 
 
-def _refuse(message: object) -> None:
+def _raise_exception(message: object) -> None:
     raise Refusal(str(message))
 
 
-def _now(format: str) -> str:
+def _format_now(format: str) -> str:
     if len(format) > 1000 or _WIDE_FIELD.search(format):
         raise SecurityError("the format of a date is too large for a chat template")
     return datetime.now().strftime(str.__str__(format))
@@ -315,17 +320,17 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """As in transformers."""
+    """The `tojson` filter of transformers."""
     widths = [
         len(argument) if isinstance(argument, str) else argument or 0 for argument in (indent, *(separators or ()))
     ]
     if max(map(abs, widths)) > _MAX_INDENT:
         raise SecurityError(f"tojson in a chat template allows at most {_MAX_INDENT} characters as indent or separator")
-    charge(_MAX_INDENT * _sum_of_depths(value) if indent else 0)
+    charge(_MAX_INDENT * _sum_depths(value) if indent else 0)
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def _sum_of_depths(value: Any) -> int:
+def _sum_depths(value: Any) -> int:
     """The sum of the nesting depths of all contained values."""
     out, pending = 0, [(value, 1)]
     while pending:
@@ -343,7 +348,7 @@ def _format(text: Any, *args: Any, **kwargs: Any) -> str:
     return _format_charged(
         printed,
         [*args, *kwargs.values()],
-        lambda: TaggedText(printed, spans_of(printed)) % (kwargs if kwargs else args),
+        lambda: TaggedText(printed, get_spans(printed)) % (kwargs if kwargs else args),
     )
 
 
@@ -353,7 +358,7 @@ def _join(items: Iterable[Any], d: str = "", attribute: str | int | None = None)
         charge(1)
         element = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
         texts.append(_Environment.text_of(element))
-    return TaggedText(d, spans_of(d)).join(texts)
+    return TaggedText(d, get_spans(d)).join(texts)
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
@@ -365,13 +370,13 @@ def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
 def _sum(items: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
     for item in items:
         element = item if attribute is None else _ENVIRONMENT.getitem(item, attribute)
-        charge(_length(start) + _length(element))
+        charge(_measure_length(start) + _measure_length(element))
         start = start + element
     return start
 
 
 class _Dict:
-    """`dict` in templates: a callable that exposes none of the class's attributes."""
+    """`dict` in templates: a callable without the attributes of the class, except `fromkeys`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
         return dict(*args, **kwargs)
@@ -404,5 +409,5 @@ _ENVIRONMENT: Final = _Environment()
 
 
 def environment() -> _Environment:
-    """The shared environment, which stores no state of a rendering."""
+    """The environment, shared by all renderings; it stores no state of any."""
     return _ENVIRONMENT

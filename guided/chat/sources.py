@@ -1,8 +1,8 @@
 """Finds a model's chat templates: in its GGUF file, or in files next to its tokenizer.
 
 Out: templates by name ("default", "tool_use", ...), and the values of variables such as `bos_token`. The files are
-those of transformers; later ones override earlier ones: chat_template.json, tokenizer_config.json (one template, or a
-list of named ones), then chat_template.jinja with the folder additional_chat_templates.
+named as in transformers. Later files override earlier ones: chat_template.json, tokenizer_config.json (one template, or
+a list of named ones), then chat_template.jinja with the folder additional_chat_templates.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from guided.errors import ModelFileError, brief
 from guided.files.json_file import read_json_object
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["ADDITIONAL", "named_templates", "templates_in_folder", "templates_in_gguf", "token_variables"]
+__all__ = ["ADDITIONAL", "read_named_templates", "templates_in_folder", "templates_in_gguf", "token_variables"]
 
 ADDITIONAL: Final = "additional_chat_templates"
-_KEY: Final = "tokenizer.chat_template"
+_TEMPLATE_KEY: Final = "tokenizer.chat_template"
 _GGUF_TOKENS: Final = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "unknown": "unk_token"}
 
 
-def named_templates(templates: object) -> dict[str, str]:
-    """Templates by name, from a text, a mapping, or a list as in tokenizer_config.json. Other values give none."""
+def read_named_templates(templates: object) -> dict[str, str]:
+    """Templates by name, from a string, a mapping, or a list as in tokenizer_config.json. Otherwise empty."""
     if isinstance(templates, str):
         return {"default": templates}
     if isinstance(templates, list):
@@ -39,12 +39,12 @@ def templates_in_folder(folder: Path, settings: Mapping[str, Any]) -> dict[str, 
     Raises:
         ModelFileError: a file is malformed.
     """
-    older = folder / "chat_template.json"
-    templates = named_templates(read_json_object(older).get("chat_template")) if older.is_file() else {}
-    templates = named_templates(settings.get("chat_template")) or templates
+    older_file = folder / "chat_template.json"
+    templates = read_named_templates(read_json_object(older_file).get("chat_template")) if older_file.is_file() else {}
+    templates = read_named_templates(settings.get("chat_template")) or templates
     files = {path.stem: path for path in sorted((folder / ADDITIONAL).glob("*.jinja"))}
-    if (main := folder / "chat_template.jinja").is_file():
-        files["default"] = main
+    if (main_file := folder / "chat_template.jinja").is_file():
+        files["default"] = main_file
     return {name: _read(path) for name, path in files.items()} or templates
 
 
@@ -56,7 +56,7 @@ def _read(path: Path) -> str:
 
 
 def token_variables(settings: Mapping[str, Any]) -> dict[str, str]:
-    """`bos_token` and similar variables in tokenizer_config.json, given as texts or as entries with `content`."""
+    """`bos_token` and similar variables in tokenizer_config.json, given as strings or as entries with `content`."""
     extra_tokens = settings.get("extra_special_tokens")
     all_settings = {**settings, **(extra_tokens if isinstance(extra_tokens, Mapping) else {})}
     names = {
@@ -69,17 +69,17 @@ def templates_in_gguf(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tu
     """The templates of a GGUF file, and its token variables.
 
     Raises:
-        ModelFileError: a template is not a text.
+        ModelFileError: a template is not a string.
     """
     templates = {}
     for key, value in metadata.items():
-        if key == _KEY or key.startswith(f"{_KEY}."):
+        if key == _TEMPLATE_KEY or key.startswith(f"{_TEMPLATE_KEY}."):
             if not isinstance(value, str):
-                raise ModelFileError(f"{key} is {brief(value, 60)}, not a text")
-            templates[key.removeprefix(_KEY).removeprefix(".") or "default"] = value
+                raise ModelFileError(f"{key} is {brief(value, 60)}, not a string")
+            templates[key.removeprefix(_TEMPLATE_KEY).removeprefix(".") or "default"] = value
     tokens = {}
-    for ours, variable in _GGUF_TOKENS.items():
-        id = metadata.get(f"tokenizer.ggml.{ours}_token_id")
+    for kind, variable in _GGUF_TOKENS.items():
+        id = metadata.get(f"tokenizer.ggml.{kind}_token_id")
         if type(id) is int and 0 <= id < vocabulary.size:
             name = vocabulary.special_tokens.get(id)
             tokens[variable] = name if name is not None else vocabulary.decode([id]).decode("utf-8", "replace")

@@ -6,11 +6,11 @@ must read a control token in the first case and text in the second, but in the r
 Idea. The literals of a template are `TaggedText`: strings that record which of their characters the template wrote. The
 string operations of templates (join, slice, strip, replace, repeat) keep these tags. All other text is an ordinary
 `str` without tags. The rendered text is the same as in any other template engine, since comparisons, searches and
-slices see the same strings. Errors are only possible in the safe direction: text whose tags get lost, and text from
-outside, never becomes a control token.
+slices see the same strings. Errors are only possible in the safe direction: neither text whose tags get lost nor text
+from outside ever becomes a control token.
 
 In: literals (`tag_text`), and the operations of `str`. Out: a text and the spans that the template wrote, merged and in
-order. Cost: the string operation, and the spans; `join_tagged`, where texts grow, charges for both
+order. Cost: the string operation, and the spans. `join_tagged`, by which texts grow, charges for both
 (render_budget.py). Tags are not kept by upper(), iteration, formats with widths and similar operations.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 
 from guided.chat.render_budget import STEP, charge
 
-__all__ = ["TaggedText", "join_tagged", "spans_of", "tag_text"]
+__all__ = ["TaggedText", "get_spans", "join_tagged", "tag_text"]
 
 _PART: Final = 64  # the charge for each part of a split text
 Spans: TypeAlias = tuple[tuple[int, int], ...]
@@ -67,7 +67,7 @@ class TaggedText(str):
         return str.__mod__(self, values) if text is None else text
 
     def fill_fields(self, field: str, values: tuple[Any, ...]) -> str | None:
-        """Fill the fields `%s` or `{}` with values. None if there are other fields, or the numbers do not match."""
+        """Fill the fields `%s` or `{}` with values. None if other fields occur, or too few or many values."""
         parts = self.split(field)
         if any(sign in part for part in parts for sign in field if sign != "s") or len(values) != len(parts) - 1:
             return None
@@ -78,11 +78,11 @@ class TaggedText(str):
         if isinstance(key, slice):
             start, _, step = key.indices(len(self))
             return _tag_substring(self, text, start) if step == 1 else text
-        at = key.__index__()
-        return _tag_substring(self, text, at + len(self) * (at < 0))
+        index = key.__index__()
+        return _tag_substring(self, text, index + len(self) * (index < 0))
 
     def lstrip(self, chars: str | None = None, /) -> str:
-        """As `str.lstrip`, but with tags. The methods below also behave like those of `str`."""
+        """As `str.lstrip`, but keeps tags. The methods below also behave like the methods of `str`, but keep tags."""
         text = str.lstrip(self, chars)
         return _tag_substring(self, text, len(self) - len(text))
 
@@ -115,10 +115,10 @@ class TaggedText(str):
     def splitlines(self, keepends: bool = False) -> list[str]:
         """See `lstrip`."""
         charge(_PART * str.count(self, "\n"))
-        out, at = [], 0
-        for line, whole in zip(str.splitlines(self, keepends), str.splitlines(self, True), strict=True):
-            out.append(_tag_substring(self, line, at))
-            at += len(whole)
+        out, start = [], 0
+        for line, full_line in zip(str.splitlines(self, keepends), str.splitlines(self, True), strict=True):
+            out.append(_tag_substring(self, line, start))
+            start += len(full_line)
         return out
 
     def partition(self, sep: str, /) -> tuple[str, str, str]:
@@ -135,7 +135,7 @@ class TaggedText(str):
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:
         """See `lstrip`; the replacement keeps the tags of `new`."""
-        if not old or not (self.spans or spans_of(new)):
+        if not old or not (self.spans or get_spans(new)):
             charge(len(self) + (str.count(self, old)) * len(new))
             return str.replace(self, old, new, count)
         parts = self.split(old, count)
@@ -152,12 +152,12 @@ class TaggedText(str):
 
 @lru_cache(maxsize=4096)
 def tag_text(text: str) -> TaggedText:
-    """A text that the template wrote entirely."""
+    """A text of which the template wrote all characters."""
     return TaggedText(text, ((0, len(text)),) if text else ())
 
 
-def spans_of(text: str) -> Spans:
-    """The spans of a text that the template wrote; none for an ordinary `str`."""
+def get_spans(text: str) -> Spans:
+    """The spans of a text that the template wrote; empty for an ordinary `str`."""
     return text.spans if isinstance(text, TaggedText) else ()
 
 
@@ -166,16 +166,16 @@ def join_tagged(parts: Iterable[str]) -> str:
     texts, spans, length = list(parts), list[tuple[int, int]](), 0
     charge(sum(map(len, texts)) + STEP * len(texts))
     for part in texts:
-        for start, end in spans_of(part):
+        for start, end in get_spans(part):
             if spans and spans[-1][1] == length + start:
                 spans[-1] = (spans[-1][0], length + end)
             else:
                 spans.append((length + start, length + end))
         length += len(part)
-    return _with_spans("".join(texts), tuple(spans))
+    return _make_text("".join(texts), tuple(spans))
 
 
-def _with_spans(text: str, spans: Spans) -> str:
+def _make_text(text: str, spans: Spans) -> str:
     return TaggedText(text, spans) if spans else text
 
 
@@ -189,17 +189,17 @@ def _tag_substring(whole: TaggedText, text: str, start: int) -> str:
         if left >= end:
             break
         out.append((max(left, start) - start, min(right, end) - start))
-    return _with_spans(text, tuple(out))
+    return _make_text(text, tuple(out))
 
 
 def _tag_parts(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:
     """The parts of a split text, each with its tags."""
     if not whole.spans:
         return parts
-    out, at = [], 0
+    out, start = [], 0
     for part in parts:
-        if sep is None:  # a part begins at its first non-space character
-            at = str.find(whole, part, at)
-        out.append(_tag_substring(whole, part, at))
-        at += len(part) + (len(sep) if sep is not None else 0)
+        if sep is None:  # skip the separating white space
+            start = str.find(whole, part, start)
+        out.append(_tag_substring(whole, part, start))
+        start += len(part) + (len(sep) if sep is not None else 0)
     return out

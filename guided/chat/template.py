@@ -9,10 +9,10 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
     tokens.py         turns these into control tokens, and everything else into text
 
 So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The rendered
-text equals that of transformers to the character, because templates see the original strings without marks.
+text is the same as in transformers, character for character, because templates see the original strings without marks.
 
-A template that takes `tools` describes them itself if it uses the requested style of calls. If its style is not known,
-it is derived from what the template renders (derived_style.py). Not supported: images, and masks of the assistant's
+A template that reads `tools` describes them itself if it uses the requested style of calls. If its style is not known,
+it is derived from renderings of the template (derived_style.py). Not supported: images, and masks of the assistant's
 text. Needs the package jinja2, which is imported at the first rendering.
 """
 
@@ -32,15 +32,15 @@ from guided.chat.conversation import (
     Message,
     MessageError,
     as_style,
+    convert_arguments,
     to_plain,
     to_plain_messages,
-    with_arguments,
 )
 from guided.chat.derived_style import derive_tool_style
-from guided.chat.sources import named_templates
+from guided.chat.sources import read_named_templates
 from guided.chat.tagged_text import join_tagged, tag_text
-from guided.chat.tokens import ids_of, names_pattern
-from guided.chat.tool_messages import default_system, with_system_prompt, with_tool_prompt, without_tools
+from guided.chat.tokens import encode_rendered, make_names_pattern
+from guided.chat.tool_messages import add_system_prompt, add_tool_prompt, default_system, write_tools_as_text
 from guided.errors import GuidedError, brief
 from guided.frontends.structural_tag.tool_prompts import detect_style
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
@@ -63,12 +63,12 @@ class ChatTemplate:
 
     Args:
         vocabulary: the model's vocabulary.
-        templates: the text of a template, or texts by name: "default", "tool_use" and others.
+        templates: the text of a template, or a mapping from names ("default", "tool_use", ...) to texts.
         tokens: values of `bos_token`, `eos_token` and similar variables.
 
     Attributes:
         vocabulary, tokens: the arguments.
-        tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: none of these.
+        tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: in another way, or not at all.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ChatTemplate:
         *,
         tokens: Mapping[str, str] | None = None,
     ) -> None:
-        self.vocabulary, self._templates = vocabulary, named_templates(templates)
+        self.vocabulary, self._templates = vocabulary, read_named_templates(templates)
         if not self._templates:
             raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
         self.tokens: Mapping[str, str] = MappingProxyType(dict(tokens or {}))
@@ -91,8 +91,8 @@ class ChatTemplate:
     def from_metadata(
         cls, vocabulary: Vocabulary, templates: object, tokens: Mapping[str, str] | None = None
     ) -> ChatTemplate | None:
-        """From a model file's metadata; None if it contains no template that uses `messages`."""
-        texts = {name: text for name, text in named_templates(templates).items() if "messages" in text}
+        """The templates in a model file's metadata; None if no template uses `messages`."""
+        texts = {name: text for name, text in read_named_templates(templates).items() if "messages" in text}
         return cls(vocabulary, texts, tokens=tokens) if texts else None
 
     def render(self, conversation: Sequence[Message] | Conversation) -> list[int]:
@@ -104,29 +104,31 @@ class ChatTemplate:
         """
         chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         text = self.text(chat)
-        return ids_of(self.vocabulary, text, self._markers(self._source(chat)))
+        return encode_rendered(self.vocabulary, text, self._list_markers(self._source(chat)))
 
     def next_turn(self, chat: Conversation, request: str) -> list[int]:
         """The ids between the model's answer to a conversation and its next answer, if the user writes `request`.
 
         Raises:
-            GuidedError: the template does not show the answer; or as `render`.
+            GuidedError: the template does not show the answer, or for the reasons of `render`.
         """
         turns = [{"role": "assistant", "content": _ANSWER_MARK}, {"role": "user", "content": request}]
         text = self.text(replace(chat, messages=[*chat.messages, *turns]))
-        at = text.rfind(_ANSWER_MARK)
-        if at < 0:
+        mark_start = text.rfind(_ANSWER_MARK)
+        if mark_start < 0:
             raise GuidedError("the model's chat template does not show the model's earlier answers")
-        return ids_of(self.vocabulary, text[at + len(_ANSWER_MARK) :], self._markers(self._source(chat)))
+        return encode_rendered(
+            self.vocabulary, text[mark_start + len(_ANSWER_MARK) :], self._list_markers(self._source(chat))
+        )
 
     def text(self, conversation: Sequence[Message] | Conversation) -> str:
         """The text that `render` tokenizes. It is a `TaggedText`, which records the parts that the template wrote."""
         chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         source = self._source(chat)
         template = compile_template(source)
-        messages = [self._with_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
+        messages = [self._tag_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
         tools, documents = to_plain(list(chat.tools), "tools"), to_plain(list(chat.documents), "documents")
-        variables = self._variables(chat, template)
+        variables = self._merge_variables(chat, template)
         if documents and "documents" not in template.variables:
             raise GuidedError("this model's chat template does not support documents")
         if chat.continue_final_message:
@@ -138,7 +140,7 @@ class ChatTemplate:
         }
         text = None
         if "tools" in template.variables and self._writes_as(chat.tool_style):
-            template_messages = with_arguments(messages, as_text=template.arguments_are_text)
+            template_messages = convert_arguments(messages, as_text=template.arguments_are_text)
             try:
                 text = template.render(messages=template_messages, tools=tools or None, **template_variables)
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
@@ -147,7 +149,7 @@ class ChatTemplate:
         if text is None:
             style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
             text = _render_with_tool_prompt(
-                template, without_tools(messages, style), style, tools, source, template_variables
+                template, write_tools_as_text(messages, style), style, tools, source, template_variables
             )
         if chat.continue_final_message:
             text = _cut_at_continuation_mark(text)
@@ -160,8 +162,10 @@ class ChatTemplate:
 
     @cached_property
     def style(self) -> ToolStyle | None:
-        """How the template writes calls: the known style, or one that is derived from the template. None if the
-        template does not show calls, or if their form cannot be derived (`guided.derive_tool_style` tells why).
+        """How the template writes calls: a known style, or a style derived from the template.
+
+        None if the template does not show calls, or if their form cannot be derived. `guided.derive_tool_style` raises
+        an error with the reason.
         """
         if self.tool_style is not None:
             return tool_style(self.tool_style)
@@ -171,7 +175,7 @@ class ChatTemplate:
             return None
 
     def _writes_as(self, style: str | ToolStyle | None) -> bool:
-        """Whether the template writes calls in this style. None is the template's own style."""
+        """Whether the template writes calls in this style. None stands for the template's own style."""
         return style is None or style == self.tool_style or (not isinstance(style, str) and style == self.style)
 
     @cached_property
@@ -207,7 +211,7 @@ class ChatTemplate:
     def _source(self, chat: Conversation) -> str:
         return self._select(chat.template, bool(chat.tools))
 
-    def _variables(self, chat: Conversation, template: CompiledTemplate) -> dict[str, Any]:
+    def _merge_variables(self, chat: Conversation, template: CompiledTemplate) -> dict[str, Any]:
         variables: dict[str, Any] = to_plain(dict(chat.variables), "variables of the chat template")
         for name in variables:
             if name in _RESERVED_VARIABLES:
@@ -217,21 +221,21 @@ class ChatTemplate:
                 raise GuidedError(f"this model's chat template does not read {name!r}; it reads {names}")
         return {**self._tokens, **variables}
 
-    def _with_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
-        """Tag markers such as `<think>` in the assistant's own text, so they are tokenized as markers again."""
-        names = self._markers(source) if message["role"] == "assistant" else ()
+    def _tag_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
+        """Tag markers such as `<think>` in an assistant's message, so they are tokenized as markers again."""
+        names = self._list_markers(source) if message["role"] == "assistant" else ()
         texts = (
             {key: content for key, content in message.items() if key != "role" and isinstance(content, str)}
             if names
             else {}
         )
-        split_texts = {key: re.split(f"({names_pattern(names)})", content) for key, content in texts.items()}
+        split_texts = {key: re.split(f"({make_names_pattern(names)})", content) for key, content in texts.items()}
         return message | {
-            key: join_tagged(tag_text(part) if at % 2 else part for at, part in enumerate(parts))
+            key: join_tagged(tag_text(part) if i % 2 else part for i, part in enumerate(parts))
             for key, parts in split_texts.items()
         }
 
-    def _markers(self, source: str) -> tuple[str, ...]:
+    def _list_markers(self, source: str) -> tuple[str, ...]:
         return tuple(name for name in self.vocabulary.text_markers if name in source and not name.isspace())
 
 
@@ -246,24 +250,24 @@ def _render_with_tool_prompt(
     """Render with tools in the system message, or in the first message if the template has no system role (Gemma)."""
     if not tools:
         return template.render(messages=messages, tools=None, **variables)
-    with_system = with_system_prompt(messages, style, tools, default_system(source))
+    with_system = add_system_prompt(messages, style, tools, default_system(source))
     try:
         return template.render(messages=with_system, tools=None, **variables)
     except TemplateRefusal:
         if len(with_system) == len(messages):
             raise
-    return template.render(messages=with_tool_prompt(messages, style, tools), tools=None, **variables)
+    return template.render(messages=add_tool_prompt(messages, style, tools), tools=None, **variables)
 
 
 def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
-    """The last message, with a mark at its end, where generation continues.
+    """The last message with a mark at its end, where generation continues.
 
     Raises:
         MessageError: it has calls. GuidedError: it has no text, or `chat.begin` begins a new message.
     """
     content = message.get("content")
     if message.get("tool_calls"):
-        what = "has tool_calls, which end a message, so continue_final_message cannot continue it: leave them out"
+        what = "has tool_calls, which end a message, so continue_final_message cannot continue it: remove the calls"
         raise MessageError(len(chat.messages) - 1, "tool_calls", what)
     if chat.begin:
         raise GuidedError("continue_final_message cannot be combined with `begin`, which begins a new message")
@@ -277,14 +281,18 @@ def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[s
 
 def _cut_at_continuation_mark(text: str) -> str:
     """Cut the text at the mark, as transformers does. If the mark's space was stripped, strip the text, too."""
-    at = text.rfind(_CONTINUATION_MARK.rstrip())
-    if at < 0:
+    mark_start = text.rfind(_CONTINUATION_MARK.rstrip())
+    if mark_start < 0:
         raise GuidedError("the model's chat template does not show the end of the last message: it cannot be continued")
-    return text[:at] if text[at : at + len(_CONTINUATION_MARK)] == _CONTINUATION_MARK else text[:at].rstrip()
+    return (
+        text[:mark_start]
+        if text[mark_start : mark_start + len(_CONTINUATION_MARK)] == _CONTINUATION_MARK
+        else text[:mark_start].rstrip()
+    )
 
 
 def _append_begin(text: str, begin: str) -> str:
-    """The text followed by `begin`, without the part of `begin` that the text already ends with."""
+    """Append `begin`, without the part of it that the text already ends with."""
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""
     return join_tagged((text, tag_text(rest))) if rest else text

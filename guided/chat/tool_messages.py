@@ -1,4 +1,4 @@
-"""Tools for chat templates that do not support them, or that use another style of calls.
+"""Writes tools and calls into messages, for chat templates that do not support tools or use another style of calls.
 
 In: messages, tools, a style of calls. Out: messages with the roles system, user and assistant only. The system message
 describes the tools, the assistant's message contains the calls, and a user message contains the results, as in the
@@ -19,7 +19,7 @@ from guided.errors import UnsupportedError
 from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
-__all__ = ["default_system", "with_system_prompt", "with_tool_prompt", "without_tools"]
+__all__ = ["add_system_prompt", "add_tool_prompt", "default_system", "write_tools_as_text"]
 
 _DEFAULT_SYSTEM: Final = re.compile(r"'<\|im_start\|>system(?:\n|\\n)([^<{}']*)<\|im_end\|>")
 
@@ -30,30 +30,32 @@ def default_system(template: str) -> str:
     return match.group(1).replace("\\n", "\n") if match else ""
 
 
-def with_system_prompt(
+def add_system_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]], default: str
 ) -> list[dict[str, Any]]:
-    """Messages that begin with a system message, which describes the tools.
+    """Messages whose first message is a system message that describes the tools.
 
     Raises:
         UnsupportedError: see `write_calls`.
     """
     if messages[0]["role"] not in ("system", "developer"):
         messages = [{"role": tag_text("system"), "content": default}, *messages]
-    first, instructions = messages[0], _text(tool_instructions(style, tools))
-    content = join_tagged((_content(first), tag_text("\n\n"), instructions)) if _content(first) else instructions
+    first, instructions = messages[0], _join_pieces(tool_instructions(style, tools))
+    content = (
+        join_tagged((_get_content(first), tag_text("\n\n"), instructions)) if _get_content(first) else instructions
+    )
     return [{**first, "content": content}, *map(dict, messages[1:])]
 
 
-def with_tool_prompt(
+def add_tool_prompt(
     messages: Sequence[Mapping[str, Any]], style: ToolStyle, tools: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """As `with_system_prompt`, but describe the tools in the first message, whatever its role."""
-    content = join_tagged((_text(tool_instructions(style, tools)), tag_text("\n\n"), _content(messages[0])))
+    """Like `add_system_prompt`, but the first message describes the tools, whatever its role."""
+    content = join_tagged((_join_pieces(tool_instructions(style, tools)), tag_text("\n\n"), _get_content(messages[0])))
     return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
-def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
+def write_tools_as_text(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
     """Messages without calls and without the role `tool`: both become text.
 
     Raises:
@@ -63,33 +65,35 @@ def without_tools(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> li
     for role, group in groupby(messages, key=lambda message: message["role"]):
         if role == "tool":  # consecutive results share a user message
             begin, end = tag_text("<tool_response>\n"), tag_text("\n</tool_response>")
-            results = [join_tagged((begin, _content(message), end)) for message in group]
+            results = [join_tagged((begin, _get_content(message), end)) for message in group]
             out.append({"role": tag_text("user"), "content": tag_text("\n").join(results)})
             continue
         for message in group:
             copy = {key: value for key, value in message.items() if key != "tool_calls"}
             if calls := message.get("tool_calls"):
-                calls_as_text = [(call["function"]["name"], _arguments(call)) for call in calls]
-                parts = [part for part in (_content(message), _text(write_calls(style, calls_as_text))) if part]
+                calls_as_text = [(call["function"]["name"], _write_arguments(call)) for call in calls]
+                parts = [
+                    part for part in (_get_content(message), _join_pieces(write_calls(style, calls_as_text))) if part
+                ]
                 copy["content"] = tag_text("\n").join(parts)
             out.append(copy)
     return out
 
 
-def _arguments(call: Mapping[str, Any]) -> str:
+def _write_arguments(call: Mapping[str, Any]) -> str:
     arguments = call["function"]["arguments"]
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def _content(message: Mapping[str, Any]) -> str:
+def _get_content(message: Mapping[str, Any]) -> str:
     content = message.get("content", "")
     if isinstance(content, str):
         return content
     if len(content) == 1:
         return str(content[0]["text"])
     reason = "the chat template does not support tools, so they cannot be combined with a message of several text parts"
-    raise UnsupportedError(reason, hint="write the content as one text")
+    raise UnsupportedError(reason, hint="write the content as one string")
 
 
-def _text(pieces: Iterable[Piece]) -> str:
+def _join_pieces(pieces: Iterable[Piece]) -> str:
     return join_tagged(piece.text if piece.literal else tag_text(piece.text) for piece in pieces)

@@ -32,11 +32,11 @@ class Answers(Protocol):
         """Write the answer to a request."""
 
     def close(self) -> None:
-        """Finish: the last answer was written, or the run was interrupted."""
+        """Finish, after the last answer or after an interruption."""
 
 
 class AnswersInOrder:
-    """Writes answers to standard output. Each waits until all answers before it are written."""
+    """Writes answers to standard output in order. An answer waits until all answers before it are written."""
 
     def __init__(self) -> None:
         self._next, self._pending_texts = 0, dict[int, str]()
@@ -60,7 +60,7 @@ class AnswerFile:
 
     Attributes:
         kept_numbers: see `Answers`.
-        mismatched_count: how many earlier answers have the id of a request, but answer a different request.
+        mismatched_count: the number of earlier answers that have the id of a request but answer a different one.
     """
 
     def __init__(self, path: Path, keys: Sequence[Key], *, resume: bool) -> None:
@@ -81,7 +81,7 @@ class AnswerFile:
                 raise InputError(f"{path} is not empty: continue it with --resume, or remove it")
             self._read_earlier(keys)
         self.kept_numbers = frozenset(self._lines)
-        self._sort()  # drops a truncated line, and answers that will be generated again
+        self._sort()  # drops a truncated line and answers that will be generated again
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, number: int, text: str) -> None:
@@ -99,28 +99,28 @@ class AnswerFile:
     def _read_earlier(self, keys: Sequence[Key]) -> None:
         numbers = {key: number for number, key in enumerate(keys)}
         known_ids = {id for id, _ in keys}
-        *lines, _ = self._path.read_bytes().split(b"\n")  # a last line without a line end was truncated
-        for at, line in enumerate(lines, 1):
-            answer = _answer(line)
+        *lines, _ = self._path.read_bytes().split(b"\n")  # if the last line has no line end, it was truncated
+        for line_number, line in enumerate(lines, 1):
+            answer = _parse_answer(line)
             if answer is None or answer["id"] not in known_ids:
                 what = (
                     "not an answer" if answer is None else f"an answer to {answer['id']!r}, which is not in the batch"
                 )
-                raise InputError(f"{self._path}, line {at}: this is {what}; is it the file of another batch?")
+                raise InputError(f"{self._path}, line {line_number}: this is {what}; is it the file of another batch?")
             number = numbers.get((answer["id"], answer["request"]))
             self.mismatched_count += number is None
             if number is not None and "error" not in answer:
                 self._lines[number] = line.decode()
 
     def _sort(self) -> None:
-        """Replace the file by a sorted one. This is atomic, so the file is never half written."""
+        """Replace the file with a sorted copy. This is atomic, so the file is never half written."""
         temporary = self._path.with_name(f".{self._path.name}.part")
         temporary.write_text("".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8")
         os.replace(temporary, self._path)
         self._lines = dict(sorted(self._lines.items()))
 
 
-def _answer(line: bytes) -> dict[str, Any] | None:
+def _parse_answer(line: bytes) -> dict[str, Any] | None:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):

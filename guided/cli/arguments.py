@@ -10,7 +10,7 @@ __all__ = ["at_least", "bias", "ids", "real"]
 
 
 def at_least(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
-    """The type of integers from `minimum` to `maximum`."""
+    """An argument type: integers from `minimum` to `maximum`."""
 
     def read(text: str) -> int:
         try:
@@ -27,7 +27,7 @@ def at_least(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
 
 
 def real(minimum: float, maximum: float = math.inf) -> Callable[[str], float]:
-    """The type of finite numbers from `minimum` to `maximum`."""
+    """An argument type: finite numbers from `minimum` to `maximum`."""
 
     def read(text: str) -> float:
         try:

@@ -1,12 +1,12 @@
 """`guided generate --batch`: many requests from a file, run together, answered line by line.
 
 In: JSON lines (lines.py), and options of the command line, which are defaults for all requests. Out: JSON lines in the
-order of the input. Each has the id of its request, and its answer or its error. A line that fails does not stop the
-others.
+order of the input. Each contains the id of its request, and its answer or its error. A request that fails does not stop
+the others.
 
 On standard output, an answer waits until all answers before it are written. With --output FILE, each answer is written
-at once, so an interrupted run loses nothing; at the end the file is sorted. --resume keeps the answers already in FILE
-if the id and the digest of the whole request are the same. Requests that failed are run again.
+at once, so an interrupted run loses nothing; at the end the file is sorted. --resume keeps an answer that is already in
+FILE if the id and the digest of the whole request have not changed. Requests that failed are run again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from guided.cli.answers import AnswerFile, Answers, AnswersInOrder
 from guided.cli.console import DONE, NEGATIVE, InputError, error_fields, note, print_error, read_text
 from guided.cli.kinds import OPTIONS_OF, as_flags
 from guided.cli.lines import SPECIFICATIONS, Line, read_lines
-from guided.cli.options import tools_by_names
+from guided.cli.options import find_tools
 from guided.cli.results import is_shortened, result_to_json
 from guided.cli.specification import GENERATION, Specification, specification_options
 from guided.errors import GuidedError
@@ -47,10 +47,10 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
     """Add --batch and the options that go with it."""
     group = parser.add_argument_group("many requests")
     group.add_argument(
-        "--batch", metavar="FILE", help="a file with one request in each line, see below; - for standard input"
+        "--batch", metavar="FILE", help="a file with one request on each line, see below; - for standard input"
     )
     group.add_argument(
-        "-o", "--output", metavar="FILE", help="write each answer to this file as it arrives (standard output)"
+        "-o", "--output", metavar="FILE", help="write each answer to this file as it arrives (default: standard output)"
     )
     group.add_argument(
         "--progress", action="store_true", help="show a progress bar even if standard error is not a terminal"
@@ -72,7 +72,7 @@ class Batch:
     ) -> None:
         self._arguments, self._specification, self._options = arguments, specification, options
         if arguments.output is None and arguments.resume:
-            raise InputError("--resume continues an --output file, which is not given")
+            raise InputError("--resume continues an --output file, but --output is not given")
         if arguments.output == "":
             raise InputError("the name of the file for --output is empty")
         self._json_options = {kind: specification_options(arguments, kind) for kind in SPECIFICATIONS}
@@ -82,19 +82,21 @@ class Batch:
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
         self._lines = read_lines(read_text(arguments.batch, _NO_BATCH))
         if not self._lines:
-            note(f"{self._source} holds no requests")
+            note(f"{self._source} contains no requests")
         self._failed_count = self._shortened_count = 0
 
     def run(self, load: Callable[[], Engine]) -> int:
-        """Answer the requests that have no answer yet, and return the exit code. `load` is called only if a request
-        needs the engine."""
+        """Answer the requests that have no answer yet, and return the exit code.
+
+        `load` is called only if a request needs the engine.
+        """
         answers = self._open_answers()
-        todo = [number for number in range(len(self._lines)) if number not in answers.kept_numbers]
+        pending_numbers = [number for number in range(len(self._lines)) if number not in answers.kept_numbers]
         try:
-            for number in todo:
+            for number in pending_numbers:
                 if (error := self._lines[number].error) is not None:
                     self._fail(answers, number, error, print_error)
-            if valid_numbers := [number for number in todo if self._lines[number].error is None]:
+            if valid_numbers := [number for number in pending_numbers if self._lines[number].error is None]:
                 self._generate(load(), valid_numbers, answers)
         except KeyboardInterrupt:
             print_error(
@@ -111,14 +113,14 @@ class Batch:
     def _open_answers(self) -> Answers:
         if self._arguments.output in (None, "-"):
             return AnswersInOrder()
-        keys = [(line.id, self._digest(line)) for line in self._lines]
+        keys = [(line.id, self._compute_digest(line)) for line in self._lines]
         file = AnswerFile(Path(self._arguments.output), keys, resume=self._arguments.resume)
         if self._arguments.resume:
             note(f"{len(file.kept_numbers)} of {len(self._lines)} requests are already answered")
         if file.mismatched_count:
             note(
-                f"{file.mismatched_count} answers are to other requests with the same ids, or to other options: "
-                "answering again"
+                f"{file.mismatched_count} answers belong to other requests with the same ids, or to other options: "
+                "answering these requests again"
             )
         return file
 
@@ -128,18 +130,18 @@ class Batch:
         line = ProgressLine()
         show = line if self._arguments.progress or sys.stderr.isatty() else False
         print_line = print_error if self._arguments.quiet else line.print_line
-        requests = (self._request(engine, self._lines[number]) for number in numbers)
+        requests = (self._build_request(engine, self._lines[number]) for number in numbers)
         try:
             with closing(engine.generate_each(requests, total=len(numbers), progress=show)) as outcomes:
-                for at, outcome in outcomes:
+                for i, outcome in outcomes:
                     if isinstance(outcome, Exception):
-                        self._fail(answers, numbers[at], outcome, print_line)
+                        self._fail(answers, numbers[i], outcome, print_line)
                     else:
-                        answers.write(numbers[at], self._answer(numbers[at], outcome))
+                        answers.write(numbers[i], self._format_answer(numbers[i], outcome))
         finally:
             line.close()
 
-    def _request(self, engine: Engine, line: Line) -> Request | Exception:
+    def _build_request(self, engine: Engine, line: Line) -> Request | Exception:
         """The request of a line, or its error."""
         from guided.engine.request import Request
 
@@ -162,36 +164,45 @@ class Batch:
         if names := options.pop("tools", None):
             if grammar is not None:
                 return InputError("tools cannot be combined with a specification: only free text can contain calls")
-            options["tools"] = tools_by_names(names, self._arguments.tool_tokens)
+            options["tools"] = find_tools(names, self._arguments.tool_tokens)
         assert line.prompt is not None
         if options.get("raw") and self._arguments.system is not None:
             return InputError("raw cannot be combined with --system: a raw prompt has no messages")
         return Request(build_prompt(line.prompt, self._arguments), grammar, n, cast("Options", options))
 
-    def _answer(self, number: int, results: list[Result]) -> str:
+    def _format_answer(self, number: int, results: list[Result]) -> str:
         self._shortened_count += sum(map(is_shortened, results))
         objects = [result_to_json(result) for result in results]
-        return self._record(number, objects[0] if len(objects) == 1 else {"results": objects})
+        return self._format_record(number, objects[0] if len(objects) == 1 else {"results": objects})
 
     def _fail(self, answers: Answers, number: int, error: Exception, print_line: Callable[[str], None]) -> None:
         """Write an error as the answer to a request, and show it on standard error."""
         self._failed_count += 1
-        answers.write(number, self._record(number, {"error": error_fields(error)}))
+        answers.write(number, self._format_record(number, {"error": error_fields(error)}))
         print_line(
             as_flags(
-                f"{self._source}, line {self._lines[number].number}: {_message_in_line(error, self._lines[number])}"
+                f"{self._source}, line {self._lines[number].number}: {_describe_error(error, self._lines[number])}"
             )
         )
 
-    def _record(self, number: int, content: dict[str, Any]) -> str:
+    def _format_record(self, number: int, content: dict[str, Any]) -> str:
         line = self._lines[number]
-        head = {"id": line.id, "line": line.number, "request": self._digest(line)}
+        head = {"id": line.id, "line": line.number, "request": self._compute_digest(line)}
         return json.dumps({**head, **content}, ensure_ascii=False)
 
-    def _digest(self, line: Line) -> str:
-        """A digest of all inputs of the answer."""
-        a, specification = self._arguments, self._specification
-        common = [a.model, a.adapter, a.dtype, a.raw, a.system, a.tool_tokens, self._options, self._json_options]
+    def _compute_digest(self, line: Line) -> str:
+        """A digest of the line, the model, and the options that apply to all lines."""
+        args, specification = self._arguments, self._specification
+        common = [
+            args.model,
+            args.adapter,
+            args.dtype,
+            args.raw,
+            args.system,
+            args.tool_tokens,
+            self._options,
+            self._json_options,
+        ]
         inputs = [
             line.text,
             *common,
@@ -201,13 +212,13 @@ class Batch:
 
 
 def build_prompt(prompt: str | list[dict[str, str]], arguments: argparse.Namespace) -> Prompt:
-    """The prompt for the engine. Messages stay as they are. With --system, a text becomes a user message after it."""
+    """The prompt for the engine. With --system, a string becomes a user message after the system message."""
     if arguments.system is None or not isinstance(prompt, str):
         return prompt
     return [{"role": "system", "content": arguments.system}, {"role": "user", "content": prompt}]
 
 
-def _message_in_line(error: Exception, line: Line) -> str:
-    """The text of an error. A position in the line is given without the line number, which the caller adds."""
+def _describe_error(error: Exception, line: Line) -> str:
+    """The text of an error, without "line 1" in a position, since the caller adds the number of the line."""
     text = str(error)
     return text.replace("(line 1, column", "(column", 1) if getattr(error, "text", None) == line.text else text

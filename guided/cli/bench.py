@@ -1,12 +1,11 @@
 """`guided bench`: the cost of a specification over a vocabulary. It needs neither a model nor torch.
 
-In: a specification, a vocabulary, and texts to match (random ones by default). Out: the times to prepare the
-vocabulary, to compile, and to the first mask; the mask time of a new state and of a cached state; memory.
+In: a specification, a vocabulary, and texts to match (random ones by default). Out: the time to prepare the vocabulary,
+to compile, and until the first mask; the mask time in new and in cached states; the memory.
 
-Method: first the texts are chosen, either instances as the tokenizer encodes them or random walks through the masks.
-Then all token tables are dropped and the specification is compiled again. Each call of `fill_next_token_bitmask` is
-timed with `perf_counter_ns`, including the overhead of the call. A second pass over the same texts measures cached
-states.
+Method: first the texts are chosen: instances, encoded by the tokenizer, or random walks through the masks. Then all
+token tables are dropped and the specification is compiled again. Each call of `fill_next_token_bitmask` is timed with
+`perf_counter_ns`, including the overhead of the call. A second pass over the same texts measures cached states.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from typing import Any, Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, Progress, print_json, read_text
-from guided.cli.specification import GENERATION, Specification, add_specification, specification_of
-from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.cli.specification import GENERATION, Specification, add_specification, read_specification
+from guided.cli.vocabularies import add_vocabulary, load_vocabulary
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import native_vocabulary
 from guided.matching.explain.error_location import error_location_of
@@ -55,31 +54,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a text to match; may be repeated (random texts)",
+        help="a text to match; may be repeated (default: random texts)",
     )
-    group.add_argument("--n", type=at_least(1), default=10, metavar="N", help="number of random texts (10)")
-    group.add_argument("--max-tokens", type=at_least(1), default=200, metavar="N", help="tokens of a random text (200)")
-    group.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="seed of the random texts (0)")
+    group.add_argument("--n", type=at_least(1), default=10, metavar="N", help="number of random texts (default: 10)")
+    group.add_argument(
+        "--max-tokens", type=at_least(1), default=200, metavar="N", help="tokens of a random text (default: 200)"
+    )
+    group.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="seed of the random texts (default: 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure and print."""
-    specification = specification_of(arguments)
+    specification = read_specification(arguments)
     assert specification is not None
     start = perf_counter()
-    vocabulary = vocabulary_of(arguments)
+    vocabulary = load_vocabulary(arguments)
     read_seconds = perf_counter() - start
     start = perf_counter()
     with Progress("building the trie"):
         native = native_vocabulary(vocabulary)
     trie_seconds = perf_counter() - start
 
-    texts = _texts(specification, vocabulary, arguments)
+    texts = _choose_texts(specification, vocabulary, arguments)
     native.clear_cache()
     with Progress("measuring"):
-        first_mask_seconds, grammar = _first_mask(specification, vocabulary)
-        first_pass, second_pass = _walk(grammar, texts), _walk(grammar, texts)
-        compiles = [_seconds(lambda: _compile(specification, vocabulary)) for _ in range(_COMPILES)]
+        first_mask_seconds, grammar = _time_first_mask(specification, vocabulary)
+        first_pass, second_pass = _time_masks(grammar, texts), _time_masks(grammar, texts)
+        compiles = [_time_call(lambda: _compile(specification, vocabulary)) for _ in range(_COMPILES)]
     out = {
         "vocabulary": {
             "size": vocabulary.size,
@@ -92,8 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
         "first_mask_ms": 1e3 * first_mask_seconds,
         "texts": len(texts),
         "steps": len(first_pass),
-        "mask_us_first_visit": _statistics(first_pass),
-        "mask_us_again": _statistics(second_pass),
+        "mask_us_first_visit": _summarise(first_pass),
+        "mask_us_again": _summarise(second_pass),
         "grammar": {
             "rules": grammar.native.rules,
             "positions": grammar.native.positions,
@@ -108,7 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argparse.Namespace) -> list[list[int]]:
+def _choose_texts(
+    specification: Specification, vocabulary: Vocabulary, arguments: argparse.Namespace
+) -> list[list[int]]:
     """The token sequences to match."""
     grammar = _compile(specification, vocabulary)
     texts = []
@@ -125,11 +128,11 @@ def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argp
     if not texts:
         generator = random.Random(arguments.seed)
         with Progress("writing random texts"):
-            texts = [_random_text(grammar, generator, arguments.max_tokens) for _ in range(arguments.n)]
+            texts = [_generate_random_text(grammar, generator, arguments.max_tokens) for _ in range(arguments.n)]
     return texts
 
 
-def _random_text(grammar: CompiledGrammar, generator: random.Random, max_tokens: int) -> list[int]:
+def _generate_random_text(grammar: CompiledGrammar, generator: random.Random, max_tokens: int) -> list[int]:
     """The tokens of a random walk through the masks, within a budget."""
     matcher = GrammarMatcher(grammar)
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
@@ -145,8 +148,8 @@ def _compile(specification: Specification, vocabulary: Vocabulary) -> CompiledGr
     return specification.compile(GrammarCompiler(vocabulary, cache_bytes=0), GENERATION)
 
 
-def _first_mask(specification: Specification, vocabulary: Vocabulary) -> tuple[float, CompiledGrammar]:
-    """The time from specification to grammar, matcher and first mask, with empty caches."""
+def _time_first_mask(specification: Specification, vocabulary: Vocabulary) -> tuple[float, CompiledGrammar]:
+    """The time from the specification to the first mask, with empty caches, and the grammar."""
     bitmask = allocate_token_bitmask(1, vocabulary.size)
     start = perf_counter()
     grammar = _compile(specification, vocabulary)
@@ -154,8 +157,8 @@ def _first_mask(specification: Specification, vocabulary: Vocabulary) -> tuple[f
     return perf_counter() - start, grammar
 
 
-def _walk(grammar: CompiledGrammar, texts: Sequence[Sequence[int]]) -> list[float]:
-    """The time of each mask along the texts in microseconds, including the mask that allows the end."""
+def _time_masks(grammar: CompiledGrammar, texts: Sequence[Sequence[int]]) -> list[float]:
+    """The time of each mask along the texts, in microseconds, including the mask after the last token."""
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     out = []
     for text in texts:
@@ -169,13 +172,13 @@ def _walk(grammar: CompiledGrammar, texts: Sequence[Sequence[int]]) -> list[floa
     return out
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def _time_call(call: Callable[[], object]) -> float:
     start = perf_counter()
     call()
     return perf_counter() - start
 
 
-def _statistics(values: list[float]) -> dict[str, float]:
+def _summarise(values: list[float]) -> dict[str, float]:
     sorted_values = sorted(values)
     return {
         "p50": statistics.median(sorted_values),

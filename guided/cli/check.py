@@ -1,8 +1,8 @@
 """`guided check`: does a specification compile, is each of its keywords enforced, and do texts satisfy it?
 
 In: a specification, and texts. Out: a report. The exit code is 1 if the specification is refused or a text does not
-match. Texts are checked as by a validator: any white space, escapes and member order that JSON allows are accepted,
-unless options say otherwise. The compiled automaton matches them.
+match. Texts are checked as a validator would: any white space, escapes and member order that JSON allows are accepted,
+unless options say otherwise. The compiled automaton matches the texts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from guided.cli.console import DONE, NEGATIVE, Progress, error_fields, print_json
 from guided.cli.kinds import as_flags
-from guided.cli.specification import Specification, add_specification, specification_of
+from guided.cli.specification import Specification, add_specification, read_specification
 from guided.cli.texts import add_texts, read_texts
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, Report, check_json_schema
@@ -59,11 +59,11 @@ class Verdict:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report. Return 0, or 1 if a check failed."""
-    specification = specification_of(arguments)
+    specification = read_specification(arguments)
     assert specification is not None
     texts = read_texts(arguments)
     base = _VALIDATOR_OPTIONS if texts else JsonSchemaOptions()
-    report = _report(specification, base)
+    report = _check_keywords(specification, base)
     error: GuidedError | None = report.error if report is not None else None
     grammar: CompiledGrammar | None = None
     if error is None:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             error = refusal
     elif not isinstance(error, UnsupportedError | LimitExceeded):
         raise error
-    verdicts = [_verdict(grammar, name, text) for name, text in texts] if grammar is not None else []
+    verdicts = [_check_text(grammar, name, text) for name, text in texts] if grammar is not None else []
     shortest = GrammarMatcher(grammar).explain() if grammar is not None else None
     if arguments.json:
         _print_json(specification, report, error, shortest, verdicts)
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE if error is None and all(verdict.matches for verdict in verdicts) else NEGATIVE
 
 
-def _report(specification: Specification, base: JsonSchemaOptions) -> Report | None:
+def _check_keywords(specification: Specification, base: JsonSchemaOptions) -> Report | None:
     if specification.kind == "regex" and specification.options.get("dialect") == "ecma":
         return Report(tuple(pattern_notes(specification.value, "", "")))
     if specification.kind != "schema":
@@ -94,7 +94,7 @@ def _report(specification: Specification, base: JsonSchemaOptions) -> Report | N
         )
 
 
-def _verdict(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
+def _check_text(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
     matcher = GrammarMatcher(grammar)
     if matcher.accept_string(text) and matcher.is_accepting():
         return Verdict(name, True)

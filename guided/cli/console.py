@@ -1,8 +1,8 @@
 """Input and output of all commands: exit codes, input files, errors as text or JSON, progress.
 
 Results go to standard output, everything else to standard error. With --json, standard output holds only JSON,
-including errors. With --quiet, standard error holds only errors. On a terminal, a task of more than two seconds shows
-a progress line.
+including errors. With --quiet, standard error holds only errors. On a terminal, a task that takes more than two seconds
+shows a progress line.
 
 Input files are UTF-8 text. A byte order mark at the start and one line break at the end are not part of the text.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "Progress",
     "brief_text",
     "error_fields",
-    "message_of",
+    "format_error",
     "note",
     "print_error",
     "print_json",
@@ -46,7 +46,7 @@ DONE: Final = 0
 NEGATIVE: Final = 1
 BAD_INPUT: Final = 2
 
-_QUIET_SECONDS: Final = 2.0
+_PROGRESS_DELAY_SECONDS: Final = 2.0
 _MAX_BYTES: Final = 256 << 20
 
 
@@ -81,8 +81,8 @@ def read_text(name: str, hint: str = "") -> str:
         text = data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         valid_text = data[: error.start].decode(errors="replace")
-        what = f"is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
-        raise InputError(f"{source} {what}, in line {valid_text.count(chr(10)) + 1}") from None
+        problem = f"is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
+        raise InputError(f"{source} {problem}, in line {valid_text.count(chr(10)) + 1}") from None
     return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
 
 
@@ -99,13 +99,13 @@ def _read(name: str) -> bytes:
 
 
 def brief_text(text: str, max_length: int = 80) -> str:
-    """Shorten a text to quote it on one line."""
+    """Shorten a text so that it can be quoted on one line."""
     line = " ".join(text.split())
     return line if len(line) <= max_length else f"{line[:max_length]}..."
 
 
-def message_of(error: Exception) -> str:
-    """The message for a person; for an operating system error, the file and the reason."""
+def format_error(error: Exception) -> str:
+    """The message to show for an error. For an operating system error: the file and the reason."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     if isinstance(error, BudgetError) and error.requested is None:
@@ -117,7 +117,7 @@ def error_fields(error: Exception) -> dict[str, Any]:
     """The fields of an error for JSON."""
     if isinstance(error, GuidedError):
         return fields_of(error)
-    return {"type": type(error).__name__, "message": message_of(error)}
+    return {"type": type(error).__name__, "message": format_error(error)}
 
 
 def print_json(value: object) -> None:
@@ -126,34 +126,34 @@ def print_json(value: object) -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark in addition to the result, unless --quiet is given."""
+    """Print a remark on standard error, unless --quiet is given."""
     print(as_flags(text), file=sys.stderr, flush=True)
 
 
 def print_error(text: str) -> None:
     """Print an error on standard error, even with --quiet."""
-    print(as_flags(text), file=_for_errors or sys.stderr, flush=True)
+    print(as_flags(text), file=_error_stream or sys.stderr, flush=True)
 
 
-_for_errors: TextIO | None = None
-"""The real standard error while `quietly` suppresses other output."""
+_error_stream: TextIO | None = None
+"""The real standard error, while `quietly` suppresses other output."""
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
     """Suppress all output to standard error, from any library, except errors from `print_error`."""
-    global _for_errors
-    _for_errors = sys.stderr
+    global _error_stream
+    _error_stream = sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as null_device, redirect_stderr(null_device):
         try:
             yield
         finally:
-            _for_errors = None
+            _error_stream = None
 
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Print each finding of guided's warnings as a line on standard error. Lines are not repeated."""
+    """Print each line of guided's warnings on standard error, but each line only once."""
     printed_lines: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", GuidedWarning)
@@ -200,7 +200,7 @@ class Progress:
     def _show(self) -> None:
         start = time.monotonic()
         is_visible = False
-        while not self._done.wait(1.0 if is_visible else _QUIET_SECONDS):
+        while not self._done.wait(1.0 if is_visible else _PROGRESS_DELAY_SECONDS):
             sys.stderr.write(f"\r{self._what}: {time.monotonic() - start:.0f} s")
             sys.stderr.flush()
             is_visible = True

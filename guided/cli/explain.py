@@ -1,4 +1,4 @@
-"""`guided explain`: what may follow a prefix, and why a text or a token is, or is not, allowed there.
+"""`guided explain`: what may follow a prefix, and why a text or a token is or is not allowed there.
 
 In: a specification, a prefix, and optionally a text or a token. Out: where the text stops being allowed, what was
 expected there, which part of the specification expects it, and the shortest completion; also how many tokens the mask
@@ -14,8 +14,8 @@ from typing import Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, NEGATIVE, InputError, print_json, read_text
-from guided.cli.specification import add_specification, specification_of
-from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.cli.specification import add_specification, read_specification
+from guided.cli.vocabularies import add_vocabulary, load_vocabulary
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.explain.error_location import ErrorLocation, error_location_of
 from guided.matching.explain.explanation import is_text
@@ -26,8 +26,8 @@ __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run
 
 NAME = "explain"
 USAGE = "SPECIFICATION [--prefix TEXT] [--text TEXT | --token ID] [OPTION ...]"
-HELP = "explain why a text or token is, or is not, allowed after a prefix"
-PURPOSE = "Show what may follow a prefix, and why a text or a token is, or is not, allowed there."
+HELP = "explain why a text or token is or is not allowed after a prefix"
+PURPOSE = "Show what may follow a prefix, and why a text or a token is or is not allowed there."
 EXAMPLES = r"""examples:
   guided explain --schema s.json --prefix '{"name": '              # what may follow?
   guided explain --schema s.json --prefix '{"name": ' --text 12    # why is this not allowed?
@@ -45,9 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_specification(parser, required=True, generating=False)
     add_vocabulary(parser)
     group = parser.add_argument_group("prefix and continuation")
-    before = group.add_mutually_exclusive_group()
-    before.add_argument("--prefix", metavar="TEXT", default="", help="the output so far (empty)")
-    before.add_argument("--prefix-file", metavar="FILE", help="a file with the output so far; - for standard input")
+    prefix_group = group.add_mutually_exclusive_group()
+    prefix_group.add_argument("--prefix", metavar="TEXT", default="", help="the output so far (default: empty)")
+    prefix_group.add_argument(
+        "--prefix-file", metavar="FILE", help="a file with the output so far; - for standard input"
+    )
     continuation_group = group.add_mutually_exclusive_group()
     continuation_group.add_argument("--text", metavar="TEXT", help="a text: is it allowed next?")
     continuation_group.add_argument("--token", type=at_least(0), metavar="ID", help="a token: is it allowed next?")
@@ -55,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain. Return 0, or 1 if the text or token is not allowed."""
-    specification = specification_of(arguments)
+    specification = read_specification(arguments)
     assert specification is not None
-    vocabulary = vocabulary_of(arguments)
+    vocabulary = load_vocabulary(arguments)
     if arguments.token is not None and arguments.token >= vocabulary.size:
         raise InputError(f"--token {arguments.token} is not an id of this vocabulary (0 to {vocabulary.size - 1})")
     from_file = arguments.prefix_file is not None
@@ -90,7 +92,7 @@ def _report_refused_prefix(location: ErrorLocation, as_json: bool) -> int:
 def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocabulary) -> None:
     explanation = answer.explanation
     if isinstance(continuation, int):
-        print(f"token {continuation} is {_name(continuation, vocabulary)}")
+        print(f"token {continuation} is {_describe_token(continuation, vocabulary)}")
     if answer.error_location is not None:
         print(f"not allowed\n{answer.error_location}")
     elif continuation is None:
@@ -98,21 +100,21 @@ def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocab
     else:
         print("allowed" if explanation.accepted else explanation.reason)
     allowed = answer.allowed
-    shown_tokens = ", ".join(_name(token, vocabulary) for token in allowed[:_MAX_LISTED])
+    shown_tokens = ", ".join(_describe_token(token, vocabulary) for token in allowed[:_MAX_LISTED])
     ellipsis = ", ..." if len(allowed) > _MAX_LISTED else ""
     print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {shown_tokens}{ellipsis}")
     if answer.forced:
-        print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_tokens(len(answer.forced))})")
+        print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_count(len(answer.forced))})")
     completion = answer.prefix_end.completion.decode(errors="backslashreplace")
     print(f"shortest way to finish: {completion!r}, {answer.min_tokens} with the end token")
 
 
-def _tokens(count: int) -> str:
+def _count(count: int) -> str:
     return "1 token" if count == 1 else f"{count:,} tokens"
 
 
-def _name(token: int, vocabulary: Vocabulary) -> str:
-    """A token for display: its text, or its name if it has no text."""
+def _describe_token(token: int, vocabulary: Vocabulary) -> str:
+    """A token for display: its text, or its name or id if it has no text."""
     data = vocabulary.token_bytes(token)
     if data is not None:
         return repr(data.decode()) if is_text(data) else f"id {token} (part of a character)"

@@ -1,8 +1,8 @@
 """`guided generate`: a model answers a prompt, and its text satisfies the specification.
 
 In: a prompt, a model, an optional specification, and options (options.py); or a file of such requests (batch.py). Out:
-the text, streamed on a terminal. The answer is complete within --max-tokens, or refused before the first token. Needs
-guided-decoding[engine].
+the text, streamed on a terminal. The answer is complete within --max-tokens; if none fits, the command fails before the
+first token. Needs guided-decoding[engine].
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from guided.cli.batch import Batch, add_batch, build_prompt
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
-from guided.cli.model import engine_of as _engine
-from guided.cli.options import add_options, given_options, tools_by_names
+from guided.cli.model import load_engine as _engine
+from guided.cli.options import add_options, collect_options, find_tools
 from guided.cli.results import describe_shortening, describe_speed, is_shortened, result_to_json
-from guided.cli.specification import GENERATION, add_specification, specification_of
+from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.errors import GuidedError, VocabularyError
 from guided.matching import GrammarCompiler
 from guided.matching.sentences import byte_vocabulary
@@ -51,8 +51,8 @@ A line of --batch is one request. The command line gives defaults for its option
   {"messages": [{"role": "user", "content": "Who?"}], "schema": {"type": "string", "maxLength": 20}, "seed": 7}
   {"prompt": "Yes or no?", "choice": ["yes", "no"], "temperature": 0.5, "n": 3}
   {"prompt": "A date?", "gbnf": "root ::= [0-9]{4} \"-\" [0-9]{2}"}
-Options are named as the flags, with _ for - (except include_stop_str_in_output and tools: ["calculator"]). Answers are
-JSON lines in the order of the input; a request that fails becomes {"id": ..., "line": 3, "error": {...}}.
+Options have the names of the flags, with _ for - (exceptions: include_stop_str_in_output, tools: ["calculator"]).
+Answers are JSON lines in the order of the input; a request that fails becomes {"id": ..., "line": 3, "error": {...}}.
 
 Small models may loop in unbounded strings and arrays: set maxLength, maxItems, --max-string, --max-items.
 exit codes: 0 done; 1 some requests of a batch failed; 2 bad input
@@ -76,31 +76,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--stream",
         action=argparse.BooleanOptionalAction,
-        help="print the text as it is generated; with --json, one event per line (on a terminal: yes)",
+        help="print the text as it is generated; with --json, one event per line (default: only on a terminal)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Generate and print."""
-    batch = arguments.batch is not None
-    specification = specification_of(arguments, allows_other_kinds=batch)
-    options = given_options(arguments)
+    is_batch = arguments.batch is not None
+    specification = read_specification(arguments, allows_other_kinds=is_batch)
+    options = collect_options(arguments)
     n: int = options.pop("n", 1)
-    _check(arguments, n, specification is not None)
+    _check_flags(arguments, n, specification is not None)
     if specification is not None:  # report errors in it before downloading and loading a model
         with suppress(*([VocabularyError] if specification.options.get("allow_special_tokens") else [])):
             specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
-    if batch:
+    if is_batch:
         return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
-    text = _prompt(arguments.prompt)
+    text = _read_prompt(arguments.prompt)
     if "tools" in options:
-        options["tools"] = tools_by_names(options["tools"], arguments.tool_tokens)
+        options["tools"] = find_tools(options["tools"], arguments.tool_tokens)
     engine = _engine(arguments)
     grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
     prompt = build_prompt(text, arguments)
-    streaming = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
+    streams = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
     try:
-        if streaming and n == 1:
+        if streams and n == 1:
             results = [_stream(engine, prompt, grammar, options, arguments.json)]
         else:
             with Progress("generating"):
@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise error if isinstance(error, GuidedError) else InputError(str(error)) from None
     for result in results:
         if result.finish_reason == "length":
-            note(_cut_off_advice(len(result.tokens), options.get("max_tokens")))
+            note(_describe_cut_off(len(result.tokens), options.get("max_tokens")))
         if is_shortened(result):
             note(describe_shortening(result))
         if not arguments.json and sys.stderr.isatty():
@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _prompt(prompt: str) -> str:
+def _read_prompt(prompt: str) -> str:
     """The prompt: the argument itself, or the text of standard input."""
     text = read_text("-") if prompt == "-" else prompt
     if not text:
@@ -133,17 +133,17 @@ def _prompt(prompt: str) -> str:
     return text
 
 
-def _cut_off_advice(tokens: int, max_tokens: int | None) -> str:
-    """The advice for an output that was cut off."""
+def _describe_cut_off(tokens: int, max_tokens: int | None) -> str:
+    """A note on an output that was cut off, with advice."""
     if max_tokens is not None and tokens < max_tokens:
-        return f"cut off after {tokens} tokens, where the model's context is full"
+        return f"cut off after {tokens} tokens, because the model's context is full"
     return f"cut off after {tokens} tokens: --max-tokens allows more"
 
 
-def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
-    """Refuse options that exclude each other."""
+def _check_flags(arguments: argparse.Namespace, n: int, has_specification: bool) -> None:
+    """Refuse options that cannot be combined."""
     if (arguments.prompt is None) == (arguments.batch is None):
-        raise InputError("one prompt, or --batch FILE, is needed" + (", not both" if arguments.batch else ""))
+        raise InputError("give one prompt or --batch FILE" + (", not both" if arguments.batch else ""))
     if arguments.batch is None:
         flags = ("output", "resume", "progress")
         if flag_of_batch := next((flag for flag in flags if getattr(arguments, flag) not in (None, False)), None):
@@ -151,8 +151,8 @@ def _check(arguments: argparse.Namespace, n: int, constrained: bool) -> None:
     if arguments.raw and arguments.system is not None:
         raise InputError("--system cannot be combined with --raw, which sends no messages")
     if arguments.stream and (n > 1 or arguments.batch is not None):
-        raise InputError(f"--stream shows one answer; leave it out, or {'--n' if n > 1 else '--batch'}")
-    if arguments.tools and constrained:
+        raise InputError(f"--stream shows one answer: remove --stream, or {'--n' if n > 1 else '--batch'}")
+    if arguments.tools and has_specification:
         raise InputError("--tool cannot be combined with a specification: only free text can contain calls")
 
 

@@ -1,7 +1,7 @@
 """The options of each kind of specification: their names in Python and on the command line.
 
-`as_flags` turns advice that is worded for Python into advice for the command line: in the text of an error,
-`draft='draft4'` becomes `--draft draft4`, and `start= names the first rule` becomes `--start names the first rule`.
+`as_flags` turns advice for Python into advice for the command line: in an error message, `draft='draft4'` becomes
+`--draft draft4`, and `start= names the first rule` becomes `--start names the first rule`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from guided.frontends.json_schema.options import JsonSchemaKeywords
 
-__all__ = ["OPTIONS_OF", "as_flags", "flag"]
+__all__ = ["OPTIONS_OF", "as_flags", "to_flag"]
 
 OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "schema": (*JsonSchemaKeywords.__annotations__, "registry", "documents"),
@@ -21,7 +21,7 @@ OPTIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "gbnf": ("root", "allow_special_tokens"),
     "structural_tag": ("allow_special_tokens", *JsonSchemaKeywords.__annotations__),
 }
-"""Kind of specification -> its options. Kinds without options are missing."""
+"""Kind of specification -> its options. Kinds without options are left out."""
 _NAMES: Final = frozenset(name for names in OPTIONS_OF.values() for name in names)
 _REPLACEMENTS: Final = {
     "eos_token_ids": "--eos ID,ID",
@@ -30,12 +30,12 @@ _REPLACEMENTS: Final = {
     "registry": "--registry FILE",
     "documents": "--documents FILE",
 }
-"""Argument -> the text that replaces it and its value, for arguments whose value has another form in a command."""
+"""Argument -> the text that replaces it and its value, if the value has another form on the command line."""
 _VALUE: Final = r"""'([^'\n]*)'|"([^"\n]*)"|(\w+)|\[[^\]\n]*\]|\{[^}\n]*\}|(?= )"""
 _ADVICE: Final = re.compile(rf"\b({'|'.join(sorted(_NAMES | _REPLACEMENTS.keys()))})=(?:{_VALUE})")
 
 
-def flag(name: str, value: object = None) -> str:
+def to_flag(name: str, value: object = None) -> str:
     """The flag of an option, without its value."""
     if name == "additional_properties":
         return "--open" if value in (True, "True") else "--closed"
@@ -56,5 +56,5 @@ def _as_flag(match: re.Match[str]) -> str:
         return _REPLACEMENTS[name]
     value = next((group for group in match.groups()[1:] if group is not None), "")
     if value in ("True", "False"):
-        return flag(name, value)
-    return f"{flag(name)} {value}".rstrip()
+        return to_flag(name, value)
+    return f"{to_flag(name)} {value}".rstrip()

@@ -1,7 +1,7 @@
 """The lines of --batch: JSON objects with one request each. They are checked before a model is loaded.
 
-In: a file of JSON lines. Out: `Line`s. Each contains the members of its request, or an error with its position. Empty
-lines are skipped. The compiler checks specifications later, and the engine checks the values of options.
+In: a file of JSON lines. Out: `Line`s. Each contains a request, or an error with its position. Empty lines are skipped.
+The compiler checks specifications later, and the engine checks the values of options.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, options_of_line
+from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, read_line_options
 from guided.close_names import close_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.documents.source_spans import locate
@@ -23,9 +23,9 @@ __all__ = ["SPECIFICATIONS", "Line", "read_lines"]
 
 _PROMPTS: Final = ("prompt", "messages")
 SPECIFICATIONS: Final = ("schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice", "pattern")
-"""The kinds of specifications that a line can have."""
-_OBJECTS: Final = ("schema", "structural_tag")
-_MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # its description, and a check of its value
+"""The kinds of specification that a line can contain."""
+_OBJECT_KINDS: Final = ("schema", "structural_tag")
+_MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what the value must be, and a check of it
     "id": ("a string or an integer", lambda v: isinstance(v, str | int) and not isinstance(v, bool)),
     "prompt": ("a string", lambda v: isinstance(v, str)),
     "messages": ("a list of messages", lambda v: isinstance(v, list) and all(isinstance(m, dict) for m in v)),
@@ -39,14 +39,14 @@ _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # its desc
     "pattern": ('a list of pairs such as ["UPPER", "+"]', lambda v: isinstance(v, list) and all(map(_is_pair, v))),
 }
 _OPTIONS: Final = frozenset({*LINE_OPTIONS, *GRAMMAR_OPTIONS})
-_FORBIDDEN: Final = {
+_FORBIDDEN_HINTS: Final = {
     "allow_special_tokens": "a line may be untrusted; --allow-special-tokens on the command line allows control tokens "
     "in all lines",
     "import_paths": "a line has no folder; put the imported grammars into 'grammars', and refer to them as @name",
 }
-"""Arguments that a line cannot have, and what to do instead."""
-_CUTOFF: Final = 0.8  # a less similar key would be a guess
-_LINE_FORM: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
+"""Arguments that a line cannot contain, and what to do instead."""
+_MIN_SIMILARITY: Final = 0.8  # suggest only keys that are at least this similar
+_LINE_FORM_HINT: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
 
@@ -57,7 +57,7 @@ class Line:
     Attributes:
         number: the line number in the file, from 1.
         text: the line.
-        id: the id of the answer: the line's own id, or the line number; "line 3" if the line cannot be read.
+        id: the id of the answer: the id in the line, otherwise the line number; "line 3" if the line cannot be read.
         prompt: a string, or messages; None if there is an error.
         kind: the kind of the line's own specification, such as "schema" or "structural_tag"; "" if it has none.
         value: the specification. A schema or a structural tag is kept as text, which preserves all digits of numbers.
@@ -77,8 +77,12 @@ class Line:
     error: GuidedError | None = None
 
     def with_position(self, error: Exception) -> Exception:
-        """The error in the line's specification, with its position in the line."""
-        if self.kind not in _OBJECTS or not isinstance(error, SpecError | UnsupportedError) or error.text != self.value:
+        """Convert an error in the line's specification to an error with a position in the line."""
+        if (
+            self.kind not in _OBJECT_KINDS
+            or not isinstance(error, SpecError | UnsupportedError)
+            or error.text != self.value
+        ):
             return error
         span = (error.span[0] + self.value_offset, error.span[1] + self.value_offset)
         pointer = f"/{self.kind}{error.pointer}"
@@ -90,13 +94,13 @@ class Line:
 def read_lines(text: str) -> list[Line]:
     """All requests of a file."""
     first_lines = dict[str | int, int]()
-    return [_check_id(line, first_lines) for line in _lines(text)]
+    return [_check_id(line, first_lines) for line in _iterate_lines(text)]
 
 
-def _lines(text: str) -> Iterator[Line]:
+def _iterate_lines(text: str) -> Iterator[Line]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip(" \t\r"):
-            yield _line(number, line.rstrip("\r"))
+            yield _read_line(number, line.rstrip("\r"))
 
 
 def _check_id(line: Line, first_lines: dict[str | int, int]) -> Line:
@@ -105,10 +109,10 @@ def _check_id(line: Line, first_lines: dict[str | int, int]) -> Line:
     first = first_lines.setdefault(line.id, line.number)
     if first == line.number:
         return line
-    return replace(line, error=_member_error(line.text, "id", f"line {first} has the same id {line.id!r}"))
+    return replace(line, error=_make_member_error(line.text, "id", f"line {first} has the same id {line.id!r}"))
 
 
-def _line(number: int, text: str) -> Line:
+def _read_line(number: int, text: str) -> Line:
     id: str | int = f"line {number}"  # until the id is read
     try:
         try:
@@ -116,59 +120,61 @@ def _line(number: int, text: str) -> Line:
         except LimitExceeded as error:
             raise SpecError(str(error)) from None
         except SpecError as error:
-            raise SpecError(error.message, text=error.text, span=error.span, hint=error.hint or _LINE_FORM) from None
+            raise SpecError(
+                error.message, text=error.text, span=error.span, hint=error.hint or _LINE_FORM_HINT
+            ) from None
         members = json.loads(text)
         if not isinstance(members, dict):
-            raise SpecError("a request must be a JSON object", text=text, hint=_LINE_FORM)
+            raise SpecError("a request must be a JSON object", text=text, hint=_LINE_FORM_HINT)
         members = {name: value for name, value in members.items() if value is not None}
         if _MEMBERS["id"][1](line_id := members.get("id", number)):
             id = line_id
-        _check(text, members)
-        return _request(number, text, id, members)
+        _check_members(text, members)
+        return _read_request(number, text, id, members)
     except ValueError as error:  # an integer with more digits than Python accepts
         return Line(number, text, id, error=SpecError(str(error)))
     except SpecError as error:
         return Line(number, text, id, error=error)
 
 
-def _request(number: int, text: str, id: str | int, members: dict[str, Any]) -> Line:
+def _read_request(number: int, text: str, id: str | int, members: dict[str, Any]) -> Line:
     try:
-        options = options_of_line({name: value for name, value in members.items() if name in _OPTIONS})
+        options = read_line_options({name: value for name, value in members.items() if name in _OPTIONS})
     except TypeError as error:
         name, expected = error.args
-        raise _member_error(text, name, f"{name} must be {expected}, not {_shorten(members[name])}") from None
+        raise _make_member_error(text, name, f"{name} must be {expected}, not {_shorten(members[name])}") from None
     kind = next((name for name in SPECIFICATIONS if name in members), "")
-    value, at = members.get(kind), 0
-    if kind in _OBJECTS:
+    value, value_offset = members.get(kind), 0
+    if kind in _OBJECT_KINDS:
         start, end = locate(text, f"/{kind}")
         key = _KEY.match(text, start)
-        at = key.end() if key is not None else start
-        value = text[at:end]
+        value_offset = key.end() if key is not None else start
+        value = text[value_offset:end]
     prompt = members.get("prompt", members.get("messages"))
-    return Line(number, text, id, prompt, kind, value, at, options)
+    return Line(number, text, id, prompt, kind, value, value_offset, options)
 
 
-def _check(text: str, members: dict[str, Any]) -> None:
+def _check_members(text: str, members: dict[str, Any]) -> None:
     """Check names and types: exactly one prompt, at most one specification."""
     for name, value in members.items():
         if name not in _MEMBERS and name not in _OPTIONS:
-            similar_name = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_CUTOFF)
-            hint = _FORBIDDEN.get(name, f"did you mean {similar_name!r}?" if similar_name else "")
-            raise _member_error(text, name, f"a request cannot have {brief(name)}", hint)
+            similar_name = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_MIN_SIMILARITY)
+            hint = _FORBIDDEN_HINTS.get(name, f"did you mean {similar_name!r}?" if similar_name else "")
+            raise _make_member_error(text, name, f"a request cannot have {brief(name)}", hint)
         if name in _MEMBERS and not _MEMBERS[name][1](value):
-            raise _member_error(text, name, f"{name} must be {_MEMBERS[name][0]}, not {_shorten(value)}")
+            raise _make_member_error(text, name, f"{name} must be {_MEMBERS[name][0]}, not {_shorten(value)}")
     if not any(name in members for name in _PROMPTS):
         raise SpecError("a request needs a prompt or messages", text=text)
     for names in (_PROMPTS, SPECIFICATIONS):
         if len(present := [name for name in names if name in members]) > 1:
-            raise _member_error(text, present[1], f"{present[0]} and {present[1]} cannot both be given")
+            raise _make_member_error(text, present[1], f"{present[0]} and {present[1]} cannot both be given")
 
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
 
 
-def _member_error(text: str, name: str, message: str, hint: str = "") -> SpecError:
+def _make_member_error(text: str, name: str, message: str, hint: str = "") -> SpecError:
     pointer = f"/{name.replace('~', '~0').replace('/', '~1')}"
     return SpecError(message, text=text, span=locate(text, pointer), pointer=pointer, hint=hint)
 

@@ -1,7 +1,7 @@
 r"""`guided lint`: finds problems that a valid specification may cause during generation.
 
 In: a specification. Out: findings, each with its location and a suggested fix; the specification's size; and the
-slowest mask in random walks. Exit code 1 if a finding is serious.
+slowest mask in random walks. The exit code is 1 if a finding is serious.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from time import perf_counter
 from typing import Any, Final
 
 from guided.cli.console import DONE, NEGATIVE, Progress, print_json
-from guided.cli.specification import GENERATION, add_specification, specification_of
-from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.cli.specification import GENERATION, add_specification, read_specification
+from guided.cli.vocabularies import add_vocabulary, load_vocabulary
 from guided.frontends.common.lint_finding import LintFinding
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.explain.lint_findings import lint_specification
@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings."""
-    specification = specification_of(arguments)
+    specification = read_specification(arguments)
     assert specification is not None
-    vocabulary = vocabulary_of(arguments)
+    vocabulary = load_vocabulary(arguments)
     begin = perf_counter()
     grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
     seconds = perf_counter() - begin
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         lark = {"import_paths": specification.import_paths, **specification.options}
         findings = lint_specification(grammar, specification.kind, specification.value, lark)
     with Progress("measuring masks"):
-        masks = _masks(grammar)
+        masks = _measure_masks(grammar)
     size = {"rules": len(grammar.grammar.rules), "positions": grammar.native.positions, "compile_ms": seconds * 1e3}
     if grammar.grammar.lexer is not None:
         size["terminals"] = len(grammar.grammar.lexer.terminals)
@@ -71,8 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     return NEGATIVE if any(finding.matters for finding in findings) else DONE
 
 
-def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
-    """Time the masks along random walks, in microseconds. Report also the text before the slowest mask."""
+def _measure_masks(grammar: CompiledGrammar) -> dict[str, Any]:
+    """Time the masks along random walks, in microseconds. Also returns the text before the slowest mask."""
     rng = random.Random(_SEED)
     mask = allocate_token_bitmask(1, grammar.vocabulary.size)
     times: list[tuple[float, bytes]] = []
@@ -88,12 +88,12 @@ def _masks(grammar: CompiledGrammar) -> dict[str, Any]:
             if matcher.is_terminated():
                 break
             output += grammar.vocabulary.token_bytes(token) or b""
-    slowest, before = max(times)
+    slowest, prefix = max(times)
     return {
         "measured": len(times),
         "median_us": statistics.median(seconds for seconds, _ in times),
         "slowest_us": slowest,
-        "after": before[-60:].decode(errors="replace"),
+        "after": prefix[-60:].decode(errors="replace"),
     }
 
 

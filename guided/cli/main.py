@@ -17,7 +17,7 @@ from guided.cli.console import (
     BAD_INPUT,
     InputError,
     error_fields,
-    message_of,
+    format_error,
     print_error,
     print_json,
     quietly,
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = words[: words.index("--")] if "--" in words else words
     as_json, name = "--json" in flags, "guided"
     try:
-        arguments = _parser().parse_args(words)
+        arguments = _make_parser().parse_args(words)
         name = f"guided {arguments.command}"
         with quietly() if arguments.quiet else nullcontext(), warnings_as_notes():
             code: int = arguments.run(arguments)
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (GuidedError, OSError, MemoryError) as error:
         is_expected = type(error) is GuidedError or isinstance(error, InputError | OSError | MemoryError)
         kind = "" if is_expected else f"{type(error).__name__}: "
-        return _report(error_fields(error), f"{name}: {kind}{message_of(error)}", as_json, BAD_INPUT)
+        return _report(error_fields(error), f"{name}: {kind}{format_error(error)}", as_json, BAD_INPUT)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and (install_hint := how_to_install(error)):
             return _report(error_fields(error), f"{name} {install_hint}", as_json, BAD_INPUT)
@@ -92,7 +92,7 @@ def _report(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
     return code
 
 
-def _parser() -> Parser:
+def _make_parser() -> Parser:
     parser = Parser(
         prog="guided",
         description="Constrained decoding: generate and serve; check, explain, sample and lint specifications; "
@@ -104,7 +104,7 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"guided {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module in (generate, check, explain, verify, sample, serve, lint, bench, models):
-        sub = commands.add_parser(
+        subparser = commands.add_parser(
             module.NAME,
             help=module.HELP,
             usage=f"guided {module.NAME} {module.USAGE}",
@@ -113,9 +113,9 @@ def _parser() -> Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.add_arguments(sub)
-        output = sub.add_argument_group("output")
+        module.add_arguments(subparser)
+        output = subparser.add_argument_group("output")
         output.add_argument("--json", action="store_true", help="print JSON, including errors")
         output.add_argument("--quiet", action="store_true", help="print only errors on standard error")
-        sub.set_defaults(run=module.run)
+        subparser.set_defaults(run=module.run)
     return parser

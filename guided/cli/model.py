@@ -12,49 +12,59 @@ from guided.cli.console import InputError, Progress
 if TYPE_CHECKING:
     from guided.engine import Engine
 
-__all__ = ["DEFAULT_MODEL", "MODEL_HELP", "add_model_options", "engine_of"]
+__all__ = ["DEFAULT_MODEL", "MODEL_HELP", "add_model_options", "load_engine"]
 
 DEFAULT_MODEL: Final = "smollm2-135m-instruct"
 MODEL_HELP: Final = (
     "a name that `guided models` lists, org/model[:QUANTISATION][@REVISION] on the Hugging Face hub, a GGUF file or a "
-    "directory (%(default)s)"
+    "directory (default: %(default)s)"
 )
 
 
 def add_model_options(group: argparse._ArgumentGroup) -> None:
     """Options for loading the model, except its name, and for its device."""
-    group.add_argument("--adapter", metavar="DIR", help="a LoRA adapter for the model, as PEFT saves it (none)")
     group.add_argument(
-        "--draft-model", metavar="MODEL", help="a smaller model with the same vocabulary that drafts tokens (none)"
-    )
-    group.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (auto)")
-    group.add_argument(
-        "--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="type of the weights (auto)"
+        "--adapter", metavar="DIR", help="a LoRA adapter for the model, as PEFT saves it (default: none)"
     )
     group.add_argument(
-        "--kv-dtype", choices=("auto", "int8"), default="auto", help="type of the KV cache (auto: as --dtype)"
+        "--draft-model",
+        metavar="MODEL",
+        help="a smaller model with the same vocabulary that drafts tokens (default: none)",
+    )
+    group.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, ... (default: auto)")
+    group.add_argument(
+        "--dtype", choices=("auto", "float32", "bfloat16"), default="auto", help="type of the weights (default: auto)"
+    )
+    group.add_argument(
+        "--kv-dtype",
+        choices=("auto", "int8"),
+        default="auto",
+        help="type of the KV cache (default: auto, which is --dtype)",
     )
     group.add_argument(
         "--tensor-parallel",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="split each layer across N processes, one per GPU (1)",
+        help="split each layer across N processes, one per GPU (default: 1)",
     )
     group.add_argument(
         "--pipeline-parallel",
         type=at_least(1),
         default=1,
         metavar="N",
-        help="split the layers across N processes (1)",
+        help="split the layers across N processes (default: 1)",
     )
     group.add_argument(
-        "--threads", type=at_least(1, 1024), metavar="N", help="CPU threads (the number of cores for this process)"
+        "--threads",
+        type=at_least(1, 1024),
+        metavar="N",
+        help="CPU threads (default: the number of cores for this process)",
     )
 
 
-def engine_of(arguments: argparse.Namespace, *, describe: bool = False) -> Engine:
-    """Load the engine of `arguments.model`. `describe`: the default of `Options.describe`.
+def load_engine(arguments: argparse.Namespace, *, describe: bool = False) -> Engine:
+    """Load an engine with the model `arguments.model`. `describe`: the default of `Options.describe`.
 
     Imported modules and the model live until the process ends, so the garbage collector need not scan them. This saves
     a fifth of the time to import PyTorch.

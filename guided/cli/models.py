@@ -1,7 +1,6 @@
 """`guided models`: the models that have a short name, and which of them are downloaded.
 
-In: nothing, or names to download. Out: a table, or JSON. Models that are given by path or by their name on the hub are
-not listed.
+In: nothing, or names to download. Out: a table, or JSON. Models given by a path or by a name on the hub are not listed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ EXAMPLES = """examples:
   guided models --fetch smollm2-135m-instruct qwen2.5-coder-0.5b-instruct --quiet
 
 The cache is $GUIDED_CACHE, or guided/ below $XDG_CACHE_HOME or ~/.cache. The SHA-256 of a file is verified when it is
-fetched, and again by --fetch. Other models are given by a path, or as org/model on the Hugging Face hub.
+fetched, and again by --fetch. To use another model, give its path, or its name org/model on the Hugging Face hub.
 exit codes: 0 done; 2 bad input, or a model cannot be fetched
 """
 
@@ -49,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name in arguments.fetch or ():
         fetch_model(name)
     names = model_names() if arguments.fetch is None else dict.fromkeys(name.lower() for name in arguments.fetch)
-    rows = [_model_entry(name) for name in names]
+    rows = [_make_row(name) for name in names]
     if arguments.json:
         print_json({"cache": str(cache_directory()), "models": rows})
     else:
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _model_entry(name: str) -> dict[str, Any]:
+def _make_row(name: str) -> dict[str, Any]:
     """A model's entry in JSON. Its path is None if it has not been downloaded."""
     from guided.files.hub import cached_model
     from guided.files.known_models import MODELS, SHIPPED
@@ -73,12 +72,12 @@ def _model_entry(name: str) -> dict[str, Any]:
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    """Print a line for each model, and its description below."""
+    """Print a line for each model, with its description below it."""
     table = [("name", "size", "licence", "location", "")]
     for row in rows:
         is_shipped = row["sha256"] is None
-        where = row["source"] if is_shipped else row["path"] or "not in the cache; fetched when it is first used"
-        table.append((row["name"], f"{row['size'] / 1e6:,.0f} MB", row["licence"], where, f"\n  {row['about']}"))
+        location = row["source"] if is_shipped else row["path"] or "not in the cache; fetched when it is first used"
+        table.append((row["name"], f"{row['size'] / 1e6:,.0f} MB", row["licence"], location, f"\n  {row['about']}"))
     widths = [max(len(line[column]) for line in table) for column in range(3)]
-    for name, size, licence, where, about in table:
-        print(f"{name:{widths[0]}}  {size:>{widths[1]}}  {licence:{widths[2]}}  {where}{about}")
+    for name, size, licence, location, about in table:
+        print(f"{name:{widths[0]}}  {size:>{widths[1]}}  {licence:{widths[2]}}  {location}{about}")

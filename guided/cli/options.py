@@ -22,46 +22,57 @@ __all__ = [
     "LINE_OPTIONS",
     "add_options",
     "add_tools",
-    "given_options",
-    "options_of_line",
-    "tools_by_names",
+    "collect_options",
+    "find_tools",
+    "read_line_options",
 ]
 
 _TOOLS: Final = ("calculator",)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options, grouped by purpose. They have no defaults here: the engine chooses values that are not given."""
-    _add_choice(parser.add_argument_group("sampling (among the allowed tokens; applied in this order)"))
-    _add_length(parser.add_argument_group("length (stops apply to free text; a specification defines its own end)"))
+    """Add all options, grouped by purpose. They have no defaults here, since the engine sets missing values."""
+    _add_sampling(parser.add_argument_group("sampling (among the allowed tokens; applied in this order)"))
+    _add_length(
+        parser.add_argument_group("length (stop options apply to free text; a specification defines its own end)")
+    )
     group = parser.add_argument_group("reasoning, tools, speed")
     add = group.add_argument
     add("--reasoning-end", metavar="TEXT", help="the end marker of the model's reasoning, such as '</think>'; the "
         "specification applies after it")  # fmt: skip
     add_tools(group)
     add("--drafts", type=at_least(0, 64), metavar="N", help="tokens to draft for each forward pass, from earlier text "
-        "or with --draft-model; the output is the same (4 with a draft model, else 0)")  # fmt: skip
+        "or with --draft-model; the output does not change (default: 4 with a draft model, otherwise 0)")  # fmt: skip
     add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would produce")
     add(
         "--describe",
         action="store_true",
         default=None,
-        help="tell the model in the system message what the answer must look like",
+        help="describe in the system message what the answer must look like",
     )
     add(
         "--think-first",
-        type=_thoughts,
+        type=_parse_think_first,
         metavar="N",
-        help="write at most N tokens of free text before the answer; answer: a free answer, which is then rewritten",
+        help="write at most N tokens of free text before the answer; 'answer': a free answer, which is then rewritten",
     )
-    add("--heal-prompt", action="store_true", default=None, help="remove the last tokens of a raw prompt, and "
-        "generate their text again, if a longer token could cross its end")  # fmt: skip
+    add("--heal-prompt", action="store_true", default=None, help="if a longer token could cross the end of "
+        "a raw prompt, remove the last tokens of the prompt, and generate their text again")  # fmt: skip
     group = parser.add_argument_group("log probabilities (--json)")
     add = group.add_argument
-    add("--logprobs", type=at_least(0), metavar="K", help="of each token, and of the K most likely tokens")
-    add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same for the prompt's tokens")
-    add("--logprobs-mode", choices=("raw", "masked"), help="the model's own, or after mask, bias and penalties (raw)")
-    add("--score-forced", action="store_true", default=None, help="of forced tokens, too; one more forward pass")
+    add("--logprobs", type=at_least(0), metavar="K", help="report them for each token and the K most likely tokens")
+    add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same for the tokens of the prompt")
+    add(
+        "--logprobs-mode",
+        choices=("raw", "masked"),
+        help="raw: the model's own; masked: after mask, bias and penalties (default: raw)",
+    )
+    add(
+        "--score-forced",
+        action="store_true",
+        default=None,
+        help="also for forced tokens; costs one more forward pass",
+    )
 
 
 def add_tools(group: argparse._ArgumentGroup) -> None:
@@ -73,43 +84,70 @@ def add_tools(group: argparse._ArgumentGroup) -> None:
         help="the control tokens of a call, if they are not nanochat's")  # fmt: skip
 
 
-def _add_choice(group: argparse._ArgumentGroup) -> None:
+def _add_sampling(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--allowed-token-ids", type=ids, metavar="ID,ID", help="allow only these tokens; list end tokens, too")
     add("--bad-words", type=ids, action="append", metavar="ID,ID", help="forbid this token sequence; may be repeated")
     add("--logit-bias", type=bias, action="append", metavar="ID=B", help="add B (-100 to 100) to a token's logit")
     add("--repetition-penalty", type=real(1e-9), metavar="R", help="above 1: penalize tokens of the prompt and output")
     add("--presence-penalty", type=real(-2, 2), metavar="P", help="penalize tokens of the output (-2 to 2)")
-    add("--frequency-penalty", type=real(-2, 2), metavar="F", help="the same, for each occurrence (-2 to 2)")
-    add("--temperature", type=real(0), metavar="T", help="0: the most likely token (0)")
+    add(
+        "--frequency-penalty",
+        type=real(-2, 2),
+        metavar="F",
+        help="penalize tokens of the output, once per occurrence (-2 to 2)",
+    )
+    add("--temperature", type=real(0), metavar="T", help="0: the most likely token (default: 0)")
     add("--min-p", type=real(0, 1), metavar="P", help="only tokens at least P times as likely as the most likely one")
     add("--top-k", type=at_least(1), metavar="K", help="only the K most likely tokens")
     add("--top-p", type=real(1e-9, 1), metavar="P", help="only the most likely tokens, with this total probability")
     add("--sampling", choices=("masked", "exact"), help="exact: sample from the model's distribution under the "
-        "specification; needs a temperature and more forward passes (masked)")  # fmt: skip
-    add("--max-passes", type=at_least(1), metavar="N", help="forward passes of an exact sample, or of retries (1000)")
+        "specification; needs a temperature and more forward passes (default: masked)")  # fmt: skip
+    add(
+        "--max-passes",
+        type=at_least(1),
+        metavar="N",
+        help="maximum forward passes for --sampling exact or --retries (default: 1000)",
+    )
     add("--retries", type=at_least(0, 64), metavar="N", help="write a doubtful value again N times, and keep the "
-        "version that the model prefers without the mask (0)")  # fmt: skip
-    add("--retry-below", type=real(0, 1), metavar="C", help="a value is doubtful below this confidence (0.5)")
-    add("--seed", type=at_least(0, 2**64 - 1), metavar="N", help="the same seed gives the same answer (a random seed)")
-    add("--n", type=at_least(1), metavar="N", help="number of answers, with seeds SEED, SEED + 1, ... (1)")
+        "version that the model prefers without the mask (default: 0)")  # fmt: skip
+    add("--retry-below", type=real(0, 1), metavar="C", help="a value is doubtful below this confidence (default: 0.5)")
+    add(
+        "--seed",
+        type=at_least(0, 2**64 - 1),
+        metavar="N",
+        help="the same seed gives the same answer (default: a random seed)",
+    )
+    add("--n", type=at_least(1), metavar="N", help="number of answers, with seeds SEED, SEED + 1, ... (default: 1)")
 
 
 def _add_length(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--max-tokens", type=at_least(1), metavar="N", help="tokens of the text, including forced tokens (256)")
+    add(
+        "--max-tokens",
+        type=at_least(1),
+        metavar="N",
+        help="maximum tokens of the text, with forced tokens (default: 256)",
+    )
     add("--budget-ramp", type=real(0, 100), metavar="R", help="near the end of --max-tokens, lower by up to R the "
-        "logits of tokens that make the answer longer; 0: never (1)")  # fmt: skip
-    add("--min-tokens", type=at_least(0), metavar="N", help="no end before N tokens, unless only the end is allowed")
-    add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
-    add("--stop-regex", action="append", metavar="PATTERN", help="end before a match; may be repeated")
-    add("--stop-token-ids", type=ids, metavar="ID,ID", help="more end tokens")
+        "logits of tokens that make the answer longer; 0: never (default: 1)")  # fmt: skip
+    add(
+        "--min-tokens", type=at_least(0), metavar="N", help="do not end before N tokens, unless only the end is allowed"
+    )
+    add("--stop", action="append", metavar="TEXT", help="end before this string; may be repeated")
+    add(
+        "--stop-regex",
+        action="append",
+        metavar="PATTERN",
+        help="end before a match of this regular expression; may be repeated",
+    )
+    add("--stop-token-ids", type=ids, metavar="ID,ID", help="additional end tokens")
     add("--include-stop", dest="include_stop_str_in_output", action="store_true", default=None,
-        help="the text ends after the stop, not before it")  # fmt: skip
+        help="the text ends after the stop string or match, not before it")  # fmt: skip
     add("--ignore-eos", action="store_true", default=None, help="do not end at the model's end tokens")
 
 
-def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
+def collect_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options on the command line, including n. Tools are still names."""
     specification_options = {name for names in OPTIONS_OF.values() for name in names}
     names = [name for name in LINE_OPTIONS if name not in specification_options]
@@ -121,7 +159,7 @@ def given_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
+def read_line_options(members: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a line.
 
     Raises:
@@ -137,7 +175,7 @@ def options_of_line(members: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def tools_by_names(names: list[str], tokens: list[str] | None) -> list[Tool]:
+def find_tools(names: list[str], tokens: list[str] | None) -> list[Tool]:
     """The tools with these names."""
     from dataclasses import replace
 
@@ -180,7 +218,7 @@ def _are_grammars(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, str | dict) for each in value.values())
 
 
-def _thoughts(text: str) -> int | str:
+def _parse_think_first(text: str) -> int | str:
     """The argument of --think-first."""
     return text if text == "answer" else at_least(1)(text)
 
@@ -223,4 +261,4 @@ GRAMMAR_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("start", "semantics", "lexer", "postlex", "root"), _TEXT),
     "grammars": ("an object of texts and schemas", _are_grammars),
 }
-"""The same for the options of grammars. They are used in compiling, so the engine does not get them."""
+"""The same for the options of grammars, which the compiler takes, not the engine."""

@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         return formatter.format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As in `argparse`, but an argument that is unknown to a command is an error of that command."""
+        """As in `argparse`, but the command itself reports an argument that it does not know."""
         self._words = list(args or ())
         self._refuse_repeated()
         parsed, rest = super().parse_known_args(args, namespace)
@@ -69,19 +69,19 @@ class Parser(argparse.ArgumentParser):
     def _reword(self, message: str) -> str:
         if unknown := re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from ", message):
             commands = [*self._commands(), *self._option_string_actions]
-            return f"unknown command {unknown[1]!r}{_suggest(unknown[1], commands) or _list(self._commands())}"
+            return f"unknown command {unknown[1]!r}{_suggest(unknown[1], commands) or _list_commands(self._commands())}"
         if message.endswith(("is required", "are required")) or "are required: " in message:
             # The missing argument may have been misspelled.
             options = [word.split("=")[0] for word in self._words if word.startswith("--") and word != "--"]
             unknown_option = next((option for option in options if option not in self._option_string_actions), None)
             if unknown_option is not None:
                 return self._describe_unknown(unknown_option)
-            return f"a command is missing{_list(self._commands())}" if "COMMAND" in message else message
+            return f"a command is missing{_list_commands(self._commands())}" if "COMMAND" in message else message
         return message
 
     def _describe_unknown(self, word: str) -> str:
         if not word.startswith("-"):
-            return f"unexpected argument {word!r}; quote a text that contains spaces"
+            return f"unexpected argument {word!r}; put an argument with spaces in quotation marks"
         option = word.split("=")[0]
         if any(option in command._option_string_actions for command in self._subparsers_by_name().values()):
             return f"{option} goes after the command, as in guided check {option}"
@@ -100,5 +100,5 @@ def _suggest(word: str, words: list[str]) -> str:
     return f"; did you mean {similar_name}?" if similar_name else ""
 
 
-def _list(commands: list[str]) -> str:
+def _list_commands(commands: list[str]) -> str:
     return f"; the commands are {', '.join(commands)}"

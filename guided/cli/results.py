@@ -1,4 +1,4 @@
-"""The engine's result as JSON, and its statistics in one line."""
+"""Writes a result of the engine as JSON, and its statistics in one line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["describe_shortening", "describe_speed", "is_shortened", "result_to_json"]
 
 
-_NOTABLE_MASS: Final = 0.01  # summed probability; removing less than this changes at most one answer in a hundred
+_NOTABLE_MASS: Final = 0.01  # total removed probability; less than this changes at most one answer in a hundred
 
 
 def result_to_json(result: Result) -> dict[str, Any]:
-    """A result as JSON. Optional fields that are unset are left out."""
+    """A result as JSON, without optional fields that are not set."""
     try:
         value, value_error = result.value, None
     except (ValueError, RecursionError) as error:
@@ -36,8 +36,10 @@ def result_to_json(result: Result) -> dict[str, Any]:
         **({"captures": result.captures} if result.captures else {}),
         **({"fields": {name: asdict(field) for name, field in result.fields.items()}} if result.fields else {}),
         **({"tool_calls": list(map(asdict, result.tool_calls))} if result.tool_calls else {}),
-        **({"logprobs": _scores(result.logprobs)} if result.logprobs is not None else {}),
-        **({"prompt_logprobs": _scores(result.prompt_logprobs)} if result.prompt_logprobs is not None else {}),
+        **({"logprobs": _logprobs_to_json(result.logprobs)} if result.logprobs is not None else {}),
+        **(
+            {"prompt_logprobs": _logprobs_to_json(result.prompt_logprobs)} if result.prompt_logprobs is not None else {}
+        ),
         "prompt_tokens": result.prompt_tokens,
         "seed": result.seed,
         "removed_log_mass": result.removed_log_mass,
@@ -50,7 +52,7 @@ def result_to_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _scores(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | None]:
+def _logprobs_to_json(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | None]:
     return [None if score is None else asdict(score) for score in scores]
 
 
@@ -62,11 +64,11 @@ def is_shortened(result: Result) -> bool:
 def describe_shortening(result: Result) -> str:
     """How much probability the budget removed, in one line."""
     bound, choices = result.budget_bound, len(result.removed_log_masses)
-    where = (
+    excluded = (
         f"at {bound.steps} of {choices} choices the budget excluded or penalized tokens that the specification allows"
     )
     share = f"{bound.mass / bound.steps:.0%} of the probability there"
-    return f"shortened to fit --max-tokens: {where} ({share}); raise --max-tokens for a longer answer"
+    return f"shortened to fit --max-tokens: {excluded} ({share}); raise --max-tokens for a longer answer"
 
 
 def describe_speed(result: Result) -> str:

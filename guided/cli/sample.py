@@ -11,7 +11,7 @@ import secrets
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, Progress, print_json
-from guided.cli.specification import GENERATION, add_specification, specification_of
+from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.sentences import byte_vocabulary, sentence
 
@@ -35,24 +35,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add_specification(parser, required=True, generating=True)
     group = parser.add_argument_group("sampling")
-    group.add_argument("--n", type=at_least(1), default=1, metavar="N", help="the number of texts (1)")
+    group.add_argument("--n", type=at_least(1), default=1, metavar="N", help="the number of texts (default: 1)")
     group.add_argument(
         "--seed", type=at_least(0), metavar="N", help="the same seed gives the same texts (a random seed)"
     )
     group.add_argument(
-        "--max-length", type=at_least(0), default=200, metavar="BYTES", help="the largest length of a text (200)"
+        "--max-length",
+        type=at_least(0),
+        default=200,
+        metavar="BYTES",
+        help="the maximum length of a text (default: 200)",
     )
     group.add_argument(
         "--characters",
         choices=("ascii", "any"),
         default="ascii",
-        help="ascii: printable ASCII without escapes, wherever the specification allows it (ascii)",
+        help="ascii: printable ASCII without escapes, wherever the specification allows it (default: ascii)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sentences."""
-    specification = specification_of(arguments)
+    specification = read_specification(arguments)
     assert specification is not None
     grammar = specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from guided.cli.console import DONE, InputError, note
-from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options, engine_of
-from guided.cli.serve_options import add_serve_options, settings_of
+from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options, load_engine
+from guided.cli.serve_options import add_serve_options, read_settings
 
 if TYPE_CHECKING:
     import uvicorn
@@ -27,7 +27,7 @@ __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run
 NAME = "serve"
 USAGE = "[MODEL] [OPTION ...]"
 HELP = "serve a model over HTTP with an OpenAI-compatible API"
-PURPOSE = "Serve a model over HTTP with an OpenAI-compatible API: completions, chat and responses, streamed or whole."
+PURPOSE = "Serve a model over HTTP with an OpenAI-compatible API: completions, chat and responses, streamed or not."
 EXAMPLES = r"""examples:
   guided serve
   guided serve shakespeare --port 8001
@@ -63,12 +63,12 @@ def run(arguments: argparse.Namespace) -> int:
         ) from None
     if arguments.json:
         raise InputError("serve does not support --json")
-    settings = settings_of(arguments)
-    listener = _listener(arguments)
+    settings = read_settings(arguments)
+    listener = _open_listener(arguments)
     with (
         contextlib.closing(listener),
-        _tracer_provider(arguments.otlp) as provider,
-        engine_of(arguments, describe=arguments.describe) as engine,
+        _open_tracer_provider(arguments.otlp) as provider,
+        load_engine(arguments, describe=arguments.describe) as engine,
     ):
         from guided.server.app import create_app
         from guided.server.http.connections import Connection
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             h11_max_incomplete_event_size=arguments.max_header_bytes,
         )
         server: Server = app.state.server
-        address = _address(arguments, listener)
+        address = _format_address(arguments, listener)
         try:
             http_server = uvicorn.Server(config)
             asyncio.run(_serve(http_server, server, listener, address, arguments.uds, arguments.shutdown_timeout))
@@ -99,9 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _tracer_provider(collector: str | None) -> Iterator[TracerProvider | None]:
-    """A provider that sends spans to a collector, the last ones at the end of the block; None: there is no collector.
-    Raises as `otlp_provider`."""
+def _open_tracer_provider(collector: str | None) -> Iterator[TracerProvider | None]:
+    """A provider that sends spans to a collector; None if there is no collector.
+
+    The remaining spans are sent at the end of the block. Raises the errors of `otlp_provider`.
+    """
     if collector is None:
         yield None
         return
@@ -127,7 +129,7 @@ async def _serve(
     stop, cut_off = asyncio.Event(), asyncio.Event()
     while not http_server.started and not serve_task.done():
         await asyncio.sleep(0.01)
-    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn's own handlers let the signal end the process
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn's own handlers would let the signal end the process
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, lambda: cut_off.set() if stop.is_set() else stop.set())
     if http_server.started:
@@ -152,17 +154,18 @@ async def _serve(
 async def _drain(server: Server, cut_off: asyncio.Event, seconds: float) -> None:
     """Wait until the open requests are answered. Cut them off after `seconds`, or at a second signal.
 
-    Meanwhile the server still listens: /ready reports the shutdown, and new requests are refused with a Retry-After.
+    Meanwhile the server still listens: /ready reports the shutdown, and new requests are refused with the header
+    Retry-After.
     """
     server.thread.is_draining = True
-    waits = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut_off.wait())]
-    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
+    tasks = [asyncio.ensure_future(server.admission.wait_until_empty()), asyncio.ensure_future(cut_off.wait())]
+    await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
     server.end_open_requests()
 
 
-def _address(arguments: argparse.Namespace, listener: socket.socket) -> str:
+def _format_address(arguments: argparse.Namespace, listener: socket.socket) -> str:
     scheme = "https" if arguments.ssl_certfile else "http"
     if arguments.uds:
         return f"{scheme}://localhost"
@@ -170,11 +173,11 @@ def _address(arguments: argparse.Namespace, listener: socket.socket) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _listener(arguments: argparse.Namespace) -> socket.socket:
+def _open_listener(arguments: argparse.Namespace) -> socket.socket:
     """A listening socket. It is opened before the model is loaded, since the port may be taken."""
     host, port, path = arguments.host, arguments.port, arguments.uds
     if path is not None:
-        return _unix_listener(path)
+        return _open_unix_listener(path)
     try:
         listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -185,8 +188,8 @@ def _listener(arguments: argparse.Namespace) -> socket.socket:
     return listener
 
 
-def _unix_listener(path: str) -> socket.socket:
-    """A listening Unix socket at a path. Removes the socket that an earlier server left there."""
+def _open_unix_listener(path: str) -> socket.socket:
+    """A listening Unix socket at a path. Removes a socket that an earlier server left there."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), socket.socket(socket.AF_UNIX) as other:

@@ -1,6 +1,6 @@
 """The specification on the command line: --schema, --type, --regex, --lark, --gbnf, --grammar, and so on.
 
-In: parsed arguments. Out: a `Specification`, which can be compiled for a vocabulary. Options of another kind of
+In: parsed arguments. Out: a `Specification`, which can be compiled for a vocabulary. Options for another kind of
 specification are refused, never ignored.
 """
 
@@ -18,7 +18,7 @@ from traceback import extract_tb
 from typing import Any, Final
 
 from guided.cli.console import InputError, Progress, read_text
-from guided.cli.kinds import OPTIONS_OF, flag
+from guided.cli.kinds import OPTIONS_OF, to_flag
 from guided.frontends.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
 from guided.frontends.lark.indentation import INDENTERS
 from guided.frontends.library import grammar, library
@@ -30,7 +30,7 @@ __all__ = [
     "GENERATION",
     "Specification",
     "add_specification",
-    "specification_of",
+    "read_specification",
     "specification_options",
 ]
 
@@ -44,8 +44,8 @@ class Specification:
 
     Attributes:
         kind: "schema", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice" or "pattern".
-        value: the text of a schema, regular expression, grammar or structural tag; a list of choices, or of pairs.
-        options: the given options, by their Python names.
+        value: the text of a schema, regular expression, grammar or structural tag; a list of choices or of pairs.
+        options: the options that are set, by their Python names.
         import_paths: the folder of a Lark grammar, which is searched for its imports.
     """
 
@@ -60,7 +60,7 @@ class Specification:
             return self.compile_quietly(compiler, base)
 
     def compile_quietly(self, compiler: GrammarCompiler, base: JsonSchemaOptions = DEFAULTS) -> CompiledGrammar:
-        """As `compile`, without a progress line."""
+        """Like `compile`, but without a progress line."""
         match self.kind:
             case "schema":
                 options = self.schema_options(base).non_defaults()
@@ -97,15 +97,15 @@ class Specification:
         return documents
 
     def schema_options(self, base: JsonSchemaOptions = DEFAULTS) -> JsonSchemaOptions:
-        """The options that concern schemas."""
+        """The options for schemas: the set options on top of `base`."""
         return base.with_changes(
             **{name: value for name, value in self.options.items() if name in JsonSchemaKeywords.__annotations__}
         )
 
 
 def add_specification(parser: argparse.ArgumentParser, *, required: bool, generating: bool) -> None:
-    """Add the options that give a specification, and those that define its interpretation."""
-    group = parser.add_argument_group("specification" if required else "specification (none: free text)")
+    """Add the options that give a specification, and the options that define its interpretation."""
+    group = parser.add_argument_group("specification" if required else "specification (default: free text)")
     kinds = group.add_mutually_exclusive_group(required=required)
     kinds.add_argument(
         "--schema", metavar="FILE", help="a JSON Schema: a file, - for standard input, or its text {...}"
@@ -113,7 +113,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds.add_argument(
         "--type",
         metavar="MODULE:NAME",
-        help="a Python type, such as a pydantic model, as --schema; its module is imported",
+        help="a Python type, such as a pydantic model, that is used as a schema; its module is imported",
     )
     kinds.add_argument("--regex", metavar="PATTERN", help="a regular expression; the whole text must match")
     kinds.add_argument(
@@ -124,7 +124,7 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds.add_argument(
         "--gbnf",
         metavar="FILE",
-        help="a grammar of llama.cpp or xgrammar: a file, - for standard input, or its text 'root ::= ...'",
+        help="a GBNF grammar, as in llama.cpp and xgrammar: a file, - for standard input, or its text 'root ::= ...'",
     )
     kinds.add_argument(
         "--grammar", metavar="NAME", help="a grammar that comes with guided, such as json; see --list-grammars"
@@ -132,10 +132,10 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
     kinds.add_argument(
         "--structural-tag",
         metavar="FILE",
-        help="a structural tag of xgrammar or vLLM: a file, - for standard input, or its text {...}",
+        help="a structural tag, as in xgrammar and vLLM: a file, - for standard input, or its text {...}",
     )
     kinds.add_argument(
-        "--choice", metavar="A,B", help=r"one of these texts; write \, for a comma and \\ for a backslash"
+        "--choice", metavar="A,B", help=r"one of these strings; write \, for a comma and \\ for a backslash"
     )
     kinds.add_argument(
         "--pattern",
@@ -143,18 +143,20 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
         help=f"a sequence of classes ({', '.join(CLASS_NAMES)}) and characters; a + after one means one or more: "
         "'UPPER+ : SPACE LOWER+'",
     )
-    group.add_argument("--dialect", choices=("python", "ecma"), help="the dialect of --regex (python)")
-    group.add_argument("--search", action="store_true", default=None, help="the text must only contain a match")
+    group.add_argument("--dialect", choices=("python", "ecma"), help="the dialect of --regex (default: python)")
+    group.add_argument(
+        "--search", action="store_true", default=None, help="for --regex: the text need only contain a match"
+    )
     classes = (GENERATION if generating else DEFAULTS).classes
     group.add_argument(
         "--classes",
         choices=("full", "plain"),
         help=r"the meaning of \d \s \w in --regex, and in patterns of --schema. full: as in the dialect; plain: only "
-        f"ASCII digits and spaces ({classes})",
+        f"ASCII digits and spaces (default: {classes})",
     )
     group.add_argument("--list-grammars", action=_ListGrammars, nargs=0, help="list the names for --grammar, and exit")
     _add_lark_options(group)
-    group.add_argument("--root", metavar="RULE", help="the start rule of --gbnf (root)")
+    group.add_argument("--root", metavar="RULE", help="the start rule of --gbnf (default: root)")
     group.add_argument(
         "--allow-special-tokens",
         action="store_true",
@@ -165,20 +167,20 @@ def add_specification(parser: argparse.ArgumentParser, *, required: bool, genera
 
 
 def _add_lark_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--start", metavar="RULE", help="the start rule of --lark (start)")
+    group.add_argument("--start", metavar="RULE", help="the start rule of --lark (default: start)")
     group.add_argument(
         "--semantics",
         choices=("lexer", "scannerless"),
         help="for --lark. lexer: terminals take their longest match; scannerless: any split into terminals counts "
-        "(lexer, unless the grammar has extensions that need scannerless)",
+        "(default: lexer, unless the grammar has extensions that need scannerless)",
     )
     group.add_argument(
         "--lexer",
         choices=("contextual", "basic"),
-        help="the lexer of --lark tries the terminals that a rule can accept, or all of them (contextual)",
+        help="the lexer of --lark tries the terminals that a rule can accept, or all of them (default: contextual)",
     )
     group.add_argument(
-        "--postlex", choices=INDENTERS, help="for --lark: indentation is significant, as with Lark's PythonIndenter"
+        "--postlex", choices=INDENTERS, help="for --lark: make indentation significant, as with Lark's PythonIndenter"
     )
     group.add_argument(
         "--grammars",
@@ -199,37 +201,56 @@ class _ListGrammars(argparse.Action):
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
     defaults = GENERATION if generating else DEFAULTS
     spacing, numbers, escapes, constants = defaults.whitespace, defaults.numbers, defaults.escapes, defaults.constants
-    others = "no members that the schema does not name" if generating else "any"
+    others = "only members that the schema names" if generating else "any members"
     group = parser.add_argument_group("JSON (--schema)")
     add = group.add_argument
-    add("--whitespace", metavar="HOW", help=f"json (any), single_space, compact, or a regex for each gap ({spacing})")
+    add(
+        "--whitespace",
+        metavar="HOW",
+        help=f"json (any), single_space, compact, or a regex for each gap (default: {spacing})",
+    )
     add("--separators", nargs=2, metavar=("ITEM", "KEY"), help="exactly these separators, as in json.dumps")
     add("--indent", type=int, metavar="N", help="line breaks and indentation, as in json.dumps")
     add("--surrounding-whitespace", action="store_true", default=None, help="allow white space around the value, too")
-    add("--property-order", choices=("declared", "any"), help="order of members (declared)")
+    add("--property-order", choices=("declared", "any"), help="the order of members in objects (default: declared)")
     members = group.add_mutually_exclusive_group()
     members.add_argument("--closed", dest="additional_properties", action="store_false", default=None,
         help=f"no additional members where the schema does not mention them (default: {others})")  # fmt: skip
     members.add_argument("--open", dest="additional_properties", action="store_true", default=None,
         help="additional members wherever the schema allows them")  # fmt: skip
     add("--numbers", choices=("json", "plain", "plain_integers"),
-        help=f"json: every spelling; plain: no exponents; plain_integers: none in integers ({numbers})")  # fmt: skip
-    add("--escapes", choices=("json", "minimal"), help=f"in strings: every spelling, or the shortest ({escapes})")
-    add("--constants", choices=("json", "plain"), help=f"names, const, enum: every spelling, or one ({constants})")
-    add("--format", choices=("assert", "annotate"), help="enforce format, and draft 7's contents, or not (assert)")
-    add("--unknown-format", choices=("warn", "refuse", "ignore"), help="what to do with unknown formats (warn)")
+        help="json: any spelling; plain: no exponents; plain_integers: no exponents in integers "
+        f"(default: {numbers})")  # fmt: skip
+    add(
+        "--escapes",
+        choices=("json", "minimal"),
+        help=f"in strings. json: any escape; minimal: only the shortest spelling (default: {escapes})",
+    )
+    add(
+        "--constants",
+        choices=("json", "plain"),
+        help=f"names, const, enum. json: any spelling; plain: only one (default: {constants})",
+    )
+    add(
+        "--format",
+        choices=("assert", "annotate"),
+        help="assert: enforce format and draft 7's content keywords; annotate: do not (default: assert)",
+    )
+    add(
+        "--unknown-format", choices=("warn", "refuse", "ignore"), help="what to do with unknown formats (default: warn)"
+    )
     add("--strict", action="store_true", default=None,
         help="turn warnings into errors: unknown keywords and formats, keywords without effect")  # fmt: skip
-    add("--max-string", type=int, metavar="N", help="maximum length of strings for which the schema sets none")
-    add("--max-items", type=int, metavar="N", help="maximum number of items of arrays for which the schema sets none")
+    add("--max-string", type=int, metavar="N", help="maximum length of strings, where the schema sets none")
+    add("--max-items", type=int, metavar="N", help="maximum number of items of arrays, where the schema sets none")
     add("--max-digits", type=int, metavar="N", help="maximum number of digits in each part of a number")
-    add("--draft", choices=DRAFTS, help="the draft of a schema without $schema (2020-12)")
+    add("--draft", choices=DRAFTS, help="the draft of a schema without $schema (default: 2020-12)")
     add("--registry", metavar="FILE", help="a JSON file {URI: schema, ...} with documents that the schema refers to")
     add("--documents", metavar="FILE", help="a JSON file {name: text, ...} for x-guided-quote in the schema")
 
 
 def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
-    """The given options for specifications of this kind."""
+    """The options on the command line for specifications of this kind."""
     options = {name: value for name in OPTIONS_OF.get(kind, ()) if (value := getattr(arguments, name)) is not None}
     forms = {
         "registry": "{URI: schema, ...}",
@@ -238,42 +259,44 @@ def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str,
     }
     for name, form in forms.items():
         if name in options:
-            options[name] = _object(name, options[name], form)
+            options[name] = _read_object(name, options[name], form)
     return options
 
 
-def _object(name: str, file: str, form: str) -> dict[str, Any]:
+def _read_object(name: str, file: str, form: str) -> dict[str, Any]:
     text = read_text(file)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{flag(name)} {file} is not JSON: {error}") from None
+        raise InputError(f"{to_flag(name)} {file} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise InputError(f"{flag(name)} {file} is not an object of the form {form}")
+        raise InputError(f"{to_flag(name)} {file} is not an object of the form {form}")
     return value
 
 
-def specification_of(arguments: argparse.Namespace, *, allows_other_kinds: bool = False) -> Specification | None:
-    """The specification on the command line; None if there is none. `allows_other_kinds`: as in the lines of a batch.
+def read_specification(arguments: argparse.Namespace, *, allows_other_kinds: bool = False) -> Specification | None:
+    """The specification on the command line; None if there is none.
+
+    `allows_other_kinds`: accept options for all kinds, since the lines of a batch may contain other kinds.
 
     Raises:
         InputError: a file cannot be read, or an option belongs to another kind of specification.
     """
     kinds = ("schema", "type", "regex", "lark", "gbnf", "grammar", "structural_tag", "choice", "pattern")
     kind = next((name for name in kinds if getattr(arguments, name) is not None), "")
-    own = specification_options(arguments, "schema" if kind == "type" else kind)
+    options = specification_options(arguments, "schema" if kind == "type" else kind)
     for name in dict.fromkeys(name for names in OPTIONS_OF.values() for name in names):
-        if getattr(arguments, name) is not None and name not in own and not allows_other_kinds:
-            needs = " or ".join(flag(kind) for kind, names in OPTIONS_OF.items() if name in names)
-            instead = f", not to {flag(kind)}" if kind else ", which is not given"
-            raise InputError(f"{flag(name, getattr(arguments, name))} belongs to {needs}{instead}")
+        if getattr(arguments, name) is not None and name not in options and not allows_other_kinds:
+            needs = " or ".join(to_flag(kind) for kind, names in OPTIONS_OF.items() if name in names)
+            instead = f", not to {to_flag(kind)}" if kind else ", which is not given"
+            raise InputError(f"{to_flag(name, getattr(arguments, name))} belongs to {needs}{instead}")
     if not kind:
         return None
     text: str = getattr(arguments, kind)
     value: object = text
     folders: tuple[str, ...] = ()
     if kind in ("schema", "structural_tag"):
-        value = _json_text(text, "a schema" if kind == "schema" else "a structural tag")
+        value = _read_json_text(text, "a schema" if kind == "schema" else "a structural tag")
     elif kind == "type":
         kind, value = "schema", json.dumps(type_to_schema(_import(text)))
     elif kind == "lark":
@@ -287,14 +310,14 @@ def specification_of(arguments: argparse.Namespace, *, allows_other_kinds: bool 
             else read_text(text, "a grammar on the command line must contain a rule, name ::= ...")
         )
     elif kind == "choice":
-        value = _choices(text)
+        value = _parse_choices(text)
     elif kind == "pattern":
-        value = _pairs(text)
-    return Specification(kind, value, own, folders)
+        value = _parse_pairs(text)
+    return Specification(kind, value, options, folders)
 
 
 def _import(name: str) -> Any:
-    """The object MODULE:NAME; modules in the current folder are found, too."""
+    """The object MODULE:NAME. Modules in the current folder are found, too."""
     module, _, path = name.partition(":")
     if not module or not path or module.startswith("."):
         raise InputError(f"--type {name} is not of the form MODULE:NAME, such as orders:Order")
@@ -307,14 +330,16 @@ def _import(name: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise InputError(f"--type {name}: {error}") from None
     except Exception as error:  # the module's own code
-        at = extract_tb(error.__traceback__)[-1]
-        where = "" if at.filename.startswith("<") else f" ({at.filename}, line {at.lineno})"  # no frame of importlib
-        reason = f"{module} cannot be imported: {type(error).__name__}: {error}{where}"
+        frame = extract_tb(error.__traceback__)[-1]
+        location = (
+            "" if frame.filename.startswith("<") else f" ({frame.filename}, line {frame.lineno})"
+        )  # no frame of importlib
+        reason = f"{module} cannot be imported: {type(error).__name__}: {error}{location}"
         raise InputError(f"--type {name}: {reason}") from None
     return value
 
 
-def _json_text(argument: str, what: str) -> str:
+def _read_json_text(argument: str, what: str) -> str:
     """The text of a JSON object: the argument itself, or the content of a file."""
     if argument.lstrip().startswith("{"):
         return argument
@@ -324,8 +349,8 @@ def _json_text(argument: str, what: str) -> str:
     return text
 
 
-def _choices(text: str) -> list[str]:
-    r"""The texts between commas; a backslash escapes the next character."""
+def _parse_choices(text: str) -> list[str]:
+    r"""The strings between commas; a backslash escapes the next character."""
     choices, characters = [""], iter(text)
     for char in characters:
         if char == ",":
@@ -337,9 +362,9 @@ def _choices(text: str) -> list[str]:
     return choices
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
+def _parse_pairs(text: str) -> list[tuple[str, str]]:
     pairs = []
     for part in text.split():
-        repeated = len(part) > 1 and part.endswith("+")
-        pairs.append((part[:-1] if repeated else part, "+" if repeated else "1"))
+        is_repeated = len(part) > 1 and part.endswith("+")
+        pairs.append((part[:-1] if is_repeated else part, "+" if is_repeated else "1"))
     return pairs

@@ -1,9 +1,9 @@
 """`guided verify`: was each token of an output allowed by the masks of its generation?
 
 In: a specification, a vocabulary, and outputs: token ids, or texts, which the vocabulary's tokenizer encodes. Out: for
-each output, whether every token was allowed, or the first token that was not, its place in the text, and the reason.
-The masks are those of `guided generate`, so the options have the same defaults. The exit code is 1 if a token was not
-allowed.
+each output, whether every token was allowed; otherwise the first token that was not allowed, its position in the text,
+and the reason. The masks are the same as in `guided generate`, so the options have the same defaults. The exit code is
+1 if a token was not allowed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from guided.cli.arguments import at_least
 from guided.cli.console import DONE, NEGATIVE, InputError, Progress, print_json, read_text
-from guided.cli.specification import GENERATION, add_specification, specification_of
+from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.cli.texts import add_texts, read_texts
-from guided.cli.vocabularies import add_vocabulary, vocabulary_of
+from guided.cli.vocabularies import add_vocabulary, load_vocabulary
 from guided.errors import brief, marked_line
 from guided.matching import Explanation, GrammarCompiler, Masks, masks_of
 from guided.matching.explain.explanation import is_text
@@ -30,8 +30,8 @@ USAGE = "SPECIFICATION [--ids FILE] [--text TEXT ...] [--instance FILE ...] [OPT
 HELP = "check that every token of an output was allowed by the masks"
 PURPOSE = "Check that every token of an output was allowed by the masks of a specification, with or without a budget."
 EXAMPLES = r"""Each line of --ids is an array of ids, such as [90, 1, 92], or an object with them as "tokens", such as a
-result of guided generate --json. The end token may be among them. With --max-tokens, each mask is the one under the
-budget that was left at its position.
+result of guided generate --json. The end token may be among them. With --max-tokens, each mask is computed with
+the budget that was left at its position.
 
 examples:
   guided verify --schema s.json --vocabulary model.gguf --ids outputs.jsonl
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_specification(parser, required=True, generating=True)
     add_vocabulary(parser)
     group = parser.add_argument_group("outputs")
-    group.add_argument("--ids", metavar="FILE", help="a file with the token ids of one output in each line, see below")
+    group.add_argument("--ids", metavar="FILE", help="a file with the token ids of one output on each line, see below")
     add_texts(group, "encode and verify")
     group.add_argument(
         "--max-tokens", type=at_least(0), metavar="N", help="the budget of each output, in tokens of its text (none)"
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """The first token of an output that was not allowed. `start`, `end`: its place in the text, in characters."""
+    """The first token of an output that was not allowed. `start`, `end`: its span in the text, in characters."""
 
     token: str
     text: str
@@ -70,18 +70,18 @@ class _Refusal:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify the outputs. Return 0, or 1 if a token was not allowed."""
-    specification = specification_of(arguments)
+    specification = read_specification(arguments)
     assert specification is not None
     if arguments.ids is None and not arguments.text and not arguments.instance:
         raise InputError("there is no output to verify: give --ids, --text or --instance")
-    vocabulary = vocabulary_of(arguments)
+    vocabulary = load_vocabulary(arguments)
     outputs = _read_lines(arguments.ids) if arguments.ids is not None else []
     outputs += [(name, _encode(vocabulary, name, text)) for name, text in read_texts(arguments)]
     grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
     with Progress("verifying"):
         verdicts = [(name, masks_of(grammar, ids, max_tokens=arguments.max_tokens)) for name, ids in outputs]
     if arguments.json:
-        print_json({"outputs": [_fields(name, masks) for name, masks in verdicts]})
+        print_json({"outputs": [_to_json(name, masks) for name, masks in verdicts]})
     else:
         for name, masks in verdicts:
             _print(name, masks)
@@ -114,25 +114,25 @@ def _encode(vocabulary: Vocabulary, name: str, text: bytes) -> list[int]:
     return vocabulary.encode(text.decode())
 
 
-def _refusal(masks: Masks) -> _Refusal | None:
-    explanation, at = masks.explain(), masks.refused_at
-    if explanation is None or at is None:
+def _find_refusal(masks: Masks) -> _Refusal | None:
+    explanation, index = masks.explain(), masks.refused_at
+    if explanation is None or index is None:
         return None
     vocabulary, ids = masks.grammar.vocabulary, masks.ids.tolist()
-    pieces = [_token_text(vocabulary, id) for id in ids]
-    start, end = (len(b"".join(pieces[:to]).decode(errors="replace")) for to in (at, at + 1))
+    pieces = [_get_token_text(vocabulary, id) for id in ids]
+    start, end = (len(b"".join(pieces[:count]).decode(errors="replace")) for count in (index, index + 1))
     text = b"".join(pieces).decode(errors="replace")
-    return _Refusal(pieces[at].decode(errors="replace"), text, min(start, end), end, explanation)
+    return _Refusal(pieces[index].decode(errors="replace"), text, min(start, end), end, explanation)
 
 
-def _token_text(vocabulary: Vocabulary, id: int) -> bytes:
+def _get_token_text(vocabulary: Vocabulary, id: int) -> bytes:
     """The text of a token, or its name."""
     data = vocabulary.token_bytes(id) if 0 <= id < vocabulary.size else None
     return vocabulary.special_tokens.get(id, f"<[{id}]>").encode() if data is None else data
 
 
 def _print(name: str, masks: Masks) -> None:
-    refusal = _refusal(masks)
+    refusal = _find_refusal(masks)
     if refusal is None:
         count = "the only token is" if len(masks) == 1 else f"all {len(masks):,} tokens are"
         print(f"{name}: {count} allowed; the output {'is' if masks.is_complete else 'is not'} complete")
@@ -146,8 +146,8 @@ def _print(name: str, masks: Masks) -> None:
     )
 
 
-def _fields(name: str, masks: Masks) -> dict[str, Any]:
-    refusal = _refusal(masks)
+def _to_json(name: str, masks: Masks) -> dict[str, Any]:
+    refusal = _find_refusal(masks)
     refused: dict[str, Any] | None = None
     if refusal is not None:
         assert masks.refused_at is not None

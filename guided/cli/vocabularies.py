@@ -14,7 +14,7 @@ from guided.cli.console import InputError, Progress
 from guided.matching.sentences import byte_vocabulary
 from guided.vocabulary import Vocabulary
 
-__all__ = ["add_vocabulary", "vocabulary_of"]
+__all__ = ["add_vocabulary", "load_vocabulary"]
 
 _SUFFIXES: Final = (".gguf", ".json", ".tiktoken", ".model")
 
@@ -30,17 +30,19 @@ def add_vocabulary(parser: argparse.ArgumentParser) -> None:
         "org/model on the Hugging Face hub; or a file: *.gguf, tokenizer.json, *.model (SentencePiece), tekken*.json, "
         "*.tiktoken",
     )
-    group.add_argument("--eos", metavar="ID,ID", help="ids of the end tokens, for files that lack them (tiktoken)")
+    group.add_argument(
+        "--eos", metavar="ID,ID", help="ids of the end tokens, for files that do not declare them (tiktoken)"
+    )
 
 
-def vocabulary_of(arguments: argparse.Namespace) -> Vocabulary:
+def load_vocabulary(arguments: argparse.Namespace) -> Vocabulary:
     """The vocabulary on the command line.
 
     Raises:
         InputError: there is no such vocabulary. VocabularyError: its file cannot be read.
     """
     name: str = arguments.vocabulary
-    ends = _ids(arguments.eos)
+    ends = _parse_ids(arguments.eos)
     if name == "bytes":
         if ends is not None:
             raise InputError("--eos applies to tokenizer files, not to --vocabulary bytes")
@@ -49,34 +51,34 @@ def vocabulary_of(arguments: argparse.Namespace) -> Vocabulary:
         raise InputError("the name of the vocabulary is empty; see --vocabulary in --help")
     path = Path(name)
     if not path.exists():
-        path = _model(name)
+        path = _find_model(name)
     with Progress(f"reading {path.name}"):
-        return _read(path, ends)
+        return _read_file(path, ends)
 
 
-def _read(path: Path, ends: list[int] | None) -> Vocabulary:
-    lower = path.name.lower()
+def _read_file(path: Path, ends: list[int] | None) -> Vocabulary:
+    lower_name = path.name.lower()
     if path.is_dir():
         path = path / "tokenizer.json"
         if not path.is_file():
             raise InputError(f"{path.parent} contains no tokenizer.json")
         return Vocabulary.from_huggingface(str(path), eos_token_ids=ends)
-    if lower.endswith(".gguf"):
+    if lower_name.endswith(".gguf"):
         return Vocabulary.from_gguf(path, eos_token_ids=ends)
-    if lower.endswith(".json"):
-        read = Vocabulary.from_tekken if "tekken" in lower else Vocabulary.from_huggingface
+    if lower_name.endswith(".json"):
+        read = Vocabulary.from_tekken if "tekken" in lower_name else Vocabulary.from_huggingface
         return read(str(path), eos_token_ids=ends)
-    if lower.endswith(".tiktoken"):
+    if lower_name.endswith(".tiktoken"):
         if ends is None:
             raise InputError(f"{path.name} does not name the end tokens: give their ids with --eos ID,ID")
         return Vocabulary.from_tiktoken(path, eos_token_ids=ends)
-    if lower.endswith(".model") or ".model." in lower:
+    if lower_name.endswith(".model") or ".model." in lower_name:
         return Vocabulary.from_sentencepiece(path, eos_token_ids=ends)
     raise InputError(f"{path}: unknown kind of tokenizer file; see --vocabulary in --help")
 
 
-def _model(name: str) -> Path:
-    """The file of a model by name; downloads it if necessary."""
+def _find_model(name: str) -> Path:
+    """The file of a model with this name; downloads it if necessary."""
     try:
         from guided.files.hub import find_model, model_names
         from guided.files.huggingface import HubName, fetch_tokenizer
@@ -92,7 +94,7 @@ def _model(name: str) -> Path:
     return find_model(name)
 
 
-def _ids(text: str | None) -> list[int] | None:
+def _parse_ids(text: str | None) -> list[int] | None:
     if text is None:
         return None
     try:

@@ -1,15 +1,15 @@
-"""Reads GGUF files: the metadata, and the directory of the tensors.
+"""Reads GGUF files: the metadata and the tensor directory.
 
 In: a path. Out: `GgufFile`: `metadata` (str, int, float, bool; arrays of numbers as numpy arrays, arrays of strings as
 lists), `tensors` (name, shape, type, offset) and `tensor_bytes(name)`, a view of the memory-mapped file.
 Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3, little-endian.
 
-Why not the reader of the package `gguf`? It creates several numpy arrays for each string, and a vocabulary has tens of
-thousands of strings. For SmolLM2-135M (49,152 tokens, 272 tensors) `GGUFReader` of gguf 0.19.0 takes 2.7 to 3.4 s, and
-this reader 0.04 to 0.07 s: ten runs each, alternating, on a busy machine with two cores.
+Why not use the reader of the `gguf` package? It creates several numpy arrays for each string, and a vocabulary has tens
+of thousands of strings. For SmolLM2-135M (49,152 tokens, 272 tensors) `GGUFReader` of gguf 0.19.0 takes 2.7 to 3.4 s,
+and this reader 0.04 to 0.07 s: ten runs each, alternating, on a busy machine with two cores.
 
 Every length is checked against the remaining bytes before anything is allocated. So a corrupt or hostile file raises
-`ModelFileError`, and never costs more memory than a small multiple of its own size. The header is read once, and tensor
+`ModelFileError` and never costs more memory than a small multiple of its own size. The header is read once, and tensor
 data is not touched. This module does not dequantise (dequantise.py does), join split files, or write.
 """
 
@@ -120,33 +120,33 @@ class _Reader:
     def __init__(self, buffer: mmap.mmap, path: Path) -> None:
         self.buffer, self.size, self.position, self.path = buffer, len(buffer), 0, path
 
-    def error(self, message: str, at: int | None = None) -> ModelFileError:
-        return ModelFileError(f"{self.path}: {message} (at byte {self.position if at is None else at})")
+    def error(self, message: str, position: int | None = None) -> ModelFileError:
+        return ModelFileError(f"{self.path}: {message} (at byte {self.position if position is None else position})")
 
-    def need(self, count: int, what: str) -> None:
+    def require_bytes(self, count: int, what: str) -> None:
         if count > self.size - self.position:
             raise self.error(
                 f"truncated or corrupt GGUF: {what} needs {count} bytes, but {self.size - self.position} are left"
             )
 
-    def u32(self, what: str) -> int:
-        self.need(4, what)
+    def read_u32(self, what: str) -> int:
+        self.require_bytes(4, what)
         (value,) = _U32.unpack_from(self.buffer, self.position)
         self.position += 4
         return int(value)
 
-    def u64(self, what: str) -> int:
-        self.need(8, what)
+    def read_u64(self, what: str) -> int:
+        self.require_bytes(8, what)
         (value,) = _U64.unpack_from(self.buffer, self.position)
         self.position += 8
         return int(value)
 
-    def string(self, what: str) -> str:
-        return self.strings(1, what)[0]
+    def read_string(self, what: str) -> str:
+        return self.read_strings(1, what)[0]
 
-    def strings(self, count: int, what: str) -> list[str]:
-        """`count` strings, each a u64 length and that many bytes of UTF-8."""
-        self.need(8 * count, what)
+    def read_strings(self, count: int, what: str) -> list[str]:
+        """Read `count` strings, each a u64 length followed by that many bytes of UTF-8."""
+        self.require_bytes(8 * count, what)
         out: list[str] = []
         append, unpack, buffer, size, position = out.append, _U64.unpack_from, self.buffer, self.size, self.position
         try:
@@ -164,34 +164,34 @@ class _Reader:
         self.position = position
         return out
 
-    def value(self, kind: int, what: str, depth: int = 0) -> Any:
+    def read_value(self, kind: int, what: str, depth: int = 0) -> Any:
         if kind == _STRING:
-            return self.string(what)
+            return self.read_string(what)
         if kind == _ARRAY:
-            return self.array(what, depth)
-        return self.numbers(kind, 1, what)[0].item()
+            return self.read_array(what, depth)
+        return self.read_numbers(kind, 1, what)[0].item()
 
-    def numbers(self, kind: int, count: int, what: str) -> npt.NDArray[Any]:
+    def read_numbers(self, kind: int, count: int, what: str) -> npt.NDArray[Any]:
         dtype = _SCALARS.get(kind)
         if dtype is None:
             raise self.error(f"{what} has the unknown value type {kind}")
-        self.need(count * dtype.itemsize, what)
+        self.require_bytes(count * dtype.itemsize, what)
         raw = np.frombuffer(self.buffer[self.position : self.position + count * dtype.itemsize], dtype="u1")
         if kind == _BOOL and raw.size and raw.max() > 1:
             raise self.error(f"{what} contains a boolean that is neither 0 nor 1")
         self.position += count * dtype.itemsize
         return raw.view(dtype)
 
-    def array(self, what: str, depth: int) -> Any:
-        kind, count = self.u32(what), self.u64(what)
+    def read_array(self, what: str, depth: int) -> Any:
+        kind, count = self.read_u32(what), self.read_u64(what)
         if kind == _STRING:
-            return self.strings(count, what)
+            return self.read_strings(count, what)
         if kind != _ARRAY:
-            return self.numbers(kind, count, what)
+            return self.read_numbers(kind, count, what)
         if depth + 1 >= _MAX_ARRAY_DEPTH:
             raise self.error(f"{what} nests arrays deeper than {_MAX_ARRAY_DEPTH}")
-        self.need(12 * count, what)
-        return [self.array(what, depth + 1) for _ in range(count)]
+        self.require_bytes(12 * count, what)
+        return [self.read_array(what, depth + 1) for _ in range(count)]
 
 
 class GgufFile:
@@ -212,8 +212,8 @@ class GgufFile:
             self._map: mmap.mmap | None = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
         try:
             self._reader = _Reader(self._map, self.path)
-            self.version, self._tensor_count, pairs = self._header()
-            self.metadata: Mapping[str, Any] = MappingProxyType(self._metadata(pairs))
+            self.version, self._tensor_count, pairs = self._read_header()
+            self.metadata: Mapping[str, Any] = MappingProxyType(self._read_metadata(pairs))
             self._directory_start = self._reader.position
         except BaseException:
             self.close()
@@ -238,35 +238,35 @@ class GgufFile:
 
     @cached_property
     def tensors(self) -> Mapping[str, TensorInfo]:
-        """The directory of the tensors, in the file's order; read on first use."""
+        """The tensor directory, in the order of the file; read on first use."""
         reader = self._open_reader(self._directory_start)
         entries: dict[str, tuple[tuple[int, ...], int, int]] = {}
-        reader.need(24 * self._tensor_count, "the tensor directory")
+        reader.require_bytes(24 * self._tensor_count, "the tensor directory")
         for _ in range(self._tensor_count):
-            name = reader.string("a tensor's name")
+            name = reader.read_string("a tensor's name")
             if name in entries:
                 raise reader.error(f"the tensor {name!r} is listed twice")
-            dimensions = reader.u32(f"tensor {name!r}")
+            dimensions = reader.read_u32(f"tensor {name!r}")
             if dimensions > _MAX_DIMENSIONS:
                 raise reader.error(f"tensor {name!r} has {dimensions} dimensions, more than {_MAX_DIMENSIONS}")
-            shape = tuple(reader.u64(f"tensor {name!r}") for _ in range(dimensions))[::-1]
-            entries[name] = (shape, reader.u32(f"tensor {name!r}"), reader.u64(f"tensor {name!r}"))
+            shape = tuple(reader.read_u64(f"tensor {name!r}") for _ in range(dimensions))[::-1]
+            entries[name] = (shape, reader.read_u32(f"tensor {name!r}"), reader.read_u64(f"tensor {name!r}"))
         alignment = self.metadata.get("general.alignment", 32)
         if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
             raise reader.error(f"general.alignment is {alignment!r}, not a power of two")
         start = -(-reader.position // alignment) * alignment
         return MappingProxyType(
-            {name: self._tensor(reader, name, *entry, start, alignment) for name, entry in entries.items()}
+            {name: self._check_tensor(reader, name, *entry, start, alignment) for name, entry in entries.items()}
         )
 
     def tensor_bytes(self, name: str) -> npt.NDArray[np.uint8]:
         """The tensor's bytes in the file, as a view: nothing is copied. Writing to it does not change the file.
 
         Raises:
-            KeyError: there is no tensor of this name.
+            KeyError: no tensor has this name.
         """
         info = self.tensors[name]
-        return np.frombuffer(self._mapped(), dtype=np.uint8, count=info.nbytes, offset=info.offset)
+        return np.frombuffer(self._get_map(), dtype=np.uint8, count=info.nbytes, offset=info.offset)
 
     def forget(self, name: str) -> None:
         """Free the memory of a tensor's bytes. A later access reads the file again."""
@@ -274,43 +274,43 @@ class GgufFile:
         if hasattr(mmap, "MADV_DONTNEED"):
             start = -(-info.offset // mmap.PAGESIZE) * mmap.PAGESIZE
             if (size := (info.offset + info.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - start) > 0:
-                self._mapped().madvise(mmap.MADV_DONTNEED, start, size)
+                self._get_map().madvise(mmap.MADV_DONTNEED, start, size)
 
-    def _mapped(self) -> mmap.mmap:
+    def _get_map(self) -> mmap.mmap:
         if self._map is None:
             raise ValueError(f"{self.path} is closed")
         return self._map
 
     def _open_reader(self, position: int) -> _Reader:
-        reader = _Reader(self._mapped(), self.path)
+        reader = _Reader(self._get_map(), self.path)
         reader.position = position
         return reader
 
-    def _header(self) -> tuple[int, int, int]:
+    def _read_header(self) -> tuple[int, int, int]:
         reader = self._reader
         magic = bytes(reader.buffer[:4])
         if magic != b"GGUF":
             raise ModelFileError(f"{self.path}: not a GGUF file: it begins with {magic!r}, not b'GGUF'")
         reader.position = 4
-        version = reader.u32("the version")
+        version = reader.read_u32("the version")
         if version not in (2, 3):
             kind = "big-endian GGUF" if version and version % 65536 == 0 else f"GGUF version {version}"
             raise ModelFileError(f"{self.path}: {kind} is not supported; convert the file to version 3, little-endian")
-        return version, reader.u64("the number of tensors"), reader.u64("the number of metadata pairs")
+        return version, reader.read_u64("the number of tensors"), reader.read_u64("the number of metadata pairs")
 
-    def _metadata(self, count: int) -> dict[str, Any]:
+    def _read_metadata(self, count: int) -> dict[str, Any]:
         out: dict[str, Any] = {}
         reader = self._reader
-        reader.need(13 * count, "the metadata")
+        reader.require_bytes(13 * count, "the metadata")
         for _ in range(count):
-            key = reader.string("a metadata key")
+            key = reader.read_string("a metadata key")
             if key in out:
                 raise reader.error(f"the metadata key {key!r} occurs twice")
-            out[key] = reader.value(reader.u32(f"metadata {key!r}"), f"metadata {key!r}")
+            out[key] = reader.read_value(reader.read_u32(f"metadata {key!r}"), f"metadata {key!r}")
         return out
 
     @staticmethod
-    def _tensor(
+    def _check_tensor(
         reader: _Reader, name: str, shape: tuple[int, ...], kind: int, offset: int, start: int, alignment: int
     ) -> TensorInfo:
         if kind not in GGML_TYPES:
@@ -318,7 +318,7 @@ class GgufFile:
         type_name, block, block_bytes = GGML_TYPES[kind]
         if (shape[-1] if shape else 1) % block:
             raise reader.error(
-                f"tensor {name!r} of type {type_name}: a row of {shape[-1:]} is not a multiple of {block}"
+                f"tensor {name!r} of type {type_name}: a row of {shape[-1:]} is not a multiple of {block} values"
             )
         nbytes = prod(shape) // block * block_bytes
         if offset % alignment:

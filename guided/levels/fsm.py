@@ -13,12 +13,12 @@ states:
 
 The tokens on the edges of the current state are allowed next. Three things are easy to get wrong:
 
-* Two edges of a state share a token, as for `UPPER+` followed by 'A'. If the machine always took the first edge, it
+* Two edges of a state share a token, as in `UPPER+` followed by 'A'. If the machine always took the first edge, it
   would stay in the loop and never end. So such an edge is refused here. Level 3 computes a machine in which each token
-  leads to one state.
+  leads to only one state.
 * A state accepts, but the output may also continue, as after `LOWER+` at the end. If the output always ended at the
-  first accepting state, it would have one letter. So an end token (`end_tokens`) is allowed in addition to the letters.
-* The tokens run out too early. With `max_tokens=n`, a token is allowed only if n - 1 more tokens can complete the text.
+  first accepting state, it would end after one letter. So an end token (`end_tokens`) is allowed besides letters.
+* The tokens run out too early. With `max_tokens=n`, a token is allowed only if n - 1 more can complete the output.
 
 A finite state machine cannot count: nested brackets need a stack, which the core of level 3 has.
 """
@@ -38,10 +38,10 @@ class FSM(Protocol):
 
     @property
     def end_tokens(self) -> Collection[int]:
-        """Ids that end a complete output, and are not a part of it."""
+        """Ids that end a complete output. They are not part of the output."""
 
     def allowed_tokens(self, max_tokens: int | None = None) -> set[int]:
-        """The ids that may come next. With a budget: those after which the output can be completed within it.
+        """The ids that may come next. With a budget, only ids after which the output can be completed within it.
 
         The budget does not include the end token.
 
@@ -50,7 +50,7 @@ class FSM(Protocol):
         """
 
     def advance(self, token: int) -> bool:
-        """Accept a token. Returns False if it is not allowed; the state is then unchanged."""
+        """Accept a token. If it is not allowed, returns False and leaves the state unchanged."""
 
     def is_complete(self) -> bool:
         """Whether the output may end here."""
@@ -89,7 +89,7 @@ class GuidedFSM:
             return set()
         edges = self.transitions.get(self.current_state, {})
         if max_tokens is not None:
-            distances = self._distances()
+            distances = self._compute_distances()
             needed = distances.get(self.current_state)
             if needed is None:
                 raise GuidedError(f"no accepting state can be reached from state {self.current_state}")
@@ -99,7 +99,7 @@ class GuidedFSM:
         return {*edges, *(self.end_tokens if self.is_complete() else ())}
 
     def advance(self, token: int) -> bool:
-        """Accept a token. Returns False if it is not allowed; the state is then unchanged."""
+        """Accept a token. If it is not allowed, returns False and leaves the state unchanged."""
         if token not in self.allowed_tokens():
             return False
         assert self.current_state is not None
@@ -114,12 +114,12 @@ class GuidedFSM:
         """Return to state 0."""
         self.current_state = 0
 
-    def _distances(self) -> dict[int, int]:
-        """The least number of tokens from each state to an accepting one: a backward breadth-first search."""
+    def _compute_distances(self) -> dict[int, int]:
+        """The minimum number of tokens from each state to an accepting one: a backward breadth-first search."""
         distances = dict.fromkeys(self.accept_states, 0)
-        front, steps = self.accept_states, 0
-        while front:
+        layer, steps = self.accept_states, 0
+        while layer:
             steps += 1
-            front = {s for s, edges in self.transitions.items() if s not in distances and front & set(edges.values())}
-            distances |= dict.fromkeys(front, steps)
+            layer = {s for s, edges in self.transitions.items() if s not in distances and layer & set(edges.values())}
+            distances |= dict.fromkeys(layer, steps)
         return distances

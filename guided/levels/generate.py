@@ -1,13 +1,13 @@
 """The loop of levels 2 and 3: query the machine, mask, sample, advance. It stops when nothing more can follow.
 
-The machine runs next to the model, and neither knows the other: the model's logits depend only on the tokens so far,
-not on any mask. This explains the cost of a constraint. If only one token is allowed, the model has no choice. The
+The machine runs next to the model, and neither knows about the other: the model's logits depend only on the tokens so
+far, not on any mask. This explains the cost of a constraint. If only one token is allowed, the model has no choice. The
 fewer tokens are allowed, the more of the model's probability is removed, and the less likely is the text that it then
 has to continue.
 
 A loop that ends after n tokens may end in the middle of a line, and then the output violates the format. So there are
-two options: the machine respects the budget (`within_budget`, the default: the output is complete after n tokens, or
-refused before the first one), or the result says that the output is incomplete.
+two options. With `within_budget`, the default, the machine respects the budget: the output is complete after at most n
+tokens, or an error is raised before the first one. Otherwise, the result says that the output is incomplete.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def generate_guided(
     within_budget: bool = True,
     choose: Choose = sample,
 ) -> GuidedOutput:
-    """Continue `idx`, (1, T), as the machine allows.
+    """Continue `idx`, (1, T), with tokens that the machine allows.
 
     Args:
         model: see masks.py.
-        fsm: the machine, which is reset first.
+        fsm: the machine; it is reset first.
         max_new_tokens: the maximum number of tokens of the output.
         within_budget: allow only tokens after which the output can be completed in time. False: allow all tokens that
             the format allows; the result says whether the output is complete.

@@ -1,18 +1,18 @@
 """The one step that makes decoding guided, and level 1: a mask for each position, fixed in advance.
 
 Ordinary decoding computes logits, applies softmax, and samples. Guided decoding inserts one step after the first: the
-logit of each token that may not come next becomes -inf, so softmax gives it the probability 0:
+logit of each token that may not come next becomes -inf, so softmax assigns it probability 0:
 
     logits = model(idx)                          # (B, V): the model does not know the constraint
     logits = apply_token_mask(logits, allowed)   # the only new line
     idx = torch.cat((idx, sample(logits)), dim=1)
 
 The odds among the remaining tokens stay the same: if 'e' was three times as likely as 't', it still is. Only the
-probability of the other tokens is lost. The forward pass, the cache and attention do not change, so it does not matter
-how the logits are computed (reader.py).
+probability of the removed tokens is lost. The forward pass, the cache and attention do not change, so it does not
+matter how the logits are computed (reader.py).
 
-`idx` is (B, T), int64: the ids read so far, with a row for each sequence. A model is any function that returns the
-logits of the next token, (B, V), for `idx`.
+`idx` is (B, T), int64: the ids so far, with a row for each sequence. A model is any function from `idx` to the logits
+of the next token, (B, V).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def build_char_classes(stoi: Mapping[str, int]) -> dict[str, set[int]]:
     """
     classes: dict[str, set[int]] = {name: set() for name in ("UPPER", "LOWER", "DIGIT", "NEWLINE", "SPACE", "PUNCT")}
     for char, token in stoi.items():
-        classes[_class_of(char)].add(token)
+        classes[_classify(char)].add(token)
     return classes | {"LETTER": classes["UPPER"] | classes["LOWER"], "ANY": set(stoi.values())}
 
 
-def _class_of(char: str) -> str:
+def _classify(char: str) -> str:
     tests = {"UPPER": char.isupper(), "LOWER": char.islower(), "DIGIT": char.isdigit()}
     tests |= {"NEWLINE": char == "\n", "SPACE": char == " "}
     return next((name for name, is_true in tests.items() if is_true), "PUNCT")

@@ -15,8 +15,8 @@ of the two":
 
 This is the subset construction, which the library's compiler does. A pattern is a regular language, and is compiled in
 the same way as a JSON Schema. `CompiledFSM` wraps the result as a machine with the methods of level 2. Its methods take
-ids and return sets of ids. Internally, there are bytes, a bitmask with 32 tokens per word, and distances to the end for
-the budget (`GrammarMatcher`). Any compiled grammar can be wrapped in this way, including recursive ones.
+ids and return sets of ids. Internally, it works on bytes, on a bitmask with 32 tokens per word, and for the budget on
+distances to the end (`GrammarMatcher`). Any compiled grammar can be wrapped in this way, including recursive ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CompiledFSM:
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
 
     def allowed_tokens(self, max_tokens: int | None = None) -> set[int]:
-        """The ids that may come next. With a budget: those after which the output can be completed within it.
+        """The ids that may come next. With a budget, only ids after which the output can be completed within it.
 
         Raises:
             BudgetError: no output fits into the budget.
@@ -57,7 +57,10 @@ class CompiledFSM:
         return {token for token in allowed_tokens(self._bitmask) if token < self.grammar.vocabulary.size}
 
     def advance(self, token: int) -> bool:
-        """Accept a token. Returns False if it is not allowed; the state is then unchanged. Nothing follows an end."""
+        """Accept a token. If it is not allowed, returns False and leaves the state unchanged.
+
+        After an end token, no token is allowed.
+        """
         return not self._matcher.is_terminated() and accept_any_id(self._matcher, token)
 
     def is_complete(self) -> bool:
@@ -80,12 +83,13 @@ def compile_pattern(
 
     Args:
         pattern_elements: pairs of a class name or a character, and "1" or "+".
-        char_classes: name -> ids, as from `build_char_classes`; a pattern cannot name empty classes.
+        char_classes: name -> ids, such as the result of `build_char_classes`; a pattern cannot name empty classes.
         stoi: character -> id.
         end_tokens: ids that may end a complete output.
 
     Raises:
-        SpecError: an element is not such a pair, or the vocabulary lacks a character. The error has a JSON Pointer.
+        SpecError: an element is not such a pair, or the vocabulary lacks a character. The error contains a JSON
+            Pointer.
     """
     itos = {token: char for char, token in stoi.items()}
     classes = {name: [itos[token] for token in sorted(ids)] for name, ids in char_classes.items() if ids}
@@ -95,8 +99,8 @@ def compile_pattern(
         vocabulary = Vocabulary(tokens, eos_token_ids=end_tokens, size=size)
     else:
         vocabulary = Vocabulary.without_end(tokens)
-    for at, element in enumerate(pattern_elements):
+    for i, element in enumerate(pattern_elements):
         match element:
             case (str(name), _) if len(name) == 1 and name not in classes and name not in stoi:
-                raise SpecError(f"element {at}: no token spells {name!r}", pointer=f"/{at}/0", hint="add it to stoi")
+                raise SpecError(f"element {i}: no token spells {name!r}", pointer=f"/{i}/0", hint="add it to stoi")
     return CompiledFSM(GrammarCompiler(vocabulary).compile_pattern(pattern_elements, classes))

@@ -1,10 +1,10 @@
-"""Computes the logits: with a model of the library, its cache, and a choice of how much to read at once.
+"""Computes the logits with a model and a cache from the library, in forward passes of a chosen size.
 
 Guided decoding does not depend on how the logits are computed. A `Reader` can compute them in several ways, and the
-other modules here work with all of them. It computes everything again for each token (`remember=False`), or keeps keys
-and values and reads only new tokens (the default). The keys and values are in contiguous tensors or in blocks
-(`cache`). A long prompt is read in one forward pass or in several (`chunk`). The weights are floats or 4-bit integers
-(`model`).
+other modules here work with all of them. By default, it keeps keys and values and reads only new tokens. With
+`remember=False`, it computes everything again for each token. `cache` stores the keys and values in contiguous tensors
+or in blocks. A long prompt is read in one forward pass, or in several of `chunk` tokens. The weights of `model` are
+floats or 4-bit integers.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Reader:
     def __init__(
         self, model: Model, *, cache: KVCache | None = None, chunk: int | None = None, remember: bool = True
     ) -> None:
-        c = model.config
-        self.model, self.chunk, self.remember = model, chunk or c.context, remember
-        shape = CacheShape(c.layers, c.kv_heads, c.head_dim, model.dtype, model.device)
+        config = model.config
+        self.model, self.chunk, self.remember = model, chunk or config.context, remember
+        shape = CacheShape(config.layers, config.kv_heads, config.head_dim, model.dtype, model.device)
         self.cache = DenseCache(shape, 1 << 20) if cache is None else cache  # it grows on demand
         self.read = 0  # the total number of tokens read, for measurements
         self._leases: list[Lease] = []
@@ -47,11 +47,11 @@ class Reader:
             self.cache.close(self._leases.pop())
         while len(self._leases) < len(rows):
             self._leases.append(self.cache.open([]))
-        reused = min(self._count_reusable(lease, row) for lease, row in zip(self._leases, rows, strict=True))
+        reused_count = min(self._count_reusable(lease, row) for lease, row in zip(self._leases, rows, strict=True))
         for lease in self._leases:
-            self.cache.truncate(lease, reused)
+            self.cache.truncate(lease, reused_count)
         hidden = idx.new_empty(0)
-        for start in range(reused, idx.shape[1], self.chunk):
+        for start in range(reused_count, idx.shape[1], self.chunk):
             hidden = self._step([row[start : start + self.chunk] for row in rows])
         return self.model.logits(hidden)
 

@@ -1,4 +1,4 @@
-"""The application of a server. In: an engine and its settings. Out: an ASGI application.
+"""The ASGI application of a server. In: an engine and its settings. Out: the application.
 
 | route | what |
 |---|---|
@@ -8,7 +8,7 @@
 | `/openapi.json` | describes the requests and answers of these routes |
 | `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
 | `/` | the inspector, a page for experiments and debugging |
-| `/stream` | the tokens of a text, one by one |
+| `/stream` | the tokens of a completion, one by one |
 | `/health`, `/ready`, `/ping`, `/version`, `/metrics`, `/abort_request` | for operators |
 
 Each request first passes the middleware (access_middleware.py), which checks its API key and the server's capacity.
@@ -31,9 +31,9 @@ from starlette.exceptions import HTTPException
 from guided.engine import Engine
 from guided.errors import GuidedError
 from guided.server.http.access_middleware import AccessMiddleware
-from guided.server.http.errors import RequestError, body_of
+from guided.server.http.errors import RequestError, make_error_body
 from guided.server.http.openapi import add_document
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.http.tracing import RequestTracer
 from guided.server.routes import demonstration, grammars, messages, openai, operations, page, responses, tokens
 from guided.server.server import Server
@@ -53,11 +53,11 @@ def create_app(
     Args:
         engine: the engine with its model.
         settings: the operator's settings.
-        tracer_provider: gets the spans of requests (tracing.py); None: requests are not traced. The caller shuts it
-            down.
+        tracer_provider: receives the spans of requests (tracing.py); None: requests are not traced. The caller shuts
+            the provider down.
 
     Raises:
-        GuidedError: the settings do not suit the model. ModuleNotFoundError: tracing needs OpenTelemetry.
+        GuidedError: the settings do not fit the model. ModuleNotFoundError: tracing needs OpenTelemetry.
     """
     settings = settings or Settings()
     tracer = None if tracer_provider is None else RequestTracer(tracer_provider, settings.model_name)
@@ -72,7 +72,7 @@ def create_app(
     app.state.server = server
     _add_error_handlers(app, server)
     app.add_middleware(AccessMiddleware, server=server)
-    if settings.allowed_origins:  # outside the access middleware, so that a page can also read its errors
+    if settings.allowed_origins:  # wraps the access middleware, so that a page can also read its errors
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
@@ -88,14 +88,14 @@ def create_app(
 
 def _add_error_handlers(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
-        context = request_context_of(request)
-        context.error_code = body_of(error)["error"]["code"]
-        return server.refusal(context, error, getattr(request.state, "param", None))
+        context = get_request_context(request)
+        context.error_code = make_error_body(error)["error"]["code"]
+        return server.make_error_response(context, error, getattr(request.state, "param", None))
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         request_error = RequestError(f"{request.method} {request.url.path}: {error.detail}", status=error.status_code)
-        response = server.refusal(request_context_of(request), request_error)
+        response = server.make_error_response(get_request_context(request), request_error)
         response.headers.update(error.headers or {})
         return response
 

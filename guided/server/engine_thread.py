@@ -1,7 +1,7 @@
-"""The thread that runs an engine's steps for a server. In: requests from an event loop. Out: outcomes on that loop.
+"""The thread that runs an engine's steps for a server. In: requests from an event loop. Out: outcomes, on that loop.
 
 Problem. A step takes tens of milliseconds and holds the engine's lock. An event loop must not wait for it. So handlers
-append their commands (begin these tasks, cancel those) to a list, whose own lock is held only for the append. In each
+append commands, which begin or cancel tasks, to a list. The lock of this list is held only for the append. In each
 round, the thread takes the whole list, runs one step, and passes all outcomes to the loop in one call.
 
     event loop    submit -> [begin, begin, cancel]                              queues of the streams
@@ -53,14 +53,14 @@ class Stream:
 
     Attributes:
         tasks: the samples of the request.
-        prompt_tokens: number of prompt tokens; 0: not counted yet.
+        prompt_tokens: the number of prompt tokens; 0: not counted yet.
         submit_time: when the request was submitted, by `perf_counter`.
         first_token_time: when its first token arrived; None: no token yet.
-        last_token_times: when the most recent tokens of each sample arrived.
-        prepared_time: when its prompt had been read and its specification compiled, or refused; None: not yet.
+        last_token_times: when the most recent token of each sample arrived.
+        prepared_time: when its prompt was read and its specification was compiled or refused; None: not yet.
         results: results of the samples that have ended.
         error: why the request failed; None: it has not failed.
-        on_end: callbacks that are called once all samples have ended.
+        on_end: callbacks, called once all samples have ended.
     """
 
     def __init__(self, thread: EngineThread) -> None:
@@ -75,9 +75,8 @@ class Stream:
         self.on_end = list[Callable[[], object]]()
         self._unfinished_tasks = dict[Task, int]()  # samples not yet read to the end, with their numbers
         self._outcomes = deque[tuple[Task | None, Outcome]]()
-        self.outcome_arrived = (
-            asyncio.Event()
-        )  # set when an outcome arrives; streams that are read together share one Event
+        # Set when an outcome arrives. Streams that are read together share one Event.
+        self.outcome_arrived = asyncio.Event()
 
     def begin(self, tasks: list[Task]) -> None:
         """Set the samples of the request."""
@@ -94,7 +93,7 @@ class Stream:
         return None if self.first_token_time is None else self.first_token_time - self.submit_time
 
     async def wait_for_first_event(self) -> None:
-        """Wait for the first outcome. If it is an error, raise as iteration does."""
+        """Wait for the first outcome. If it is an error, raise the error that iteration raises."""
         await self._wait()
         if isinstance(error := self._outcomes[0][1], Exception):
             raise error
@@ -103,7 +102,8 @@ class Stream:
         """The events as they arrive, each with the number of its sample.
 
         Raises:
-            Exception: why a sample failed (see `Engine.generate`), or the error passed to `fail`. EngineStopped.
+            Exception: the error of a sample that failed (see `Engine.generate`), or the error passed to `fail`.
+            EngineStopped: the engine no longer runs.
         """
         while self.unread_samples:
             await self._wait()
@@ -116,7 +116,7 @@ class Stream:
         return len(self._unfinished_tasks)
 
     def take_events(self) -> Iterator[tuple[int, StreamEvent]]:
-        """The events that have arrived and were not read yet, without waiting. Raises as iteration does."""
+        """The events that have arrived but were not read yet, without waiting. Raises the same errors as iteration."""
         while self._outcomes:
             task, outcome = self._outcomes.popleft()
             if isinstance(outcome, Exception):
@@ -156,7 +156,7 @@ class Stream:
         return outcome.result is not None
 
     def put(self, task: Task | None, outcome: Outcome) -> None:
-        """Queue an outcome. Without a task it ends the whole request."""
+        """Queue an outcome. An outcome without a task ends the whole request."""
         if task is None and isinstance(outcome, Exception):
             self.error = outcome
         self._outcomes.append((task, outcome))
@@ -175,10 +175,10 @@ class EngineThread:
         preparer: prepares requests for the engine.
         open_streams: streams with unfinished samples; used by the loop only.
         observers: called on the loop with each outcome, before its stream gets it.
-        steps: the number of rounds so far.
-        failure: why the engine stopped by itself; None while it runs.
+        steps: the number of engine steps so far.
+        failure: the error that stopped the engine; None while it runs.
         is_draining: whether the server is shutting down and refuses new requests.
-        cut_off_requests: number of requests ended by the shutdown.
+        cut_off_requests: the number of requests that the shutdown cut off.
     """
 
     def __init__(self, engine: Engine, preparer: RequestPreparer | None = None) -> None:
@@ -189,11 +189,11 @@ class EngineThread:
         self.is_draining, self.cut_off_requests = False, 0
         self.failure: BaseException | None = None
         self._lock, self._commands = threading.Lock(), list[_Command]()
-        self._wake, self._stopping = threading.Event(), False
+        self._wake_event, self._stopping = threading.Event(), False
         self._streams = dict[Task, Stream]()  # streams of unfinished tasks; used by the loop only
         self._undelivered, self._delivery_is_due = list[_TimedOutcome](), False  # outcomes for the loop
         self._freed_memory = FreedMemory()
-        self._calls = set[Future[Any]]()  # calls without a result yet; used by the loop only
+        self._pending_calls = set[Future[Any]]()  # calls that have no result yet; used by the loop only
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -218,7 +218,7 @@ class EngineThread:
 
     @property
     def pending_commands(self) -> int:
-        """The number of commands not yet taken: `pending_submit` of /health."""
+        """The number of commands that the thread has not taken yet: `pending_submit` in /health."""
         return len(self._commands)
 
     @property
@@ -236,14 +236,14 @@ class EngineThread:
         interval: int = 1,
         size: int = 0,
     ) -> Stream:
-        """Begin a request. Call it on the event loop.
+        """Begin a request. Must be called on the event loop.
 
         Args:
             request: the request.
             priority: requests with a lower number run first.
-            owner, admit, size: see `RequestPreparer.tasks`; `admit` also gets the stream.
-            interval: steps of the engine between two deliveries to the stream. The first token and the end are
-                delivered at once. 0: only the end must be delivered.
+            owner, admit, size: see `RequestPreparer.make_tasks`; `admit` also gets the stream.
+            interval: engine steps between two deliveries to the stream. The first token and the end are delivered at
+                once. 0: only the end must be delivered.
 
         Raises:
             EngineStopped: the engine no longer runs.
@@ -251,7 +251,7 @@ class EngineThread:
         if not self.is_alive:
             raise EngineStopped(f"the engine has stopped: {self.failure}" if self.failure else "the engine has stopped")
         stream = Stream(self)
-        tasks = self.preparer.tasks(request, owner, lambda tokens: admit(stream, tokens), size)
+        tasks = self.preparer.make_tasks(request, owner, lambda tokens: admit(stream, tokens), size)
         stream.begin(tasks)
         self.open_streams.add(stream)
         if (future := tasks[0].future) is not None:  # report a refusal at once, not after the next step
@@ -259,11 +259,11 @@ class EngineThread:
         for task in tasks:
             task.priority = priority
             self._streams[task] = stream
-        self._enqueue(lambda: self.engine.driver.add(tasks, self._make_callback(interval)))
+        self._enqueue(lambda: self.engine.driver.add(tasks, self._make_outcome_callback(interval)))
         return stream
 
     async def call(self, work: Callable[[], _Result]) -> _Result:
-        """Run some work on the model between two steps, on the engine's thread, and return its result.
+        """Run `work` on the engine's thread, between two steps of the model, and return its result.
 
         Raises:
             Exception: whatever the work raises.
@@ -271,26 +271,26 @@ class EngineThread:
         """
         if not self.is_alive:
             raise EngineStopped("the engine has stopped")
-        call = Future[_Result]()
-        self._calls.add(call)
+        future = Future[_Result]()
+        self._pending_calls.add(future)
 
-        def act() -> None:
-            if call.set_running_or_notify_cancel():
+        def run_call() -> None:
+            if future.set_running_or_notify_cancel():
                 try:
-                    call.set_result(work())
+                    future.set_result(work())
                 except Exception as error:
-                    call.set_exception(error)
+                    future.set_exception(error)
 
-        self._enqueue(act)
+        self._enqueue(run_call)
         try:
-            return await asyncio.wrap_future(call)
+            return await asyncio.wrap_future(future)
         finally:
-            self._calls.discard(call)
+            self._pending_calls.discard(future)
 
     def stop(self) -> None:
         """End the thread after its current step. Open streams end with `EngineStopped`."""
         self._stopping = True
-        self._wake.set()
+        self._wake_event.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_STOP_TIMEOUT)
         self.preparer.close()
@@ -298,52 +298,57 @@ class EngineThread:
         self._end_streams(EngineStopped("the engine has stopped"))
 
     def cancel(self, tasks: list[Task]) -> None:
-        """Stop tasks. Tasks that have ended are ignored. Call it on the event loop."""
-        if running := [task for task in tasks if task in self._streams]:
-            self._enqueue(lambda: self.engine.driver.cancel(running))
-            for task in running:
+        """Stop tasks. Tasks that have ended are ignored. Must be called on the event loop."""
+        if running_tasks := [task for task in tasks if task in self._streams]:
+            self._enqueue(lambda: self.engine.driver.cancel(running_tasks))
+            for task in running_tasks:
                 self._close(task)
 
     def _end_preparing(self, stream: Stream, future: Future[list[Stepper]]) -> None:
-        """Record that a request is prepared. If that failed, pass the error to its stream. Runs on any thread."""
+        """Record that a request was prepared. If preparing failed, pass the error to its stream. Runs on any thread."""
         stream.prepared_time = perf_counter()
         error = None if future.cancelled() else future.exception()
         if isinstance(error, Exception):
-            self._to_loop(lambda: stream.fail(error))
+            self._call_on_loop(lambda: stream.fail(error))
 
     def _enqueue(self, command: _Command) -> None:
         with self._lock:
             self._commands.append(command)
-        self._wake.set()
+        self._wake_event.set()
 
     # ---- on the engine's thread
     def _run(self) -> None:
         try:
             while not self._stopping:
                 self._run_once()
-        except BaseException as error:  # the scheduler catches errors of single requests, so this one ends the engine
+        except (
+            BaseException
+        ) as error:  # the scheduler catches errors of individual requests, so this one ends the engine
             self.failure, self._stopping = error, True
             error_for_streams = EngineStopped(f"the engine has stopped: {error}")
-            self._to_loop(lambda: self._end_streams(error_for_streams))
+            self._call_on_loop(lambda: self._end_streams(error_for_streams))
 
     def _run_once(self) -> None:
-        self._wake.clear()
+        self._wake_event.clear()
         with self._lock:
             commands, self._commands = self._commands, []
-        for act in commands:
-            act()
+        for command in commands:
+            command()
         if self.engine.driver.step():
             self.steps += 1
             if self._delivery_is_due:
                 outcomes, self._undelivered, self._delivery_is_due = self._undelivered, [], False
-                self._to_loop(lambda: self._deliver(outcomes))
+                self._call_on_loop(lambda: self._deliver(outcomes))
         elif not commands:
             self._freed_memory.release()
-            self._wake.wait()
+            self._wake_event.wait()
 
-    def _make_callback(self, interval: int) -> OutcomeCallback:
-        """A callback for the outcomes of a request. All outcomes that have arrived are delivered together, since each
-        delivery costs the loop a call and a thread switch. This makes answers cheap that are not streamed."""
+    def _make_outcome_callback(self, interval: int) -> OutcomeCallback:
+        """A callback for the outcomes of a request. It decides when the outcomes so far are delivered.
+
+        All of them are delivered together, since each delivery costs the loop a call and a thread switch. So answers
+        that are not streamed are cheap.
+        """
         has_begun = False
 
         def callback(task: Task, outcome: Outcome) -> None:
@@ -356,10 +361,10 @@ class EngineThread:
 
         return callback
 
-    def _to_loop(self, act: Callable[[], None]) -> None:
+    def _call_on_loop(self, callback: Callable[[], None]) -> None:
         assert self._loop is not None
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(act)
+            self._loop.call_soon_threadsafe(callback)
 
     # ---- on the loop
     def _deliver(self, outcomes: list[_TimedOutcome]) -> None:
@@ -378,11 +383,11 @@ class EngineThread:
         stream = self._streams.pop(task)
         if not any(other in self._streams for other in stream.tasks):
             self.open_streams.discard(stream)
-            for act in stream.on_end:
-                act()
+            for callback in stream.on_end:
+                callback()
 
     def _end_streams(self, error: Exception) -> None:
-        for call in list(self._calls):
+        for call in list(self._pending_calls):
             if not call.done():
                 call.set_exception(error)
         for stream in list(self.open_streams):

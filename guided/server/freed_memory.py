@@ -1,14 +1,14 @@
 """Returns freed memory to the system while a server is idle.
 
-A compilation may briefly need hundreds of megabytes. GNU's malloc does not release freed memory below a block that is
+A compilation may briefly need hundreds of megabytes. GNU malloc does not release freed memory below a block that is
 still in use, such as a compiled grammar. So a process would grow with every expensive specification although its live
 memory stays the same. `malloc_trim` also releases whole pages in the middle of the heap, but it holds the lock of each
-arena meanwhile. On busy cores, a low-priority thread that called it would delay all others. So the engine's thread
-calls it, and only when there is no request. In every program, the core also calls it after a compilation of more than
-four million steps (`matching/compile.cpp`).
+arena meanwhile. On busy cores, a low-priority thread that called it could delay all others. So the engine's thread
+calls it, and only when there is no request. Independently of the server, the core also calls it after a compilation of
+more than four million steps (`matching/compile.cpp`).
 
 Cost: 1 to 4 ms, in the worst case 16 ms, at most once every two seconds. Nothing is released while requests follow each
-other without a pause, or with an allocator other than GNU's.
+other without a pause, or with an allocator other than GNU malloc.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns requests into sequences of the engine on separate threads: text into tokens, specifications into grammars.
+"""Prepares requests for the engine on separate threads: text becomes tokens, specifications become grammars.
 
 Problem. Most specifications compile in milliseconds, some in seconds, and an attacker may send specifications that use
 up every limit. They must not delay other requests, least of all on the engine's thread. A thread cannot be stopped from
@@ -11,13 +11,13 @@ outside, but a compilation constantly checks its `Limits`, including the time li
                                      +-> slow lane, 1 thread: at most `seconds`, from the beginning
 
 So prompts without a constraint and cached grammars never wait for a long compilation. A short compilation waits at most
-`QUICK_SECONDS` for each one before it. The queue of the slow lane has a maximum length, in total and for each key;
-beyond it, requests are refused with `CompilerBusy`. Threads with long compilations yield to the model's steps
+`QUICK_SECONDS` for each compilation ahead of it. The queue of the slow lane has a maximum length, in total and per key.
+If it is full, requests are refused with `CompilerBusy`. Threads with long compilations yield to the model's steps
 (guided/engine/polite_pool.py).
 
 Guarantee: at most three compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the time of
-each, and, through work, nodes and states, its memory. If a client disconnects, or gets 503 because of the queue
-timeout, a running compilation continues to its own limit. A queued one never starts.
+each compilation, and its memory through the limits on work, nodes and states. If a client disconnects, or gets 503
+because of the queue timeout, a running compilation continues up to its own limit. A queued compilation never starts.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from guided.server.http.lanes import BodyThreads
 
 __all__ = ["QUICK_SECONDS", "CompileTimeout", "CompilerBusy", "RequestPreparer", "report_timeout", "with_time_limit"]
 
-QUICK_SECONDS: Final = 0.5  # seconds
-_MAX_WAITING: Final = 8  # in the slow lane
-_MAX_PER_KEY: Final = 2
+QUICK_SECONDS: Final = 0.5
+_MAX_SLOW_REQUESTS: Final = 8  # in the slow lane
+_MAX_SLOW_PER_KEY: Final = 2
 
 CompiledCallback: TypeAlias = Callable[[float, Exception | None], object]
 """Called with the seconds of a compilation and its error, on the thread that compiled."""
@@ -78,26 +78,26 @@ class RequestPreparer:
         self.lanes = BodyThreads()
         self._quick = PolitePool(2, "guided compiler")
         self._slow = PolitePool(1, "guided slow compiler")
-        self._lock, self._waiting = threading.Lock(), Counter[str]()
+        self._lock, self._slow_requests = threading.Lock(), Counter[str]()
 
     @property
     def slow_count(self) -> int:
         """The number of requests in the slow lane, waiting or compiling."""
-        return self._waiting.total()
+        return self._slow_requests.total()
 
-    def tasks(
+    def make_tasks(
         self, request: Request, owner: str = "", admit: Callable[[int], object] = lambda _: None, size: int = 0
     ) -> list[Task]:
-        """The samples of a request, for the engine's `driver`. If the request is refused, the error is their outcome.
+        """Make the tasks of a request, one per sample, for the engine's `driver`. A refusal becomes their outcome.
 
         Args:
             request: the request.
-            owner: identifies the client by its key; "": it has no key, so no per-key limit applies.
-            admit: called on another thread with the number of prompt tokens; raises if the queue is full.
-            size: bytes of the request's body.
+            owner: identifies the client's key; "": the client has no key, so no per-key limit applies.
+            admit: called on another thread with the number of prompt tokens; raises an error if the queue is full.
+            size: the size of the request's body, in bytes.
         """
         future = Future[list[Stepper]]()
-        self.lanes.thread_for(size).submit(self._read, future, request, owner, admit)
+        self.lanes.executor_for(size).submit(self._read_prompt, future, request, owner, admit)
         return [Task.from_future(future, number) for number in range(request.n)]
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class RequestPreparer:
         for pool in (self._quick, self._slow):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read(
+    def _read_prompt(
         self, future: Future[list[Stepper]], request: Request, owner: str, admit: Callable[[int], object]
     ) -> None:
         if future.cancelled():
@@ -116,10 +116,10 @@ class RequestPreparer:
             admit(len(ids))
             steppers = self._make_steppers(request, ids, self.seconds) if request.constraint is None else None
         except Exception as error:
-            _end(future, error)
+            _set_outcome(future, error)
             return
         if steppers is not None:
-            _end(future, steppers)
+            _set_outcome(future, steppers)
         else:
             self._quick.submit(self._compile_quickly, future, request, ids, owner)
 
@@ -131,14 +131,16 @@ class RequestPreparer:
             outcome: list[Stepper] | Exception = self._make_steppers(request, ids, min(QUICK_SECONDS, self.seconds))
         except Exception as error:
             outcome = error
-        if not _is_over(outcome) or self.seconds <= QUICK_SECONDS:
-            self._end(future, begin, outcome)
+        if not _is_timeout(outcome) or self.seconds <= QUICK_SECONDS:
+            self._finish_compilation(future, begin, outcome)
             return
         with self._lock:
-            is_full = self.slow_count >= _MAX_WAITING or (owner and self._waiting[owner] >= _MAX_PER_KEY)
-            self._waiting[owner] += not is_full
+            is_full = self.slow_count >= _MAX_SLOW_REQUESTS or (
+                owner and self._slow_requests[owner] >= _MAX_SLOW_PER_KEY
+            )
+            self._slow_requests[owner] += not is_full
         if is_full:
-            _end(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
+            _set_outcome(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
         else:
             self._slow.submit(self._compile_slowly, future, request, ids, owner)
 
@@ -146,12 +148,12 @@ class RequestPreparer:
         begin = perf_counter()
         try:
             if not future.cancelled():
-                self._end(future, begin, self._make_steppers(request, ids, self.seconds))
+                self._finish_compilation(future, begin, self._make_steppers(request, ids, self.seconds))
         except Exception as error:
-            self._end(future, begin, error)
+            self._finish_compilation(future, begin, error)
         finally:
             with self._lock:
-                self._waiting[owner] -= 1
+                self._slow_requests[owner] -= 1
 
     def _make_steppers(self, request: Request, ids: list[int], seconds: float) -> list[Stepper]:
         with gc_paused():
@@ -159,20 +161,24 @@ class RequestPreparer:
                 compiler = with_time_limit(self._engine.compiler, seconds)
                 return begin_steppers(self._engine.outputs(request, ids, compiler))
             except Exception as error:
-                _forget_frames(error)
+                _clear_error_frames(error)
                 raise
 
-    def _end(self, future: Future[list[Stepper]], begin: float, outcome: list[Stepper] | Exception) -> None:
-        if _is_over(outcome):
-            outcome = _timeout(self.seconds)
+    def _finish_compilation(
+        self, future: Future[list[Stepper]], begin: float, outcome: list[Stepper] | Exception
+    ) -> None:
+        if _is_timeout(outcome):
+            outcome = _make_timeout_error(self.seconds)
         if self.on_compiled is not None:
             self.on_compiled(perf_counter() - begin, outcome if isinstance(outcome, Exception) else None)
-        _end(future, outcome)
+        _set_outcome(future, outcome)
 
 
 def with_time_limit(compiler: GrammarCompiler, seconds: float) -> GrammarCompiler:
-    """A compiler that shares the cache and has a time limit for each specification. It issues no warnings: clients get
-    them in their answers (warnings.py)."""
+    """A copy of a compiler, with the same cache, that has a time limit for each specification.
+
+    It issues no Python warnings: clients get warnings in their answers (warnings.py).
+    """
     limited_compiler = copy(compiler)
     limited_compiler.limits = replace(limited_compiler.limits, seconds=min(seconds, limited_compiler.limits.seconds))
     limited_compiler.warns = False
@@ -185,17 +191,17 @@ def report_timeout(seconds: float) -> Iterator[None]:
     try:
         yield
     except LimitExceeded as error:
-        if not _is_over(error):
+        if not _is_timeout(error):
             raise
-        raise _timeout(seconds) from None
+        raise _make_timeout_error(seconds) from None
 
 
-def _timeout(seconds: float) -> CompileTimeout:
+def _make_timeout_error(seconds: float) -> CompileTimeout:
     return CompileTimeout(f"the specification did not compile within {seconds:g} seconds: make it smaller")
 
 
-def _forget_frames(error: BaseException | None) -> None:
-    """Free the locals in an error's frames before the garbage collector runs.
+def _clear_error_frames(error: BaseException | None) -> None:
+    """Free the local variables in an error's frames before the garbage collector runs.
 
     They refer to everything that a compilation has built. The collector would take a quarter of a second to scan a
     million objects, and no other thread runs meanwhile.
@@ -207,11 +213,11 @@ def _forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def _is_over(outcome: object) -> bool:
+def _is_timeout(outcome: object) -> bool:
     return isinstance(outcome, LimitExceeded) and outcome.limit == "seconds"
 
 
-def _end(future: Future[list[Stepper]], outcome: list[Stepper] | Exception) -> None:
+def _set_outcome(future: Future[list[Stepper]], outcome: list[Stepper] | Exception) -> None:
     if not future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Exception):

@@ -29,11 +29,11 @@ from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.access_log import write_line
 from guided.server.http.admission import Admission
 from guided.server.http.body_limits import BodyReader
-from guided.server.http.errors import RequestError, body_of, status_of
+from guided.server.http.errors import RequestError, find_status, make_error_body
 from guided.server.http.metrics import Metrics
-from guided.server.http.request_context import RequestContext, request_context_of, request_id
+from guided.server.http.request_context import RequestContext, choose_request_id, get_request_context
 from guided.server.http.tracing import RequestTracer
-from guided.server.openai.conversations import style_of
+from guided.server.openai.conversations import resolve_tool_style
 from guided.server.preparing import RequestPreparer
 from guided.server.settings import Settings
 from guided.tools.toolbox import Toolbox
@@ -59,8 +59,8 @@ class Server:
     """
 
     def __init__(self, engine: Engine, settings: Settings, tracer: RequestTracer | None = None) -> None:
-        """Raises GuidedError if the model lacks a token of the settings, or tools cannot be described in this style."""
-        style, template = style_of(engine, settings), engine.chat_template
+        """Raises GuidedError if the vocabulary lacks a token that the settings need, or the tool style is unusable."""
+        style, template = resolve_tool_style(engine, settings), engine.chat_template
         if template is None or style != template.style:  # otherwise the template defines the style
             check_style(style)
         Toolbox(settings.tools, engine.vocabulary)
@@ -81,20 +81,20 @@ class Server:
             engine.compiler.folder = GrammarFolder(settings.grammar_cache)
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
-        """Call `make` with the JSON of a request and return its result; see `BodyReader.read`."""
+        """Call `make` with the JSON of a request's body and return its result; see `BodyReader.read`."""
         return await self.bodies.read(request, make)
 
     async def encode(self, request: Request, prompt: Prompt, *, raw: bool = False) -> list[int]:
-        """The tokens of a request's prompt. Raises as `Engine.encode_prompt`."""
+        """The tokens of a request's prompt. Raises the errors of `Engine.encode_prompt`."""
         return await self.compute(request, partial(self.engine.encode_prompt, prompt, raw=raw))
 
     async def compute(self, request: Request, work: Callable[[], _Result]) -> _Result:
-        """Call `work` on a thread for requests of this size."""
-        lane = self._lanes.thread_for(request_context_of(request).body_size)
-        return await asyncio.get_running_loop().run_in_executor(lane, work)
+        """Call `work` on the thread for requests of this size, and return its result."""
+        executor = self._lanes.executor_for(get_request_context(request).body_size)
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     def check_model(self, name: str | None) -> None:
-        """Raise RequestError if a request names a model that this server does not have."""
+        """Raise RequestError if a request names a model that this server does not serve."""
         if name not in (None, self.settings.model_name):
             message = f"the model {brief(name)} does not exist; this server has {self.settings.model_name!r}"
             raise RequestError(message, param="model", code="model_not_found", status=404)
@@ -108,11 +108,11 @@ class Server:
         rid: str | None = None,
         is_streamed: bool = True,
     ) -> list[Stream]:
-        """Submit requests to the engine, unless the queue is full.
+        """Submit the engine requests of an HTTP request, unless the queue is full.
 
         Args:
             request: the HTTP request.
-            parts: one request of the engine for each prompt.
+            parts: one engine request for each prompt.
             priority: requests with a lower number run first.
             rid: the request id from the body, if any.
             is_streamed: whether the answers are streamed.
@@ -121,9 +121,9 @@ class Server:
             RequestError: the queue is full, or `rid` is invalid.
             EngineStopped: the engine no longer runs.
         """
-        context = request_context_of(request)
+        context = get_request_context(request)
         if rid is not None:
-            if request_id(rid) != rid:
+            if choose_request_id(rid) != rid:
                 message = "rid must consist of 1 to 128 letters, digits and the characters ._:-"
                 raise RequestError(message, param="rid")
             context.id = rid
@@ -146,7 +146,7 @@ class Server:
         return context.streams
 
     def abort(self, key: int | None, id: str | None = None) -> int:
-        """Abort the open requests of a key that have this id (None: all), and return their number."""
+        """Abort the open requests of a key with this id (None: all of the key), and return their number."""
         contexts = [context for context in self.open_requests if context.key_number == key and id in (None, context.id)]
         for context in contexts:
             for stream in context.streams:
@@ -159,9 +159,9 @@ class Server:
         for stream in list(self.thread.open_streams):
             stream.fail(RequestError("the server is shutting down", code="draining", status=503))
 
-    def refusal(self, context: RequestContext, error: Exception, param: str | None = None) -> JSONResponse:
-        """The response for an error, in the format of the route's API. `param`: see `body_of`."""
-        status, body, headers = status_of(error), body_of(error, param), {}
+    def make_error_response(self, context: RequestContext, error: Exception, param: str | None = None) -> JSONResponse:
+        """The response to a request that failed, in the format of the route's API. `param`: see `make_error_body`."""
+        status, body, headers = find_status(error), make_error_body(error, param), {}
         if status in (429, 503):
             retry_after = error.retry_after if isinstance(error, RequestError) else None
             headers["Retry-After"] = str(retry_after or self.admission.retry_after)
@@ -174,13 +174,13 @@ class Server:
     def finish(self, context: RequestContext) -> None:
         """Log and trace a finished request."""
         self.open_requests.discard(context)
-        unfinished = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
-        if unfinished:
-            if context.status != 400:  # a refused request never began
-                self.metrics.record_aborted(unfinished)
+        unfinished_count = sum(len(stream.tasks) - len(stream.results) for stream in context.streams)
+        if unfinished_count:
+            if context.status != 400:  # with status 400, the request never began
+                self.metrics.record_aborted(unfinished_count)
             error = next((stream.error for stream in context.streams if stream.error is not None), None)
             context.error_code = context.error_code or (
-                "client_gone" if error is None else body_of(error)["error"]["code"]
+                "client_gone" if error is None else make_error_body(error)["error"]["code"]
             )
         results = [result for stream in context.streams for result in stream.results]
         write_line(self.settings, context, results)
@@ -203,8 +203,10 @@ class Server:
 
 
 class _EventStream(StreamingResponse):
-    """Closes its events, which cancels the request, as soon as the client disconnects. Otherwise the garbage collector
-    would close them later."""
+    """As soon as the client disconnects, closes its events, which cancels the request.
+
+    Otherwise, the garbage collector would close them later.
+    """
 
     async def stream_response(self, send: Send) -> None:
         async with aclosing(cast("AsyncGenerator[str, None]", self.body_iterator)):
@@ -217,7 +219,7 @@ def stream_response(events: AsyncGenerator[str, None], headers: Mapping[str, str
 
 
 async def run_while_connected(request: Request, work: Awaitable[_Result]) -> _Result:
-    """Await some work; cancel it if the client disconnects first."""
+    """Await `work`; cancel it if the client disconnects first."""
 
     async def wait_for_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":

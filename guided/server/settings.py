@@ -20,32 +20,33 @@ class Settings:
         api_keys: requests that use the engine need one of these keys; empty: no key is needed.
         allowed_origins: origins whose pages may send requests (CORS); "*": all.
         allowed_hosts: host names under which the server answers, in addition to IP addresses and localhost; "*": any.
-            Empty: any host name, except that without keys on loopback no host name is allowed.
+            Empty: any host name, but no host name if the server has no keys and listens on loopback.
         allow_special_tokens: whether grammars in requests may name control tokens.
-        default_max_tokens: the limit for chat answers if the request sets none; 0: the model's whole context.
-        max_running: outputs in the batch at once.
-        max_queued_requests: outputs waiting to enter the batch; beyond that 503.
-        max_queued_tokens: tokens of queued prompts; beyond that 503 (0: no limit).
-        max_requests_per_key: requests of one key at once; beyond that 429 (0: no limit).
-        requests_per_minute: requests of one key per minute; beyond that 429 (0: no limit).
+        default_max_tokens: the token limit for chat answers if the request sets none; 0: the model's whole context.
+        max_running: the maximum number of outputs in a batch.
+        max_queued_requests: the maximum number of outputs that wait to enter the batch; beyond that, 503.
+        max_queued_tokens: the maximum number of tokens in queued prompts; beyond that, 503 (0: no limit).
+        max_requests_per_key: the maximum number of concurrent requests per key; beyond that, 429 (0: no limit).
+        requests_per_minute: the maximum number of requests per key and minute; beyond that, 429 (0: no limit).
         queue_timeout: seconds that a request may wait to enter the batch; then 503 (0: no limit).
         request_timeout: seconds for a whole request; then 503, or an error event in a stream (0: no limit).
         compile_timeout: seconds for one compilation; then 400.
-        grammar_memory: bytes for the states of one grammar (`Limits.memory`); beyond that, states are recomputed.
+        grammar_memory: the maximum bytes for the states of one grammar (`Limits.memory`); beyond that, states are
+            recomputed.
         grammar_cache: the folder in which compiled grammars are stored; "": none (`GrammarCompiler(cache_dir=...)`).
         body_timeout: seconds for the headers of a request to arrive, and for its body; then 408.
-        max_header_bytes: bytes of a request's path and headers together; beyond that 400.
-        max_body: bytes of a request's body; beyond that 413.
-        max_messages: messages of a conversation, plus their parts and calls; beyond that 400.
-        max_depth: nesting of arrays and objects in a request's body; beyond that 400.
+        max_header_bytes: the maximum size of a request's path and headers together; beyond that, 400.
+        max_body: the maximum size of a request's body, in bytes; beyond that, 413.
+        max_messages: the maximum number of messages in a conversation, plus their parts and calls; beyond that, 400.
+        max_depth: the maximum nesting depth of arrays and objects in a request's body; beyond that, 400.
         keep_alive: seconds without a token until a stream sends a comment, so that no proxy closes it.
         tool_style: how the model writes function calls (`guided.TOOL_STYLES`); None: the style of its chat template.
         tools: the server's own tools. Unconstrained chat answers may call them, and their results are forced.
         reasoning_end: the text that ends the model's reasoning; "": the model does not reason.
-        reasoning_begin: the text that begins it; it ends the prompt.
-        stream_interval: steps of the engine, so tokens, between two deliveries to a stream. The first token and the end
-            are delivered at once.
-        retry_after: seconds that a refused client should wait, while the server does not know how fast requests end.
+        reasoning_begin: the text that begins the reasoning; the prompt ends with it.
+        stream_interval: engine steps between two deliveries to a stream; each step produces a token. The first token
+            and the end are delivered at once.
+        retry_after: seconds that a refused client should wait, until the server can estimate how fast requests end.
         log_format: the format of the log line for each request on standard error, "json" or "text"; "none": no lines.
         log_requests: whether these lines include the requests, with their prompts.
     """

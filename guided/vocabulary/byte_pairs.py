@@ -1,11 +1,12 @@
-"""The rules of a byte-level BPE tokenizer as data: its merges, and how it splits a text into words.
+"""The rules of a byte-level BPE tokenizer as data: its merges, and how it splits text into words.
 
 In: the contents of a tokenizer file. Out: `BytePairs`. Encoders get ids from a package. Canonical masks need to know
 which ids the package can never produce (matching/canonical/), so they need the rules themselves.
 
-Supported are tokenizers over bytes that split a text into words by patterns, and then merge pairs by rank: GPT-2's kind
-(a list of merges) and tiktoken's (two tokens merge if together they are a token, the lowest rank first). An error names
-what else a tokenizer has: SentencePiece, normalizers other than NFC, randomly dropped merges, overlapping added tokens.
+Supported: byte-level tokenizers that split text into words by patterns and then merge pairs by rank. GPT-2's kind has a
+list of merges. In tiktoken's kind, two tokens merge if their concatenation is a token, the lowest rank first. Anything
+else raises an error that names the unsupported part: SentencePiece, a normalizer other than NFC, randomly dropped
+merges, overlapping added tokens.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ __all__ = [
     "BytePairsFactory",
     "Merge",
     "Split",
+    "build_pairs_from_huggingface",
+    "build_pairs_from_merges",
+    "build_pairs_from_ranks",
     "no_byte_pairs",
-    "pairs_of_huggingface",
-    "pairs_of_merges",
-    "pairs_of_ranks",
 ]
 
-HINT: Final = "leave canonical out, or use a byte-level BPE tokenizer (GPT-2's kind, or tiktoken's)"
+HINT: Final = "omit `canonical`, or use a byte-level BPE tokenizer (as in GPT-2 or tiktoken)"
 _REQUIRED_BYTES: Final = (0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC3, 0xF1))
 Engine = Literal["rust", "oniguruma"]
 
@@ -41,7 +42,7 @@ class Split:
     Attributes:
         pattern: a regular expression, searched from left to right.
         engine: the regex engine whose semantics apply: Rust's fancy-regex (tiktoken) or Oniguruma (tokenizers).
-        must_cover: the tokenizer drops the text between matches, so the matches must cover the text.
+        must_cover: the tokenizer drops text between matches, so the matches must cover the whole text.
     """
 
     pattern: str
@@ -51,7 +52,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Two tokens that merge: the lowest `rank` first, and for equal ranks the leftmost. `merged`: the result."""
+    """Two tokens that merge into `merged`. The lowest `rank` merges first; among equal ranks, the leftmost pair."""
 
     left: int
     right: int
@@ -64,14 +65,14 @@ class BytePairs:
     """The rules of a tokenizer.
 
     Attributes:
-        ids: the tokens that words consist of: bytes -> id. They include the single bytes of UTF-8, except for control
-            characters: a text with a control character may have no encoding.
+        ids: bytes -> id of the tokens that words consist of. They include every single byte that UTF-8 text contains,
+            except for control characters: a text with a control character may have no encoding.
         pair: (left, right) -> (rank, merged token), or None if these two do not merge.
         merges: all merges.
         ignores_merges: a word that is a token becomes this token, regardless of the merges.
         splits: the steps that split a text into words; each splits the pieces of the previous one.
-        added_tokens: texts that become a token before anything else happens: bytes -> id.
-        uses_nfc: texts are first converted to Unicode normal form C.
+        added_tokens: bytes -> id of the tokens that are matched before the text is split.
+        uses_nfc: the text is first converted to Unicode normal form C.
     """
 
     ids: Mapping[bytes, int]
@@ -85,58 +86,62 @@ class BytePairs:
     def __post_init__(self) -> None:
         missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
         if missing:
-            raise _refusal(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
-        beginnings = {data[:n]: data for data in self.added_tokens for n in range(1, len(data) + 1)}
+            raise _make_error(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
+        token_by_prefix = {data[:n]: data for data in self.added_tokens for n in range(1, len(data) + 1)}
         for token in self.added_tokens:
-            parts = ((token[at:end], at, end) for at in range(len(token)) for end in range(at + 1, len(token) + 1))
-            for part, at, end in parts:
-                is_whole = part in self.added_tokens if end < len(token) else at > 0 and part in beginnings
-                if is_whole:
-                    raise _refusal(f"the added tokens {token!r} and {beginnings[part]!r} overlap")
+            parts = (
+                (token[start:end], start, end)
+                for start in range(len(token))
+                for end in range(start + 1, len(token) + 1)
+            )
+            for part, start, end in parts:
+                is_overlap = part in self.added_tokens if end < len(token) else start > 0 and part in token_by_prefix
+                if is_overlap:
+                    raise _make_error(f"the added tokens {token!r} and {token_by_prefix[part]!r} overlap")
 
 
 BytePairsFactory = Callable[[], BytePairs]
 
 
-def _refusal(reason: str) -> UnsupportedError:
+def _make_error(reason: str) -> UnsupportedError:
     return UnsupportedError(f"the canonical tokens of this tokenizer are unknown: {reason}", hint=HINT)
 
 
 def no_byte_pairs(reason: str) -> BytePairsFactory:
     """A factory that raises UnsupportedError."""
 
-    def refuse() -> BytePairs:
-        raise _refusal(reason)
+    def raise_error() -> BytePairs:
+        raise _make_error(reason)
 
-    return refuse
+    return raise_error
 
 
-def pairs_of_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> BytePairs:
-    """The rules of a tokenizer of tiktoken's kind; a token's id is its rank plus `offset`.
+def build_pairs_from_ranks(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> BytePairs:
+    """The rules of a tiktoken-style tokenizer. A token's id is its rank plus `offset`.
 
     Raises:
         UnsupportedError: a byte is missing, or the pattern is unknown.
     """
     if pattern is None:
-        raise _refusal("the pattern of its pre-tokenizer is unknown; pass from_tiktoken(pattern=...)")
-    by_rank = {rank: token for token, rank in ranks.items()}
+        raise _make_error("the pattern of its pre-tokenizer is unknown; pass from_tiktoken(pattern=...)")
+    token_by_rank = {rank: token for token, rank in ranks.items()}
 
-    def pair(left: int, right: int) -> tuple[int, int] | None:
-        rank = ranks.get(by_rank[left - offset] + by_rank[right - offset])
+    def find_merge(left: int, right: int) -> tuple[int, int] | None:
+        rank = ranks.get(token_by_rank[left - offset] + token_by_rank[right - offset])
         return None if rank is None else (rank, rank + offset)
 
-    def merges() -> Iterator[Merge]:
+    def iterate_merges() -> Iterator[Merge]:
         for token, rank in ranks.items():
-            for at in range(1, len(token)):
-                left, right = ranks.get(token[:at]), ranks.get(token[at:])
+            for split in range(1, len(token)):
+                left, right = ranks.get(token[:split]), ranks.get(token[split:])
                 if left is not None and right is not None:
                     yield Merge(left + offset, right + offset, rank, rank + offset)
 
     ids = {token: rank + offset for token, rank in ranks.items()}
-    return BytePairs(ids, pair, merges, True, [Split(pattern, "rust")])
+    return BytePairs(ids, find_merge, iterate_merges, True, [Split(pattern, "rust")])
 
 
-def pairs_of_merges(
+def build_pairs_from_merges(
     vocab: Mapping[str, int],
     merges: Sequence[tuple[str, str]],
     *,
@@ -144,7 +149,7 @@ def pairs_of_merges(
     ignores_merges: bool,
     added_tokens: Mapping[str, int],
 ) -> BytePairs:
-    """The rules of a tokenizer of GPT-2's kind: tokens in its byte alphabet, and merges in the order of their ranks.
+    """The rules of a GPT-2-style tokenizer, from tokens in its byte alphabet and merges in rank order.
 
     Raises:
         UnsupportedError: a byte is missing, or added tokens overlap.
@@ -154,16 +159,16 @@ def pairs_of_merges(
         merges_by_pair[vocab[left], vocab[right]] = rank, vocab[left + right]
     ids = {data: id for name, id in vocab.items() if (data := from_byte_alphabet(name)) is not None}
 
-    def all_merges() -> Iterator[Merge]:
+    def iterate_merges() -> Iterator[Merge]:
         return (Merge(left, right, rank, merged) for (left, right), (rank, merged) in merges_by_pair.items())
 
     literals = {text.encode(): id for text, id in added_tokens.items()}
     return BytePairs(
-        ids, lambda left, right: merges_by_pair.get((left, right)), all_merges, ignores_merges, splits, literals
+        ids, lambda left, right: merges_by_pair.get((left, right)), iterate_merges, ignores_merges, splits, literals
     )
 
 
-def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
+def build_pairs_from_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[tuple[str, str]]]) -> BytePairs:
     """The rules of a tokenizer.json; `merges` returns its merges as pairs.
 
     Raises:
@@ -171,51 +176,51 @@ def pairs_of_huggingface(data: Mapping[str, Any], merges: Callable[[], Sequence[
     """
     model, added_tokens = data["model"], data.get("added_tokens") or []
     if (model.get("type") or "BPE") != "BPE" or model.get("byte_fallback"):
-        raise _refusal(f"its model is {brief(model.get('type') or 'BPE with byte fallback')}, not BPE over bytes")
+        raise _make_error(f"its model is {brief(model.get('type') or 'BPE with byte fallback')}, not BPE over bytes")
     if model.get("dropout"):
-        raise _refusal("its merges are dropped at random")
+        raise _make_error("its merges are dropped at random")
     normalizer = (data.get("normalizer") or {}).get("type")
     if normalizer not in (None, "NFC"):
-        raise _refusal(f"its normalizer {normalizer!r} changes the text")
+        raise _make_error(f"its normalizer {normalizer!r} changes the text")
     literals = {}
     for entry in added_tokens:
         if entry.get("special"):
             continue
         if flags := [name for name in ("single_word", "lstrip", "rstrip") if entry.get(name)]:
-            raise _refusal(f"its added token {brief(entry['content'], 40)} has the flag {flags[0]}")
+            raise _make_error(f"its added token {brief(entry['content'], 40)} has the flag {flags[0]}")
         literals[entry["content"]] = entry["id"]
     alphabet = set(byte_alphabet())
     vocab = {name: id for name, id in model["vocab"].items() if alphabet.issuperset(name)}
-    pairs = pairs_of_merges(
+    pairs = build_pairs_from_merges(
         vocab,
         merges(),
-        splits=_splits(data.get("pre_tokenizer")),
+        splits=_read_splits(data.get("pre_tokenizer")),
         ignores_merges=bool(model.get("ignore_merges")),
         added_tokens=literals,
     )
     return replace(pairs, uses_nfc=normalizer == "NFC")
 
 
-def _splits(step: Mapping[str, Any] | None) -> list[Split]:
+def _read_splits(step: Mapping[str, Any] | None) -> list[Split]:
     """The splits of a pre-tokenizer. Its last step must map bytes to GPT-2's alphabet."""
-    steps = _flatten(step)
+    steps = _flatten_steps(step)
     if not steps or steps[-1]["type"] != "ByteLevel":
-        raise _refusal("its pre-tokenizer does not end with ByteLevel")
-    out = [split for step in steps[:-1] for split in _split(step)]
+        raise _make_error("its pre-tokenizer does not end with ByteLevel")
+    out = [split for step in steps[:-1] for split in _read_split(step)]
     if steps[-1].get("use_regex", True):
         out += [Split(pattern, "oniguruma") for pattern in PATTERNS["gpt2"]]
     return out
 
 
-def _flatten(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mapping[str, Any]]:
+def _flatten_steps(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mapping[str, Any]]:
     if step is None or depth > 8:
         return []
     if step["type"] == "Sequence":
-        return [inner for part in step["pretokenizers"] for inner in _flatten(part, depth + 1)]
+        return [inner for part in step["pretokenizers"] for inner in _flatten_steps(part, depth + 1)]
     return [step]
 
 
-def _split(step: Mapping[str, Any]) -> list[Split]:
+def _read_split(step: Mapping[str, Any]) -> list[Split]:
     kind = step["type"]
     if kind == "Digits":
         return [Split(r"\p{N}" if step.get("individual_digits") else r"\p{N}+", "oniguruma")]
@@ -224,4 +229,4 @@ def _split(step: Mapping[str, Any]) -> list[Split]:
             return [Split(pattern, "oniguruma")]
         if step["behavior"] == "Removed" and step.get("invert"):
             return [Split(pattern, "oniguruma", must_cover=True)]
-    raise _refusal(f"the step {brief(dict(step), 80)} of its pre-tokenizer is not supported")
+    raise _make_error(f"the step {brief(dict(step), 80)} of its pre-tokenizer is not supported")

@@ -4,7 +4,7 @@ In: the contents of a tokenizer file (JSON, merge rules, ranks, a SentencePiece 
 model was trained on the ids of one of these packages, so the package itself encodes. It is imported when text is first
 encoded. This module adds what constrained decoding needs:
 
-- names of special tokens in a text stay text (chat templates need the opposite, see `huggingface_encoder`)
+- names of special tokens in a text stay text (chat templates need the opposite, see `make_huggingface_encoder`)
 - a text that continues other text (`continued`) gets no leading space, and loses none
 - the unknown token never occurs: if no tokens spell a text, an error names the first character that cannot be encoded
 - a file that makes a package fail, or panic in Rust, raises a VocabularyError
@@ -27,13 +27,19 @@ from guided.errors import VocabularyError, brief
 from guided.vocabulary.source import Encoder
 from guided.vocabulary.spelling import hex_bytes
 
-__all__ = ["byte_level_encoder", "huggingface_encoder", "merge_pairs", "ranks_encoder", "sentencepiece_encoder"]
+__all__ = [
+    "make_byte_level_encoder",
+    "make_huggingface_encoder",
+    "make_ranks_encoder",
+    "make_sentencepiece_encoder",
+    "parse_merges",
+]
 
 Encode = Callable[[str], Sequence[int]]
 
-# With the name of a nonexistent token as the unknown token, `tokenizers` fails instead of returning an unknown token.
+# If the unknown token has the name of a nonexistent token, `tokenizers` fails instead of returning an unknown token.
 _NO_TOKEN = "\0 no token \0"
-_UNKNOWN = -1
+_UNKNOWN_ID = -1
 _MAX_NESTING = 8
 _LONG_TEXT = 4096  # characters: shorter texts take only milliseconds, and a batch costs more than it saves
 
@@ -43,21 +49,22 @@ class _PackageEncoder:
 
     Args:
         encode: text -> ids.
-        continued: creates the function for text that continues other text; called once. None: `encode` serves both.
-        ids: the ids of the vocabulary; any other id, including `_UNKNOWN`, means a text that no token spells.
+        make_continued: creates the function for text that continues other text; called at most once. None: use
+            `encode`.
+        ids: the ids of the vocabulary; any other id, including `_UNKNOWN_ID`, means that no tokens spell the text.
         unknown: the id of the unknown token, if the package may return it.
     """
 
     def __init__(
         self,
         encode: Encode,
-        continued: Callable[[], Encode] | None = None,
+        make_continued: Callable[[], Encode] | None = None,
         *,
         ids: range,
         unknown: int | None = None,
     ) -> None:
-        self._encode, self._make_continued, self._ids, self._unknown = encode, continued, ids, unknown
-        self._continued = None if continued else encode
+        self._encode, self._make_continued, self._ids, self._unknown = encode, make_continued, ids, unknown
+        self._continued = None if make_continued else encode
 
     def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
@@ -69,29 +76,30 @@ class _PackageEncoder:
             encode = self._continued
         ids = self._encode_or_none(encode, text)
         if ids is None:
-            raise VocabularyError(f"no token of this vocabulary spells {self._first_unspelled(encode, text)}")
+            raise VocabularyError(f"no token of this vocabulary spells {self._describe_unspelled(encode, text)}")
         return ids
 
     def _encode_or_none(self, encode: Encode, text: str) -> list[int] | None:
         """The ids, or None if they include an unknown token."""
-        with _package_errors("this text cannot be encoded"):
+        with _convert_package_errors("this text cannot be encoded"):
             ids = list(encode(text))
         is_encodable = all(number in self._ids for number in set(ids)) and self._unknown not in ids
         return ids if is_encodable else None
 
-    def _first_unspelled(self, encode: Encode, text: str) -> str:
-        """The first character that cannot be encoded, with its word, for the error message."""
+    def _describe_unspelled(self, encode: Encode, text: str) -> str:
+        """Describe the first character that cannot be encoded, and its word, for the error message."""
         words = text.split()
-        word = words[self._first_failing(encode, words, " ")] if words else ""
+        word = words[self._find_first_failing(encode, words, " ")] if words else ""
         for part, suffix in ((word, f" of {word[:40]!r}"), (text, "")):
-            char = part[self._first_failing(encode, part, "")] if part else ""
+            char = part[self._find_first_failing(encode, part, "")] if part else ""
             if char and self._encode_or_none(encode, char) is None:
                 return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){suffix}"
         return brief(text, 80)
 
-    def _first_failing(self, encode: Encode, parts: Sequence[str], separator: str) -> int:
-        """The index of the first part that cannot be encoded, if a part fails by itself. A binary search takes about as
-        long as encoding the text once more.
+    def _find_first_failing(self, encode: Encode, parts: Sequence[str], separator: str) -> int:
+        """The index of the first part that cannot be encoded, if some part fails by itself.
+
+        The binary search takes about as long as encoding the text once more.
         """
         begin, end = 0, len(parts)
         while end - begin > 1:
@@ -104,8 +112,8 @@ class _PackageEncoder:
 
 
 @contextmanager
-def _package_errors(what: str) -> Iterator[None]:
-    """Convert errors of a package to VocabularyError. A Rust panic is not a subclass of `Exception`."""
+def _convert_package_errors(what: str) -> Iterator[None]:
+    """Convert a package's errors to VocabularyError, including Rust panics, which are not subclasses of `Exception`."""
     try:
         yield
     except VocabularyError:
@@ -116,7 +124,7 @@ def _package_errors(what: str) -> Iterator[None]:
         raise VocabularyError(f"{what}: {type(error).__name__} {str(error)[:200]}") from None
 
 
-def _package(name: str) -> Any:
+def _import_package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
@@ -128,47 +136,47 @@ def _package(name: str) -> Any:
 # --- tokenizers
 
 
-def huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> Encoder:
+def make_huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) -> Encoder:
     """The encoder of a tokenizer.json.
 
     Args:
         data: the parsed file.
-        special: names of special tokens in the text become those tokens.
+        special: whether names of special tokens in the text become those tokens.
 
     Raises:
         VocabularyError: the package cannot read the file or gives an added token another id, or encoding is random.
     """
     if data["model"].get("dropout"):
         raise VocabularyError("text cannot be encoded exactly as this tokenizer does: its merges are dropped at random")
-    ids = [*_model_ids(data["model"]), *(entry["id"] for entry in data.get("added_tokens") or [])]
-    checked = _without_unknown(data)
-    encode = _json_tokenizer(checked, special)
-    steps_without_prefix = _without_prefix(checked)
+    ids = [*_list_model_ids(data["model"]), *(entry["id"] for entry in data.get("added_tokens") or [])]
+    strict_data = _disable_unknown(data)
+    encode = _make_json_encode(strict_data, special)
+    steps_without_prefix = _remove_prefix(strict_data)
     continued = (
         None
-        if steps_without_prefix == _steps(checked)
-        else lambda: _json_tokenizer(checked | steps_without_prefix, special)
+        if steps_without_prefix == _get_steps(strict_data)
+        else lambda: _make_json_encode(strict_data | steps_without_prefix, special)
     )
-    unknown = checked["model"].get("unk_id")
+    unknown = strict_data["model"].get("unk_id")
     return _PackageEncoder(encode, continued, ids=range(max(ids, default=-1) + 1), unknown=unknown)
 
 
-def _model_ids(model: Mapping[str, Any]) -> Sequence[int]:
+def _list_model_ids(model: Mapping[str, Any]) -> Sequence[int]:
     vocab = model["vocab"]
     return list(vocab.values()) if isinstance(vocab, dict) else range(len(vocab))
 
 
-def _without_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The file, changed so that a BPE model fails instead of returning its unknown token or skipping text."""
+def _disable_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the file with which a BPE model fails instead of returning its unknown token or skipping text."""
     model = data["model"]
     if isinstance(model["vocab"], dict):
-        model = model | {"unk_token": _NO_TOKEN, "merges": merge_pairs(model["vocab"], model["merges"])}
+        model = model | {"unk_token": _NO_TOKEN, "merges": parse_merges(model["vocab"], model["merges"])}
     return {**data, "model": model, "truncation": None, "padding": None, "post_processor": None}
 
 
-def _json_tokenizer(data: Mapping[str, Any], special: bool) -> Encode:
-    tokenizers = _package("tokenizers")
-    with _package_errors("the package tokenizers cannot read this tokenizer"):
+def _make_json_encode(data: Mapping[str, Any], special: bool) -> Encode:
+    tokenizers = _import_package("tokenizers")
+    with _convert_package_errors("the package tokenizers cannot read this tokenizer"):
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(data))
         tokenizer.encode_special_tokens = not special
         for entry in data.get("added_tokens") or []:
@@ -178,11 +186,11 @@ def _json_tokenizer(data: Mapping[str, Any], special: bool) -> Encode:
                     f"the added token {brief(entry['content'], 60)} has the id {entry['id']}, but tokenizers gives "
                     f"it {actual_id}"
                 )
-    return _ids_of(tokenizer)
+    return _make_encode(tokenizer)
 
 
-def _ids_of(tokenizer: Any) -> Encode:
-    """The tokenizer's function from text to ids, with `_UNKNOWN` if it fails because there is no unknown token."""
+def _make_encode(tokenizer: Any) -> Encode:
+    """A function from text to ids. Returns `[_UNKNOWN_ID]` if the tokenizer fails because it has no unknown token."""
 
     def encode(text: str) -> Sequence[int]:
         try:
@@ -192,30 +200,30 @@ def _ids_of(tokenizer: Any) -> Encode:
                 ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
         except Exception as error:  # the package raises only `Exception`
             if _NO_TOKEN in str(error) or "unk_id" in str(error):
-                return [_UNKNOWN]
+                return [_UNKNOWN_ID]
             raise
         return ids
 
     return encode
 
 
-def _steps(data: Mapping[str, Any]) -> dict[str, Any]:
+def _get_steps(data: Mapping[str, Any]) -> dict[str, Any]:
     return {"normalizer": data.get("normalizer"), "pre_tokenizer": data.get("pre_tokenizer")}
 
 
-def _without_prefix(data: Mapping[str, Any]) -> dict[str, Any]:
+def _remove_prefix(data: Mapping[str, Any]) -> dict[str, Any]:
     """The normalizer and pre-tokenizer without the steps that add a leading space to a text."""
-    return {name: _step_without_prefix(step, 0) for name, step in _steps(data).items()}
+    return {name: _remove_step_prefix(step, 0) for name, step in _get_steps(data).items()}
 
 
-def _step_without_prefix(step: Any, depth: int) -> Any:
+def _remove_step_prefix(step: Any, depth: int) -> Any:
     if not isinstance(step, dict):
         return step
     if depth > _MAX_NESTING:
         raise VocabularyError(f"the steps of this tokenizer nest deeper than {_MAX_NESTING}")
     if step["type"] == "Sequence":
         name = "normalizers" if "normalizers" in step else "pretokenizers"
-        inner = [_step_without_prefix(part, depth + 1) for part in step[name]]
+        inner = [_remove_step_prefix(part, depth + 1) for part in step[name]]
         return step | {name: [part for part in inner if part is not None]}
     if step["type"] == "Prepend":
         return None
@@ -223,11 +231,11 @@ def _step_without_prefix(step: Any, depth: int) -> Any:
     return step | {name: value for name, value in changes.items() if name in step}
 
 
-def merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[str, str]]:
+def parse_merges(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[str, str]]:
     """Merge rules, "left right" or [left, right], as pairs.
 
     Raises:
-        VocabularyError: a rule does not have two sides, or one of the sides or the merged text is not a token.
+        VocabularyError: a rule does not have two sides, or a side or the merged string is not a token.
     """
     pairs: list[tuple[str, str]] = []
     for rank, merge in enumerate(merges):
@@ -242,7 +250,7 @@ def merge_pairs(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[s
     return pairs
 
 
-def byte_level_encoder(
+def make_byte_level_encoder(
     vocab: Mapping[str, int],
     merges: Sequence[Any],
     *,
@@ -255,20 +263,20 @@ def byte_level_encoder(
 
     Args:
         vocab: token in GPT-2's byte alphabet -> id.
-        merges: the merge rules, by priority.
+        merges: the merge rules, highest priority first.
         patterns: the pre-tokenizer's patterns; each splits the chunks of the previous one.
         ignores_merges: a chunk that is a token becomes this token, regardless of the merges ("ignore_merges").
-        added_tokens: text -> id of the tokens that are matched before the text is split.
+        added_tokens: string -> id of the tokens that are matched before the text is split.
         prefix_space: whether to add a space before text that does not start with one.
 
     Raises:
         VocabularyError: a merge rule is malformed or names no token.
     """
-    tokenizers = _package("tokenizers")
+    tokenizers = _import_package("tokenizers")
     splitters = tokenizers.pre_tokenizers
-    pairs = merge_pairs(vocab, merges)
+    pairs = parse_merges(vocab, merges)
     names = dict(vocab) | dict(added_tokens)
-    with _package_errors("the package tokenizers cannot read this tokenizer"):
+    with _convert_package_errors("the package tokenizers cannot read this tokenizer"):
         tokenizer = tokenizers.Tokenizer(
             tokenizers.models.BPE(names, pairs, unk_token=_NO_TOKEN, ignore_merges=ignores_merges)
         )
@@ -278,40 +286,40 @@ def byte_level_encoder(
         )
         tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in added_tokens])
 
-    encode = _ids_of(tokenizer)
+    encode = _make_encode(tokenizer)
 
-    def with_space(text: str) -> Sequence[int]:
+    def encode_with_space(text: str) -> Sequence[int]:
         return encode(text if text.startswith(" ") or not text else " " + text)
 
     ids = range(max(names.values(), default=-1) + 1)
-    return _PackageEncoder(with_space if prefix_space else encode, lambda: encode, ids=ids)
+    return _PackageEncoder(encode_with_space if prefix_space else encode, lambda: encode, ids=ids)
 
 
 # --- tiktoken
 
 
-def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> Encoder:
+def make_ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: int = 0) -> Encoder:
     """A byte-level BPE tokenizer whose merges follow from the ranks of its tokens.
 
     Args:
         ranks: token -> rank; all ranks differ.
-        pattern: the pre-tokenizer's pattern; None: bytes are merged across the whole text.
+        pattern: the pre-tokenizer's pattern; None: the text is not split before merging.
         offset: a token's id is its rank plus this offset.
 
     Raises:
         VocabularyError: tiktoken cannot read the pattern.
     """
-    tiktoken = _package("tiktoken")
-    with _package_errors("the package tiktoken cannot read this tokenizer"):
+    tiktoken = _import_package("tiktoken")
+    with _convert_package_errors("the package tiktoken cannot read this tokenizer"):
         encoding = tiktoken.Encoding(
             "of a file", pat_str=pattern or r"[\s\S]+", mergeable_ranks=dict(ranks), special_tokens={}
         )
-    singles = frozenset(token[0] for token in ranks if len(token) == 1)
+    single_bytes = frozenset(token[0] for token in ranks if len(token) == 1)
 
     def encode(text: str) -> list[int]:
         # tiktoken panics on a byte that is not a token.
-        if len(singles) < 256 and not singles.issuperset(text.encode("utf-8")):
-            return [_UNKNOWN]
+        if len(single_bytes) < 256 and not single_bytes.issuperset(text.encode("utf-8")):
+            return [_UNKNOWN_ID]
         return [number + offset for number in encoding.encode_ordinary(text)]
 
     return _PackageEncoder(encode, ids=range(offset, offset + max(ranks.values(), default=-1) + 1))
@@ -320,7 +328,7 @@ def ranks_encoder(ranks: Mapping[bytes, int], pattern: str | None, *, offset: in
 # --- sentencepiece
 
 
-def sentencepiece_encoder(model: bytes, size: int) -> Encoder:
+def make_sentencepiece_encoder(model: bytes, size: int) -> Encoder:
     """The encoder of a SentencePiece model.
 
     Args:
@@ -330,10 +338,10 @@ def sentencepiece_encoder(model: bytes, size: int) -> Encoder:
     Raises:
         VocabularyError: the package cannot read the model.
     """
-    package = _package("sentencepiece")
+    package = _import_package("sentencepiece")
 
     def load(proto: bytes) -> Any:
-        with _package_errors("the package sentencepiece cannot read this model"):
+        with _convert_package_errors("the package sentencepiece cannot read this model"):
             return package.SentencePieceProcessor(model_proto=proto)
 
     processor = load(model)

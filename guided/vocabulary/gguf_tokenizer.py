@@ -1,9 +1,9 @@
 """Reads the tokenizer inside a GGUF file.
 
-In: a path. Out: a `Source`. Models "gpt2" (byte-level BPE: tokens in GPT-2's alphabet, merge rules, the name of a
-pre-tokenizer) and "llama" (SentencePiece: pieces with scores). Token types: 1 normal, 2 unknown, 3 control, 4 user
-defined (text, matched before splitting), 5 unused, 6 byte. Source: llama.cpp, src/llama-vocab.cpp. If a pre-tokenizer
-is not in the table below, the tokens are still usable, but `encode` raises an error with its name.
+In: a path. Out: a `Source`. Supported models: "gpt2" (byte-level BPE: tokens in GPT-2's alphabet, merge rules, the name
+of a pre-tokenizer) and "llama" (SentencePiece: pieces with scores). Token types: 1 normal, 2 unknown, 3 control, 4 user
+defined (text, matched before splitting), 5 unused, 6 byte. Source: llama.cpp, src/llama-vocab.cpp. If the pre-tokenizer
+is not in the table below, the tokens are still usable, but `encode` raises an error that names it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from guided.errors import VocabularyError, brief
 from guided.files.gguf import GgufFile
 from guided.keywords import check_path
-from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, Split, no_byte_pairs, pairs_of_merges
-from guided.vocabulary.encoders import byte_level_encoder, merge_pairs, sentencepiece_encoder
+from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, Split, build_pairs_from_merges, no_byte_pairs
+from guided.vocabulary.encoders import make_byte_level_encoder, make_sentencepiece_encoder, parse_merges
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.sentencepiece import (
     BYTE,
     NORMAL,
     USER_DEFINED,
+    decode_pieces,
+    find_special_pieces,
     model_proto,
-    piece_tokens,
-    special_pieces,
 )
-from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, ends_by_name, no_encoder
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, find_ends_by_name, no_encoder
 from guided.vocabulary.spelling import byte_alphabet, byte_piece, from_byte_alphabet
 
 __all__ = ["read_gguf"]
@@ -57,57 +57,57 @@ def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
     """The vocabulary of a GGUF file, given as a path or an open file.
 
     Raises:
-        VocabularyError: the file is corrupt, contains no tokenizer, or contains one of another kind.
+        VocabularyError: the file is corrupt, or contains no tokenizer or an unsupported one.
     """
     if not isinstance(file, GgufFile):
         check_path("path", file, "the path of a GGUF file")
         with GgufFile(file) as open_file:
             return read_gguf(open_file)
     try:
-        return _source(file.metadata)
+        return _read_source(file.metadata)
     except VocabularyError as error:
         raise VocabularyError(f"{file.path}: {error}") from None
 
 
-def _source(metadata: Mapping[str, Any]) -> Source:
+def _read_source(metadata: Mapping[str, Any]) -> Source:
     model = metadata.get("tokenizer.ggml.model")
     if model is None:
         raise VocabularyError("the file contains no tokenizer (no tokenizer.ggml.model)")
     if not isinstance(model, str):
-        raise _unknown_model(model)
+        raise _unknown_model_error(model)
     names = metadata.get("tokenizer.ggml.tokens")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > MAX_SIZE:
         raise VocabularyError("tokenizer.ggml.tokens is not a list of strings")
-    types = _numbers(metadata, "tokenizer.ggml.token_type", len(names), NORMAL)
+    types = _read_numbers(metadata, "tokenizer.ggml.token_type", len(names), NORMAL)
     if types and not NORMAL <= min(types) <= max(types) <= BYTE:
         raise VocabularyError("tokenizer.ggml.token_type contains a type that is not 1 to 6")
     if model == "gpt2":
-        tokens, encoder, pairs = _byte_level(metadata, names, types)
+        tokens, encoder, pairs = _read_byte_level(metadata, names, types)
     elif model == "llama":
-        scores = _numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
-        tokens, encoder = piece_tokens(names, types), _piece_encoder(metadata, names, scores, types)
+        scores = _read_numbers(metadata, "tokenizer.ggml.scores", len(names), 0.0)
+        tokens, encoder = decode_pieces(names, types), _make_piece_encoder(metadata, names, scores, types)
         pairs = no_byte_pairs("it is a SentencePiece model")
     else:
-        raise _unknown_model(model)
-    special = special_pieces(names, types)
-    ends, size = _ends(metadata, special, len(names)), _size(metadata, len(names))
+        raise _unknown_model_error(model)
+    special = find_special_pieces(names, types)
+    ends, size = _read_ends(metadata, special, len(names)), _read_size(metadata, len(names))
     markers = [name for name, type_ in zip(names, types, strict=True) if type_ == USER_DEFINED]
     return Source(tokens, ends, special, encoder, size, byte_pairs=pairs, markers=markers)
 
 
-def _unknown_model(model: object) -> VocabularyError:
+def _unknown_model_error(model: object) -> VocabularyError:
     return VocabularyError(f"the tokenizer model {brief(model)} is not supported, only 'gpt2' and 'llama'")
 
 
-def _flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
-    """A boolean of the metadata; `default` if it is missing."""
+def _read_flag(metadata: Mapping[str, Any], key: str, default: bool) -> bool:
+    """A boolean in the metadata; `default` if it is missing."""
     value = metadata.get(key, default)
     if not isinstance(value, bool):
         raise VocabularyError(f"{key} is {brief(value)}, not a boolean")
     return value
 
 
-def _numbers(metadata: Mapping[str, Any], key: str, count: int, default: float) -> list[Any]:
+def _read_numbers(metadata: Mapping[str, Any], key: str, count: int, default: float) -> list[Any]:
     numbers = metadata.get(key)
     if numbers is None:
         return [default] * count
@@ -116,19 +116,19 @@ def _numbers(metadata: Mapping[str, Any], key: str, count: int, default: float) 
     return list(numbers.tolist())
 
 
-def _ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -> set[int]:
-    ends = set(ends_by_name(special))
+def _read_ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -> set[int]:
+    ends = set(find_ends_by_name(special))
     for key in _END_KEYS:
         number = metadata.get(f"tokenizer.ggml.{key}")
         if number is None:
             continue
         if type(number) is not int or not 0 <= number < count:
-            raise VocabularyError(f"tokenizer.ggml.{key} is {brief(number, 40)}, which is not a token")
+            raise VocabularyError(f"tokenizer.ggml.{key} is {brief(number, 40)}, which is not a token id")
         ends.add(number)
     return ends
 
 
-def _size(metadata: Mapping[str, Any], count: int) -> int:
+def _read_size(metadata: Mapping[str, Any], count: int) -> int:
     """The number of logits: the declared vocabulary size, or the number of tokens if that is larger."""
     declared = metadata.get(f"{metadata.get('general.architecture')}.vocab_size", 0)
     if type(declared) is not int or declared > MAX_SIZE:
@@ -136,17 +136,17 @@ def _size(metadata: Mapping[str, Any], count: int) -> int:
     return max(declared, count)
 
 
-def _piece_encoder(
+def _make_piece_encoder(
     metadata: Mapping[str, Any], names: Sequence[str], scores: Sequence[float], types: Sequence[int]
 ) -> EncoderFactory:
-    prefix = _flag(metadata, "tokenizer.ggml.add_space_prefix", True)
-    collapse = _flag(metadata, "tokenizer.ggml.remove_extra_whitespaces", False)
-    return lambda: sentencepiece_encoder(
+    prefix = _read_flag(metadata, "tokenizer.ggml.add_space_prefix", True)
+    collapse = _read_flag(metadata, "tokenizer.ggml.remove_extra_whitespaces", False)
+    return lambda: make_sentencepiece_encoder(
         model_proto(names, scores, types, dummy_prefix=prefix, collapse=collapse), len(names)
     )
 
 
-def _byte_level(
+def _read_byte_level(
     metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]
 ) -> tuple[list[bytes | None], EncoderFactory, BytePairsFactory]:
     tokens: list[bytes | None] = []
@@ -163,21 +163,21 @@ def _byte_level(
                 raise VocabularyError(f"token {number} is a byte token but is spelled {name[:40]!r}")
             token = bytes((byte,))
         tokens.append(token)
-    return tokens, *_byte_level_rules(metadata, names, types)
+    return tokens, *_read_byte_level_rules(metadata, names, types)
 
 
-def _byte_level_rules(
+def _read_byte_level_rules(
     metadata: Mapping[str, Any], names: Sequence[str], types: Sequence[int]
 ) -> tuple[EncoderFactory, BytePairsFactory]:
     merges = metadata.get("tokenizer.ggml.merges")
-    prefix_space = _flag(metadata, "tokenizer.ggml.add_space_prefix", False)
+    prefix_space = _read_flag(metadata, "tokenizer.ggml.add_space_prefix", False)
     pre = metadata.get("tokenizer.ggml.pre", "default")
     patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
     if not isinstance(merges, list):
-        return _unknown("the file contains no merge rules (tokenizer.ggml.merges)")
+        return _make_unknown_rules("the file contains no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
         known_names = ", ".join(sorted(_PRE_TOKENIZERS))
-        return _unknown(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
+        return _make_unknown_rules(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
 
     ignores_merges = pre in _IGNORES_MERGES
 
@@ -195,7 +195,7 @@ def _byte_level_rules(
 
     def encoder() -> Encoder:
         tokens, added_tokens = vocab()
-        return byte_level_encoder(
+        return make_byte_level_encoder(
             tokens,
             merges,
             patterns=patterns,
@@ -207,11 +207,13 @@ def _byte_level_rules(
     def byte_pairs() -> BytePairs:
         tokens, added_tokens = vocab()
         splits = [Split(pattern, "oniguruma") for pattern in patterns]
-        pairs = merge_pairs(tokens, merges)
-        return pairs_of_merges(tokens, pairs, splits=splits, ignores_merges=ignores_merges, added_tokens=added_tokens)
+        pairs = parse_merges(tokens, merges)
+        return build_pairs_from_merges(
+            tokens, pairs, splits=splits, ignores_merges=ignores_merges, added_tokens=added_tokens
+        )
 
     return encoder, byte_pairs
 
 
-def _unknown(reason: str) -> tuple[EncoderFactory, BytePairsFactory]:
+def _make_unknown_rules(reason: str) -> tuple[EncoderFactory, BytePairsFactory]:
     return no_encoder(reason), no_byte_pairs(reason)

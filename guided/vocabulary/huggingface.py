@@ -3,8 +3,8 @@
 In: an object with `backend_tokenizer` or `to_str`, a path, or the name of a model on the hub. Out: a `Source`. Only the
 JSON is read; the package tokenizers is imported when text is first encoded. The decoder determines the bytes of a
 token: "ByteLevel" (GPT-2's alphabet), or U+2581 for a space with byte pieces such as <0x0A> ("Metaspace", or "Replace"
-and "ByteFallback"). WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused:
-without fixed bytes, there are no exact masks.
+and "ByteFallback"). WordPiece, WordLevel and decoders whose output for one token depends on its neighbours are refused,
+because masks are exact only if each token has fixed bytes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, Final
 from guided.errors import VocabularyError
 from guided.files.huggingface import fetch_tokenizer, is_hub_name
 from guided.files.json_file import read_json, read_json_object
-from guided.vocabulary.byte_pairs import BytePairsFactory, pairs_of_huggingface
-from guided.vocabulary.encoders import huggingface_encoder, merge_pairs
-from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids, ends_by_name
+from guided.vocabulary.byte_pairs import BytePairsFactory, build_pairs_from_huggingface
+from guided.vocabulary.encoders import make_huggingface_encoder, parse_merges
+from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, check_ids, find_ends_by_name
 from guided.vocabulary.spelling import SPACE, byte_piece, from_byte_alphabet
 
 __all__ = ["read_huggingface"]
@@ -33,7 +33,7 @@ def read_huggingface(tokenizer: Any) -> Source:
     """The vocabulary of a tokenizer.
 
     Raises:
-        VocabularyError: the tokenizer is not a fast one, its file is corrupt, or its tokens have no fixed bytes.
+        VocabularyError: the tokenizer is not a fast tokenizer, its file is corrupt, or its tokens have no fixed bytes.
     """
     ends: set[int] = set()
     if isinstance(tokenizer, (str, PathLike)):
@@ -47,7 +47,7 @@ def read_huggingface(tokenizer: Any) -> Source:
                 'tokenizer.json or of a folder with one, or "org/model" on the Hugging Face hub'
             )
         data = read_json(path)
-        where = str(path)
+        origin = str(path)
     else:
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         if not hasattr(backend, "to_str"):
@@ -55,22 +55,22 @@ def read_huggingface(tokenizer: Any) -> Source:
                 f"from_huggingface takes a fast tokenizer, a tokenizers.Tokenizer or a path, not "
                 f"{type(tokenizer).__name__}; for a SentencePiece .model file use from_sentencepiece"
             )
-        data, path, where = json.loads(backend.to_str()), None, type(tokenizer).__name__
+        data, path, origin = json.loads(backend.to_str()), None, type(tokenizer).__name__
         if isinstance(end := getattr(tokenizer, "eos_token_id", None), int):
             ends.add(end)
     try:
-        source = _source(data)
-        ends |= _declared_ends(path, source.special_tokens) if path is not None else set()
+        source = _read_source(data)
+        ends |= _read_declared_ends(path, source.special_tokens) if path is not None else set()
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise VocabularyError(f"{where}: not a tokenizer.json: {type(error).__name__} {str(error)[:100]}") from None
+        raise VocabularyError(f"{origin}: not a tokenizer.json: {type(error).__name__} {str(error)[:100]}") from None
     except (ValueError, VocabularyError) as error:
-        raise VocabularyError(f"{where}: {str(error)[:400]}") from None
-    ends = ends or set(ends_by_name(source.special_tokens))
+        raise VocabularyError(f"{origin}: {str(error)[:400]}") from None
+    ends = ends or set(find_ends_by_name(source.special_tokens))
     return replace(source, eos_token_ids=ends)
 
 
-def _declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
-    """The end tokens in tokenizer_config.json and generation_config.json in the same folder."""
+def _read_declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
+    """The end tokens in the files tokenizer_config.json and generation_config.json next to `path`."""
     ends: set[int] = set()
     config, generation = path.with_name("tokenizer_config.json"), path.with_name("generation_config.json")
     if config.is_file():
@@ -84,9 +84,9 @@ def _declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
     return ends
 
 
-def _source(data: dict[str, Any]) -> Source:
+def _read_source(data: dict[str, Any]) -> Source:
     model = data["model"]
-    vocab = _vocab(model)
+    vocab = _read_vocab(model)
     added = data.get("added_tokens") or []
     ids = list(vocab.values()) + [entry["id"] for entry in added]
     largest = max(ids, default=-1)
@@ -94,10 +94,10 @@ def _source(data: dict[str, Any]) -> Source:
         raise ValueError("an id is not a number, or there are no ids")
     if largest >= min(MAX_SIZE, 2 * len(ids) + 65_536):
         raise ValueError(f"a token has the id {largest}, but there are {len(ids)} tokens")
-    byte_level, byte_fallback = _spelling(data, model)
+    byte_level, byte_fallback = _detect_spelling(data, model)
     tokens: list[bytes | None] = [None] * (largest + 1)
     for piece, number in vocab.items():
-        tokens[number] = _token(piece, byte_level, byte_fallback)
+        tokens[number] = _decode_piece(piece, byte_level, byte_fallback)
     special: dict[int, str] = {}
     unknown = vocab.get(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
     if unknown is not None:
@@ -110,33 +110,41 @@ def _source(data: dict[str, Any]) -> Source:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
     markers = [entry["content"] for entry in added if not entry.get("special")]
-    encoder, special_encoder = _factory(data, False), _factory(data, True)
+    encoder, special_encoder = _make_factory(data, False), _make_factory(data, True)
     return Source(
-        tokens, (), special, encoder, special_encoder=special_encoder, byte_pairs=_pairs(data), markers=markers
+        tokens,
+        (),
+        special,
+        encoder,
+        special_encoder=special_encoder,
+        byte_pairs=_make_pairs_factory(data),
+        markers=markers,
     )
 
 
-def _factory(data: dict[str, Any], special: bool) -> EncoderFactory:
+def _make_factory(data: dict[str, Any], special: bool) -> EncoderFactory:
     def build() -> Encoder:
         try:
-            return huggingface_encoder(data, special=special)
+            return make_huggingface_encoder(data, special=special)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise VocabularyError(f"the tokenizer's steps cannot be read: {type(error).__name__} {error}") from None
 
     return build
 
 
-def _pairs(data: dict[str, Any]) -> BytePairsFactory:
-    return lambda: pairs_of_huggingface(data, lambda: merge_pairs(data["model"]["vocab"], data["model"]["merges"]))
+def _make_pairs_factory(data: dict[str, Any]) -> BytePairsFactory:
+    return lambda: build_pairs_from_huggingface(
+        data, lambda: parse_merges(data["model"]["vocab"], data["model"]["merges"])
+    )
 
 
-def _vocab(model: dict[str, Any]) -> dict[str, int]:
+def _read_vocab(model: dict[str, Any]) -> dict[str, int]:
     """Piece -> id."""
     kind = model.get("type") or ("BPE" if "merges" in model else "")
     if kind == "BPE":
         for name in ("continuing_subword_prefix", "end_of_word_suffix"):
             if model.get(name):
-                raise VocabularyError(f"{name} {model[name]!r}: what a token spells depends on its neighbours")
+                raise VocabularyError(f"{name} is {model[name]!r}, so the bytes of a token depend on its neighbours")
         return dict(model["vocab"])
     if kind == "Unigram":
         vocab: dict[str, int] = {}
@@ -144,32 +152,32 @@ def _vocab(model: dict[str, Any]) -> dict[str, int]:
             vocab.setdefault(piece, number)
         return vocab
     raise VocabularyError(
-        f"a {kind or 'model without a type'} tokenizer: what a token spells depends on its neighbours; supported are "
-        "byte-level BPE, BPE with byte fallback and Unigram tokenizers"
+        f"models of type {kind or 'unknown'} are not supported, because the bytes of a token depend on its neighbours; "
+        "supported are byte-level BPE, BPE with byte fallback and Unigram"
     )
 
 
-def _spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
-    """How tokens represent bytes: (in GPT-2's byte alphabet, with byte pieces)."""
-    decoders = _flatten(data.get("decoder"))
+def _detect_spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool, bool]:
+    """How tokens represent bytes: (whether in GPT-2's byte alphabet, whether with byte pieces)."""
+    decoders = _flatten_decoder(data.get("decoder"))
     kinds = [decoder["type"] for decoder in decoders]
     if "ByteLevel" in kinds:
         return True, False
-    spaces = "Metaspace" in kinds and all(decoder.get("replacement", SPACE) == SPACE for decoder in decoders)
+    has_spaces = "Metaspace" in kinds and all(decoder.get("replacement", SPACE) == SPACE for decoder in decoders)
     for decoder in decoders:
         if decoder["type"] == "Replace":
             if decoder["pattern"] != {"String": SPACE} or decoder["content"] != " ":
-                raise VocabularyError(f"a decoder that replaces {str(decoder['pattern'])[:60]}")
-            spaces = True
+                raise VocabularyError(f"its decoder replaces {str(decoder['pattern'])[:60]}, which is not supported")
+            has_spaces = True
     others = set(kinds) - {"Metaspace", "Replace", "ByteFallback", "Fuse", "Strip"}
-    if others or not spaces:
-        names = ", ".join(sorted(others)) or "none that shows how spaces are represented"
+    if others or not has_spaces:
+        names = ", ".join(sorted(others)) or "none of them shows how spaces are represented"
         raise VocabularyError(f"the bytes of a token cannot be determined from its decoders ({names})")
     return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
 
 
-def _flatten(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """The steps of a decoder, in order; a "Sequence" may contain others."""
+def _flatten_decoder(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The steps of a decoder in order, with each "Sequence" replaced by its steps."""
     steps, levels = [decoder] if decoder else [], 0
     while any(step["type"] == "Sequence" for step in steps):
         levels += 1
@@ -179,7 +187,7 @@ def _flatten(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
     return steps
 
 
-def _token(piece: str, byte_level: bool, byte_fallback: bool) -> bytes:
+def _decode_piece(piece: str, byte_level: bool, byte_fallback: bool) -> bytes:
     if byte_level:
         data = from_byte_alphabet(piece)
         return piece.encode("utf-8") if data is None else data

@@ -32,29 +32,30 @@ class ShortestEncoder:
         """The ids of `text`."""
         data = text.encode("utf-8")
         fewest: list[int | None] = [0] + [None] * len(data)
-        last = [0] * (len(data) + 1)  # the length of the last token of the best spelling of data[:i]
+        last_lengths = [0] * (len(data) + 1)  # [i]: the length of the last token of the best spelling of data[:i]
         for position in range(len(data)):
-            steps = fewest[position]
-            if steps is None:
+            count = fewest[position]
+            if count is None:
                 continue
             for length in self._lengths.get(data[position], ()):
                 end = position + length
                 if end > len(data):
                     break
-                fewest_here = fewest[end]
-                # Positions are visited in order, so an equal count found earlier has the longer last token: keep it.
-                if (fewest_here is None or fewest_here > steps + 1) and data[position:end] in self._ids:
-                    fewest[end], last[end] = steps + 1, length
+                fewest_at_end = fewest[end]
+                # Positions are visited in order. So an equal count that was found earlier has a longer last token: keep
+                # it.
+                if (fewest_at_end is None or fewest_at_end > count + 1) and data[position:end] in self._ids:
+                    fewest[end], last_lengths[end] = count + 1, length
         if fewest[-1] is None:
-            reached = max(position for position, steps in enumerate(fewest) if steps is not None)
+            reached = max(position for position, count in enumerate(fewest) if count is not None)
             raise VocabularyError(
                 f"no tokens of this vocabulary spell the bytes {hex_bytes(data[reached:])} at byte {reached} of "
                 "the text"
             )
         out, end = [], len(data)
         while end:
-            out.append(self._ids[data[end - last[end] : end]])
-            end -= last[end]
+            out.append(self._ids[data[end - last_lengths[end] : end]])
+            end -= last_lengths[end]
         return out[::-1]
 
 

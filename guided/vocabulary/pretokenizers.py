@@ -1,7 +1,7 @@
 """The published patterns of pre-tokenizers, by their names in model files.
 
 A pre-tokenizer splits text into words, numbers and runs of punctuation before byte pairs are merged, so no token
-crosses these borders. If a name has several patterns, each splits the pieces of the previous one.
+crosses these boundaries. If a name has several patterns, each splits the pieces of the previous one.
 """
 
 from __future__ import annotations

@@ -20,20 +20,20 @@ from typing import Any, Final
 
 from guided.errors import VocabularyError
 from guided.vocabulary.byte_pairs import no_byte_pairs
-from guided.vocabulary.encoders import sentencepiece_encoder
+from guided.vocabulary.encoders import make_sentencepiece_encoder
 from guided.vocabulary.source import Source
 from guided.vocabulary.spelling import SPACE, byte_piece
 
 __all__ = [
     *("BYTE", "CONTROL", "NORMAL", "UNKNOWN", "USER_DEFINED"),
-    *("model_proto", "piece_tokens", "read_sentencepiece", "special_pieces"),
+    *("model_proto", "decode_pieces", "read_sentencepiece", "find_special_pieces"),
 ]
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _ALGORITHMS: Final = range(1, 5)  # unigram, BPE, word, character
 _BPE = 2
 _FLOAT = Struct("<f")
-_LARGEST: Final = 3.4e38
+_MAX_SCORE: Final = 3.4e38
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 # field numbers
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3
@@ -49,22 +49,22 @@ def read_sentencepiece(path: str | PathLike[str]) -> Source:
     """
     data = Path(path).read_bytes()
     try:
-        pieces, types, escape, eos = _model(data)
-        tokens = piece_tokens(pieces, types, escape=escape)
+        pieces, types, escape, eos = _read_model(data)
+        tokens = decode_pieces(pieces, types, escape=escape)
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{path}: not a SentencePiece model, or a corrupt one: {error}") from None
-    special = special_pieces(pieces, types)
+    special = find_special_pieces(pieces, types)
     ends = {eos} if special.get(eos) and types[eos] == CONTROL else ()
     return Source(
         tokens,
         ends,
         special,
-        lambda: sentencepiece_encoder(data, len(tokens)),
+        lambda: make_sentencepiece_encoder(data, len(tokens)),
         byte_pairs=no_byte_pairs("it is a SentencePiece model"),
     )
 
 
-def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
+def decode_pieces(pieces: Sequence[str], types: Sequence[int], *, escape: bool = True) -> list[bytes | None]:
     """The bytes of each piece by id; with `escape`, U+2581 is a space.
 
     Raises:
@@ -84,7 +84,7 @@ def piece_tokens(pieces: Sequence[str], types: Sequence[int], *, escape: bool = 
     return out
 
 
-def special_pieces(pieces: Sequence[str], types: Sequence[int]) -> dict[int, str]:
+def find_special_pieces(pieces: Sequence[str], types: Sequence[int]) -> dict[int, str]:
     """The control and unknown pieces, by id."""
     return {number: pieces[number] for number, type_ in enumerate(types) if type_ in (CONTROL, UNKNOWN)}
 
@@ -106,22 +106,29 @@ def model_proto(
     if BYTE in types:
         present = {byte_piece(piece) for piece, type_ in zip(pieces, types, strict=True) if type_ == BYTE}
         entries += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256) if byte not in present]
-    if max(map(abs, scores), default=0.0) > _LARGEST:
+    if max(map(abs, scores), default=0.0) > _MAX_SCORE:
         raise VocabularyError("a score does not fit into a 32-bit float")
     out = [
-        _message(_PIECES, _message(1, piece.encode("utf-8")) + b"\x15" + _FLOAT.pack(score) + _number(3, int(type_)))
+        _encode_message(
+            _PIECES,
+            _encode_message(1, piece.encode("utf-8")) + b"\x15" + _FLOAT.pack(score) + _encode_number(3, int(type_)),
+        )
         for piece, score, type_ in entries
     ]
-    out.append(_message(_TRAINER, _number(_MODEL_TYPE, _BPE) + _number(_BYTE_FALLBACK, BYTE in types)))
-    out.append(_message(_NORMALIZER, _number(_DUMMY_PREFIX, dummy_prefix) + _number(_COLLAPSE, collapse)))
+    out.append(
+        _encode_message(_TRAINER, _encode_number(_MODEL_TYPE, _BPE) + _encode_number(_BYTE_FALLBACK, BYTE in types))
+    )
+    out.append(
+        _encode_message(_NORMALIZER, _encode_number(_DUMMY_PREFIX, dummy_prefix) + _encode_number(_COLLAPSE, collapse))
+    )
     return b"".join(out)
 
 
-def _number(field: int, value: int) -> bytes:
+def _encode_number(field: int, value: int) -> bytes:
     return _encode_varint(field << 3 | _VARINT) + _encode_varint(value)
 
 
-def _message(field: int, content: bytes) -> bytes:
+def _encode_message(field: int, content: bytes) -> bytes:
     return _encode_varint(field << 3 | _BYTES) + _encode_varint(len(content)) + content
 
 
@@ -133,21 +140,21 @@ def _encode_varint(value: int) -> bytes:
     return bytes((*out, value))
 
 
-def _model(data: bytes) -> tuple[list[str], list[int], bool, int]:
+def _read_model(data: bytes) -> tuple[list[str], list[int], bool, int]:
     """Pieces, their types, whether U+2581 is a space, and the declared end id."""
     pieces: list[str] = []
     types: list[int] = []
     trainer: dict[int, Any] = {}
     normalizer: dict[int, Any] = {}
-    for number, value in _fields(data, 0, len(data)):
+    for number, value in _read_fields(data, 0, len(data)):
         if number == _PIECES:
-            piece, type_ = _piece(data, *_span(value))
+            piece, type_ = _read_piece(data, *_check_span(value))
             pieces.append(piece)
             types.append(type_)
         elif number == _TRAINER:
-            trainer.update(_fields(data, *_span(value)))
+            trainer.update(_read_fields(data, *_check_span(value)))
         elif number == _NORMALIZER:
-            normalizer.update(_fields(data, *_span(value)))
+            normalizer.update(_read_fields(data, *_check_span(value)))
     if not pieces or UNKNOWN not in types:
         raise ValueError("there are no pieces" if not pieces else "no piece has the type unknown")
     if trainer.get(_MODEL_TYPE, 1) not in _ALGORITHMS:
@@ -156,18 +163,18 @@ def _model(data: bytes) -> tuple[list[str], list[int], bool, int]:
     return pieces, types, bool(normalizer.get(_ESCAPE, True)), eos if isinstance(eos, int) else -1
 
 
-def _span(value: Any) -> tuple[int, int]:
+def _check_span(value: Any) -> tuple[int, int]:
     if not isinstance(value, tuple):
         raise ValueError("a message is stored as a number")
     return value
 
 
-def _piece(data: bytes, start: int, end: int) -> tuple[str, int]:
+def _read_piece(data: bytes, start: int, end: int) -> tuple[str, int]:
     """A piece and its type."""
     piece, score, type_ = "", 0.0, NORMAL
-    for number, value in _fields(data, start, end):
+    for number, value in _read_fields(data, start, end):
         if number == 1:
-            low, high = _span(value)
+            low, high = _check_span(value)
             piece = data[low:high].decode("utf-8")
         elif number == 2:
             score = _FLOAT.unpack(value)[0] if isinstance(value, bytes) and len(value) == 4 else nan
@@ -178,16 +185,16 @@ def _piece(data: bytes, start: int, end: int) -> tuple[str, int]:
     return piece, type_
 
 
-def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:
+def _read_fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:
     """The fields of a message: (number, value). Bytes are given as (start, end), fixed-width numbers as raw bytes."""
     while position < end:
-        key, position = _varint(data, position, end)
+        key, position = _read_varint(data, position, end)
         kind = key & 7
         if kind == _VARINT:
-            value, position = _varint(data, position, end)
+            value, position = _read_varint(data, position, end)
             yield key >> 3, value
         elif kind == _BYTES:
-            length, position = _varint(data, position, end)
+            length, position = _read_varint(data, position, end)
             if length > end - position:
                 raise ValueError(f"a field of {length} bytes at byte {position} extends beyond its message")
             yield key >> 3, (position, position + length)
@@ -202,7 +209,7 @@ def _fields(data: bytes, position: int, end: int) -> Iterator[tuple[int, Any]]:
             raise ValueError(f"unknown wire type {kind} at byte {position}")
 
 
-def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+def _read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     value = shift = 0
     while position < end and shift < 70:
         byte = data[position]

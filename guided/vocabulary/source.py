@@ -18,14 +18,14 @@ from guided.vocabulary.byte_pairs import BytePairsFactory, no_byte_pairs
 
 __all__ = [
     "END_NAMES",
-    "LONGEST_TOKEN",
-    "MAX_BYTES",
     "MAX_SIZE",
+    "MAX_TOKEN_BYTES",
+    "MAX_TOTAL_BYTES",
     "Encoder",
     "EncoderFactory",
     "Source",
     "check_ids",
-    "ends_by_name",
+    "find_ends_by_name",
     "no_encoder",
 ]
 
@@ -34,7 +34,7 @@ class Encoder(Protocol):
     """Text -> token ids, as the tokenizer computes them."""
 
     def encode(self, text: str, continued: bool = False) -> list[int]:
-        """The ids of `text`, which has no lone surrogate. Raises VocabularyError for text that no tokens spell.
+        """The ids of `text`, which contains no lone surrogate. Raises VocabularyError if no tokens spell it.
 
         With `continued`, the text continues other text: no space is added before it.
         """
@@ -45,10 +45,10 @@ EncoderFactory = Callable[[], Encoder]
 
 _NO_BYTE_PAIRS: Final = no_byte_pairs("it is not a byte-level BPE tokenizer")
 MAX_SIZE: Final = 1 << 24  # ids; the largest vocabularies in use have about 900,000
-LONGEST_TOKEN: Final = (1 << 16) - 1  # bytes; the core counts the depth of its trie in 16 bits
-MAX_BYTES: Final = 1 << 24  # of all tokens; the core's trie takes up to 85 times as much memory
+MAX_TOKEN_BYTES: Final = (1 << 16) - 1  # bytes; the core counts the depth of its trie in 16 bits
+MAX_TOTAL_BYTES: Final = 1 << 24  # of all tokens; the core's trie takes up to 85 times as much memory
 
-# Names of control tokens that end an answer. Files often declare only one of several, so names are checked, too.
+# Names of control tokens that end an answer. Files often declare only some of them, so names are checked, too.
 END_NAMES: Final = frozenset(
     {
         "<|endoftext|>",
@@ -78,10 +78,10 @@ class Source:
         tokens: the bytes of each id, or None.
         eos_token_ids: the end ids.
         special_tokens: id -> name.
-        encoder: creates the encoder; None: encode by the fewest tokens.
-        size: the number of logits, if the source specifies more than the tokens.
-        special_encoder: creates an encoder that reads names of special tokens as these tokens; None: a text is split at
-            these names, and the parts are encoded one by one.
+        encoder: creates the encoder; None: encode with the fewest tokens.
+        size: the number of logits, if the source declares more logits than tokens.
+        special_encoder: creates an encoder that reads names of special tokens as these tokens; None: the text is split
+            at these names, and each part is encoded separately.
         byte_pairs: creates the tokenizer's rules, or raises an error with the reason why they are unknown.
         markers: text tokens that the tokenizer matches before anything else.
     """
@@ -96,22 +96,22 @@ class Source:
     markers: Collection[str] = ()
 
 
-def ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:
+def find_ends_by_name(special_tokens: Mapping[int, str]) -> frozenset[int]:
     """The special tokens whose names are in `END_NAMES`."""
     return frozenset(number for number, name in special_tokens.items() if name in END_NAMES)
 
 
 def no_encoder(reason: str) -> EncoderFactory:
-    """A factory that raises an error: the tokens are known, but the encoding of text is not."""
+    """A factory that raises an error, for a tokenizer whose tokens are known but whose encoding is not."""
 
-    def refuse() -> Encoder:
+    def raise_error() -> Encoder:
         raise VocabularyError(f"text cannot be encoded exactly as this tokenizer does: {reason}")
 
-    return refuse
+    return raise_error
 
 
 def check_ids(ids: Collection[int], what: str) -> list[int]:
-    """The ids as plain ints; each must be in [0, `MAX_SIZE`)."""
+    """The ids as plain ints. Raises VocabularyError if one is not in [0, `MAX_SIZE`)."""
     if isinstance(ids, (str, bytes)):
         raise VocabularyError(f"{what} are integers, not {ids!r}")
     try:

@@ -23,7 +23,7 @@ def byte_alphabet() -> tuple[str, ...]:
 
 
 @cache
-def _to_latin1() -> dict[int, int]:
+def _make_latin1_table() -> dict[int, int]:
     table = {ord(char): byte for byte, char in enumerate(byte_alphabet())}
     return {code: table.get(code, 0x100) for code in range(0x144)}  # other characters must fail to encode
 
@@ -31,7 +31,7 @@ def _to_latin1() -> dict[int, int]:
 def from_byte_alphabet(spelling: str) -> bytes | None:
     """The bytes that `spelling` represents, or None if a character is not in the alphabet."""
     try:
-        return spelling.translate(_to_latin1()).encode("latin-1")
+        return spelling.translate(_make_latin1_table()).encode("latin-1")
     except UnicodeEncodeError:
         return None
 

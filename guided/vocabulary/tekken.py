@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from guided.errors import VocabularyError, brief
 from guided.files.json_file import read_json
-from guided.vocabulary.byte_pairs import pairs_of_ranks
-from guided.vocabulary.encoders import ranks_encoder
+from guided.vocabulary.byte_pairs import build_pairs_from_ranks
+from guided.vocabulary.encoders import make_ranks_encoder
 from guided.vocabulary.source import MAX_SIZE, Source
 
 __all__ = ["read_tekken"]
@@ -37,14 +37,14 @@ def read_tekken(path: str | PathLike[str]) -> Source:
     """
     data = read_json(path)
     try:
-        return _source(data)
+        return _read_source(data)
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{path}: not a tekken file: {type(error).__name__} {str(error)[:100]}") from None
     except (ValueError, VocabularyError, Base64Error) as error:
         raise VocabularyError(f"{path}: not a valid tekken file: {str(error)[:300]}") from None
 
 
-def _source(data: dict[str, Any]) -> Source:
+def _read_source(data: dict[str, Any]) -> Source:
     config, vocab = data["config"], data["vocab"]
     size, count, pattern = config["default_vocab_size"], config["default_num_special_tokens"], config["pattern"]
     if type(size) is not int or type(count) is not int or not 0 <= count <= size <= MAX_SIZE:
@@ -62,8 +62,8 @@ def _source(data: dict[str, Any]) -> Source:
     for token, rank in ranks.items():
         tokens[rank + count] = token
     if None in tokens[count:] or len(ranks) != size - count:
-        raise ValueError("two tokens have one rank, or the same bytes, or a rank is missing")
-    names = _names(data, config, count)
+        raise ValueError("two tokens have the same rank or the same bytes, or a rank is missing")
+    names = _read_names(data, config, count)
     if not isinstance(pattern, str):
         raise ValueError(f"invalid pattern {brief(pattern)}")
     ends = {number for number, name in names.items() if name == "</s>"}
@@ -71,13 +71,13 @@ def _source(data: dict[str, Any]) -> Source:
         tokens,
         ends,
         names,
-        lambda: ranks_encoder(ranks, pattern, offset=count),
-        byte_pairs=lambda: pairs_of_ranks(ranks, pattern, offset=count),
+        lambda: make_ranks_encoder(ranks, pattern, offset=count),
+        byte_pairs=lambda: build_pairs_from_ranks(ranks, pattern, offset=count),
     )
 
 
-def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:
-    """The special tokens: the listed names, and `<SPECIAL_n>` for all others."""
+def _read_names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:
+    """The names of the special tokens: the listed ones, and `<SPECIAL_n>` for all others."""
     names = {number: f"<SPECIAL_{number}>" for number in range(count)}
     entries = data.get("special_tokens")
     if entries is None:
@@ -87,6 +87,8 @@ def _names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int
     for entry in entries:
         number, name = entry["rank"], entry["token_str"]
         if number not in names or not isinstance(name, str):
-            raise ValueError(f"the special token {brief(name)} has the rank {brief(number, 20)}, of {count}")
+            raise ValueError(
+                f"the special token {brief(name)} has the rank {brief(number, 20)}, which is not below {count}"
+            )
         names[number] = name
     return names

@@ -16,48 +16,50 @@ from pathlib import Path
 from typing import Any
 
 from guided.errors import VocabularyError
-from guided.vocabulary.byte_pairs import pairs_of_ranks
-from guided.vocabulary.encoders import ranks_encoder
+from guided.vocabulary.byte_pairs import build_pairs_from_ranks
+from guided.vocabulary.encoders import make_ranks_encoder
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.source import MAX_SIZE, Source, check_ids
 
-__all__ = ["read_tiktoken", "source_of_ranks", "tokens_by_rank"]
+__all__ = ["build_source_from_ranks", "list_tokens_by_rank", "read_tiktoken"]
 
 
 def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] | None, pattern: str | None) -> Source:
     """The tokens of an `Encoding` or of a ranks file."""
     if isinstance(encoding, (str, PathLike)):
         path = Path(encoding)
-        return source_of_ranks(_ranks(path.read_bytes(), path), _names(special or {}), pattern, set())
+        return build_source_from_ranks(_read_ranks(path.read_bytes(), path), _map_names(special or {}), pattern, set())
     try:
         ranks, declared, own_pattern = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
     except AttributeError:
         raise VocabularyError(
             f"from_tiktoken takes a tiktoken.Encoding or the path of a ranks file, not {type(encoding).__name__}"
         ) from None
-    names = _names(declared) | _names(special or {})
+    names = _map_names(declared) | _map_names(special or {})
     ends = {number for number, name in names.items() if name == "<|endoftext|>"}
-    return source_of_ranks(ranks, names, pattern or own_pattern, ends)
+    return build_source_from_ranks(ranks, names, pattern or own_pattern, ends)
 
 
-def source_of_ranks(
+def build_source_from_ranks(
     ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, ends: set[int]
 ) -> Source:
     """A vocabulary whose ids are ranks."""
     patterns = PATTERNS.get(pattern, (pattern,)) if pattern is not None else (None,)
     if len(patterns) > 1:
         steps = len(patterns)
-        raise VocabularyError(f"the pre-tokenizer {pattern!r} splits in {steps} steps, but tiktoken has one pattern")
+        raise VocabularyError(
+            f"the pre-tokenizer {pattern!r} splits in {steps} steps, but tiktoken supports only one pattern"
+        )
     return Source(
-        tokens_by_rank(ranks),
+        list_tokens_by_rank(ranks),
         ends,
         special,
-        lambda: ranks_encoder(ranks, patterns[0]),
-        byte_pairs=lambda: pairs_of_ranks(ranks, patterns[0]),
+        lambda: make_ranks_encoder(ranks, patterns[0]),
+        byte_pairs=lambda: build_pairs_from_ranks(ranks, patterns[0]),
     )
 
 
-def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
+def list_tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
     """The tokens by id; None for a missing rank.
 
     Raises:
@@ -74,8 +76,8 @@ def tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
     return out
 
 
-def _names(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]:
-    """Special tokens as id -> name, given in either direction."""
+def _map_names(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]:
+    """Special tokens as id -> name, from id -> name or name -> id."""
     pairs: list[tuple[Any, Any]] = [
         (key, value) if isinstance(value, str) else (value, key) for key, value in special.items()
     ]
@@ -83,14 +85,14 @@ def _names(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]:
     return dict(pairs)
 
 
-def _ranks(data: bytes, path: Path) -> dict[bytes, int]:
+def _read_ranks(data: bytes, path: Path) -> dict[bytes, int]:
     """The lines of a ranks file. The result is at most as large as the file."""
     lines = data.splitlines()
     ranks: dict[bytes, int] = {}
     try:
         for line in lines:
             spelling, rank = line.split()
-            ranks[a2b_base64(spelling, strict_mode=True)] = _decimal(rank)
+            ranks[a2b_base64(spelling, strict_mode=True)] = _parse_rank(rank)
     except (ValueError, Base64Error) as error:
         reason = f"{line[:60]!r} is not a base64 token and its rank: {str(error)[:100]}"
         raise VocabularyError(f"{path}: line {lines.index(line) + 1}: {reason}") from None
@@ -101,7 +103,7 @@ def _ranks(data: bytes, path: Path) -> dict[bytes, int]:
     return ranks
 
 
-def _decimal(digits: bytes) -> int:
+def _parse_rank(digits: bytes) -> int:
     if len(digits) > 9 or not digits.isdigit():
         raise ValueError(f"invalid rank {digits[:20]!r}")
     return int(digits)

@@ -23,9 +23,9 @@ from guided.keywords import check_path, read_items
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
 from guided.vocabulary.plain import CharacterEncoder, ShortestEncoder
 from guided.vocabulary.source import (
-    LONGEST_TOKEN,
-    MAX_BYTES,
     MAX_SIZE,
+    MAX_TOKEN_BYTES,
+    MAX_TOTAL_BYTES,
     Encoder,
     EncoderFactory,
     Source,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Vocabulary"]
 
-_NOTHING: Mapping[int, str] = MappingProxyType({})
+_NO_SPECIAL_TOKENS: Mapping[int, str] = MappingProxyType({})
 
 
 class Vocabulary:
@@ -48,8 +48,8 @@ class Vocabulary:
     Args:
         tokens: the bytes of each id; None for an id without text. A token has at most 65,535 bytes, and all tokens
             together at most 16 MiB.
-        eos_token_ids: the ids that end an output, at least one. They may lie beyond `tokens`. Their bytes, if `tokens`
-            has any, are ignored. Programs that end outputs themselves use `Vocabulary.without_end`.
+        eos_token_ids: the ids that end an output, at least one. They may lie beyond `tokens`. Their bytes in `tokens`,
+            if any, are ignored. Programs that end outputs themselves use `Vocabulary.without_end`.
         special_tokens: id -> name of control tokens. Their bytes are ignored, too.
         size: the number of logits, if the model's head is padded past the largest id.
 
@@ -91,7 +91,7 @@ class Vocabulary:
         tokens: Sequence[bytes | None],
         *,
         eos_token_ids: Collection[int],
-        special_tokens: Mapping[int, str] = _NOTHING,
+        special_tokens: Mapping[int, str] = _NO_SPECIAL_TOKENS,
         size: int | None = None,
     ) -> None:
         ends = frozenset(check_ids(eos_token_ids, "eos_token_ids"))
@@ -100,26 +100,26 @@ class Vocabulary:
                 "eos_token_ids is empty: name the ids that end an output, or write Vocabulary.without_end(tokens) if "
                 "your program ends outputs itself"
             )
-        self._fill(tokens, ends, special_tokens, size)
+        self._set_fields(tokens, ends, special_tokens, size)
 
     @classmethod
     def without_end(
         cls,
         tokens: Sequence[bytes | None],
         *,
-        special_tokens: Mapping[int, str] = _NOTHING,
+        special_tokens: Mapping[int, str] = _NO_SPECIAL_TOKENS,
         size: int | None = None,
     ) -> Self:
-        """A vocabulary in which no token ends an output: the program does, when `matcher.is_accepting()`.
+        """A vocabulary in which no token ends an output: the program ends it when `matcher.is_accepting()`.
 
         Raises:
             VocabularyError: as for the constructor, and if there are no tokens.
         """
         out = cls.__new__(cls)
-        out._fill(tokens, frozenset(), special_tokens, size)
+        out._set_fields(tokens, frozenset(), special_tokens, size)
         return out
 
-    def _fill(
+    def _set_fields(
         self,
         tokens: Sequence[bytes | None],
         ends: frozenset[int],
@@ -148,7 +148,7 @@ class Vocabulary:
         return f"Vocabulary(size={self.size}, eos_token_ids={sorted(self.eos_token_ids)})"
 
     def token_bytes(self, id: int) -> bytes | None:
-        """The bytes of a token, or None if it has none. Raises VocabularyError if `id` is not below `size`."""
+        """The bytes of a token, or None if it has no text. Raises VocabularyError if `id` is negative or too large."""
         try:
             is_id = 0 <= index(id) < self.size
         except TypeError:
@@ -174,9 +174,9 @@ class Vocabulary:
         return self._encoder.encode(text, continued)
 
     def encode_with_special(self, text: str) -> list[int]:
-        """Like `encode`, but names of special tokens in `text` become those tokens: for rendered chat templates.
+        """Like `encode`, but names of special tokens in `text` become those tokens: as rendered chat templates require.
 
-        Hugging Face tokenizers do this in their own way (their tokens may strip adjacent whitespace). For others,
+        Hugging Face tokenizers do this themselves (their tokens may strip adjacent whitespace). For other tokenizers,
         the text is split at the names, longest first, and each part is encoded separately.
 
         Raises:
@@ -252,10 +252,10 @@ class Vocabulary:
     ) -> Self:
         """A `tiktoken.Encoding`, or the path of a ranks file (base64 bytes and rank, one per line).
 
-        A ranks file specifies neither its end tokens, its special tokens (id -> name, or name -> id as in tiktoken) nor
-        its pre-tokenizer: `pattern` is one of the names "gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", or the
-        regex itself. Without a pattern, `encode` merges across the whole text. The ids still decode to the text, but
-        may differ from those of the model's own tokenizer.
+        A ranks file specifies neither end tokens nor special tokens nor a pre-tokenizer. `special_tokens` maps ids to
+        names, or names to ids as in tiktoken. `pattern` is one of the names "gpt2", "cl100k", "o200k", "llama3",
+        "qwen2", "tekken", or the regex itself. Without a pattern, `encode` merges across the whole text. The ids still
+        decode to the text, but may differ from those of the model's own tokenizer.
         """
         from guided.vocabulary.tiktoken import read_tiktoken
 
@@ -297,7 +297,7 @@ class Vocabulary:
     def copy_with(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
         """The same tokenizer with other end tokens or another number of logits. None: no change.
 
-        Tokens beyond the logits can never be generated and are left out; text is then encoded by the fewest tokens.
+        Tokens beyond the logits can never be generated and are left out; text is then encoded with the fewest tokens.
 
         Raises:
             VocabularyError: as for the constructor, and for an end token beyond the logits.
@@ -354,7 +354,7 @@ def _check_text(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise VocabularyError(f"the text holds a lone surrogate at character {error.start}") from None
+        raise VocabularyError(f"the text contains a lone surrogate at character {error.start}") from None
 
 
 def _check_tokens(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
@@ -374,11 +374,11 @@ def _check_tokens(tokens: Sequence[bytes | None], without_text: Iterable[int]) -
     lengths = [len(token) for token in out if token is not None]
     if 0 in lengths:
         raise VocabularyError(f"token {out.index(b'')} is empty: write None for an id without text")
-    if (longest := max(lengths, default=0)) > LONGEST_TOKEN:
+    if (longest := max(lengths, default=0)) > MAX_TOKEN_BYTES:
         number = next(k for k, token in enumerate(out) if token is not None and len(token) == longest)
-        raise VocabularyError(f"token {number} has {longest:,} bytes, at most {LONGEST_TOKEN:,} are allowed")
-    if (total := sum(lengths)) > MAX_BYTES:
-        raise VocabularyError(f"the tokens have {total:,} bytes together, at most {MAX_BYTES:,} are allowed")
+        raise VocabularyError(f"token {number} has {longest:,} bytes, at most {MAX_TOKEN_BYTES:,} are allowed")
+    if (total := sum(lengths)) > MAX_TOTAL_BYTES:
+        raise VocabularyError(f"the tokens have {total:,} bytes together, at most {MAX_TOTAL_BYTES:,} are allowed")
     return tuple(out)
 
 
@@ -387,7 +387,7 @@ def _check_names(special_tokens: Mapping[int, str]) -> dict[int, str]:
         raise VocabularyError(f"special_tokens is a mapping from ids to names, not a {type(special_tokens).__name__}")
     for number, name in special_tokens.items():
         if isinstance(number, str) or not isinstance(name, str):
-            raise VocabularyError(f"special_tokens maps ids to names, so not {brief(number)} to {brief(name)}")
+            raise VocabularyError(f"special_tokens maps ids to names, but contains {brief(number)}: {brief(name)}")
     return dict(zip(check_ids(special_tokens, "special_tokens"), special_tokens.values(), strict=True))
 
 

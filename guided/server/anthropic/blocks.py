@@ -5,11 +5,11 @@
     tool_use            the assistant    a call; its input becomes JSON text
     tool_result         the user         a message of the role tool; "Error: " before the text of an error
     thinking            the assistant    reasoning
-    redacted_thinking   the assistant    nothing: only the API that wrote it can read it
+    redacted_thinking   the assistant    nothing, since only the API that wrote it can read it
 
-Clients can send the content of an answer back unchanged. A message of the assistant is one message with all its text,
-all its calls and all its reasoning, because chat templates write them in an order of their own. `cache_control` has no
-effect on answers: the server reuses beginnings of prompts by itself. `signature` is not checked.
+Clients can send the content of an answer back unchanged. An assistant message becomes one message with all its text,
+all its calls and all its reasoning, because each chat template writes them in its own order. `cache_control` has no
+effect on answers: the server reuses prefixes of prompts automatically. `signature` is not checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from guided.server.openai.reading import StrictModel, read_by_type
 
 __all__ = [
     "CacheControl", "InputMessage", "TextBlock", "TextContent", "ThinkingBlock", "ToolResultBlock", "ToolUseBlock",
-    "text_of", "texts_at",
+    "join_texts", "read_texts_at",
 ]  # fmt: skip
 
 _ONLY_TEXT: Final = 'this server reads only text: write {"type": "text", "text": ...}'
@@ -40,7 +40,7 @@ class CacheControl(StrictModel):
 
 
 class TextBlock(StrictModel):
-    """A text."""
+    """A block of text."""
 
     type: Literal["text"]
     text: str
@@ -48,25 +48,23 @@ class TextBlock(StrictModel):
     citations: Annotated[Any, AllowedValues(([],), "the model does not see citations")] = None
 
 
-def texts_at(where: str) -> BeforeValidator:
-    """Reads a list of text blocks at this path, and leaves anything else as it is."""
-    return BeforeValidator(lambda value: _blocks(where, value, {"text": TextBlock}))
+def read_texts_at(path: str) -> BeforeValidator:
+    """A validator that reads a list of text blocks at this path, and leaves any other value as it is."""
+    return BeforeValidator(lambda value: _read_block_list(path, value, {"text": TextBlock}))
 
 
-def _blocks(where: str, value: Any, kinds: Mapping[str, type[BaseModel]], other_hint: str = _ONLY_TEXT) -> Any:
+def _read_block_list(path: str, value: Any, kinds: Mapping[str, type[BaseModel]], other_hint: str = _ONLY_TEXT) -> Any:
     if not isinstance(value, list):
         return value
-    return [
-        read_by_type(f"{where}.{number}", block, kinds, other_hint=other_hint) for number, block in enumerate(value)
-    ]
+    return [read_by_type(f"{path}.{number}", block, kinds, other_hint=other_hint) for number, block in enumerate(value)]
 
 
 TextContent: TypeAlias = str | list[TextBlock]
-"""A text, or text blocks."""
+"""A string, or text blocks."""
 
 
 class ToolUseBlock(StrictModel):
-    """A call of a tool."""
+    """A tool call."""
 
     type: Literal["tool_use"]
     id: str
@@ -84,19 +82,19 @@ class ToolUseBlock(StrictModel):
 
 
 class ToolResultBlock(StrictModel):
-    """The result of a call."""
+    """The result of a tool call."""
 
     type: Literal["tool_result"]
     tool_use_id: str
-    content: Annotated[TextContent | None, texts_at("content")] = None
+    content: Annotated[TextContent | None, read_texts_at("content")] = None
     is_error: bool | None = None
     cache_control: CacheControl | None = None
     toolset_name: Annotated[Any, AllowedValues((), _NO_SETS)] = None
 
     @property
     def plain_text(self) -> str:
-        """The text. It begins with "Error: " if `is_error` is true, since chat templates have no field for this."""
-        return ("Error: " if self.is_error else "") + text_of(self.content or "")
+        """The text of the result. If `is_error`, it begins with "Error: ", since chat templates have no such field."""
+        return ("Error: " if self.is_error else "") + join_texts(self.content or "")
 
 
 class ThinkingBlock(StrictModel):
@@ -128,7 +126,7 @@ _Block: TypeAlias = TextBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock |
 
 
 class InputMessage(StrictModel):
-    """A message of a conversation."""
+    """A message in a conversation."""
 
     role: Literal["user", "assistant", "system"]
     content: str | Annotated[list[_Block], Field(fail_fast=True)]
@@ -136,30 +134,30 @@ class InputMessage(StrictModel):
     @field_validator("content", mode="before")
     @classmethod
     def _read_blocks(cls, value: Any, info: ValidationInfo) -> Any:
-        """Read the blocks that messages of this role may have."""
+        """Read the blocks that messages with this role may have."""
         if (role := info.data.get("role")) is None:
             return value
         kinds = " and ".join(_KINDS[role])
         other_hint = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {kinds}; {_ONLY_TEXT}"
-        return _blocks("content", value, _KINDS[role], other_hint)
+        return _read_block_list("content", value, _KINDS[role], other_hint)
 
     def blocks(self, kind: type[_Block]) -> Iterator[tuple[int, Any]]:
-        """The blocks of this type, with their indices."""
+        """The blocks of one type, with their indices."""
         content = self.content if isinstance(self.content, list) else ()
         return ((number, block) for number, block in enumerate(content) if isinstance(block, kind))
 
     def chat_messages(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The message in the form of chat completions: its tool results, then its text; each with its location here."""
-        texts = text_of(self.content)
+        """The message as chat completion messages: its tool results, then its text; each with its location here."""
+        text = join_texts(self.content)
         results = list(self.blocks(ToolResultBlock))
         for number, result in results:
             yield (
                 f".content.{number}",
                 {"role": "tool", "tool_call_id": result.tool_use_id, "content": result.plain_text},
             )
-        if results and not texts:
+        if results and not text:
             return
-        message: dict[str, Any] = {"role": self.role, "content": texts}
+        message: dict[str, Any] = {"role": self.role, "content": text}
         if calls := [block.call for _, block in self.blocks(ToolUseBlock)]:
             message["tool_calls"] = calls
         if reasoning := "".join(block.thinking for _, block in self.blocks(ThinkingBlock)):
@@ -167,7 +165,7 @@ class InputMessage(StrictModel):
         yield "", message
 
 
-def text_of(content: str | list[Any]) -> str:
+def join_texts(content: str | list[Any]) -> str:
     """The text of a message's content. The texts of its blocks are joined without a separator."""
     if isinstance(content, str):
         return content

@@ -2,19 +2,19 @@
 
     {"type": "error", "error": {"type", "message", "details": {"error_code", "param"}}, "request_id"}
 
-| status | type | status in OpenAI's format |
+| status | type | status in OpenAI's format, if different |
 |---|---|---|
-| 400, other 4xx | invalid_request_error | the same |
-| 401 | authentication_error | the same |
-| 403 | permission_error | the same |
-| 404 | not_found_error | the same |
-| 413 | request_too_large | the same |
-| 429 | rate_limit_error | the same |
-| 500, 503 | api_error | the same |
+| 400, other 4xx | invalid_request_error | |
+| 401 | authentication_error | |
+| 403 | permission_error | |
+| 404 | not_found_error | |
+| 413 | request_too_large | |
+| 429 | rate_limit_error | |
+| 500, 503 | api_error | |
 | 504 | timeout_error | 503 with the code request_timeout |
 | 529 | overloaded_error | 503 with the code overloaded or queue_timeout |
 
-`error_code` and `param` are `code` and `param` of OpenAI's format. The message begins with `param`, since most programs
+`error_code` and `param` are `code` and `param` in OpenAI's format. The message begins with `param`, since most programs
 show nothing else. Source: the list of errors in Anthropic's documentation.
 """
 
@@ -36,7 +36,7 @@ _TYPES: Final = {
     529: "overloaded_error",
 }
 _STATUSES: Final = {"request_timeout": 504, "overloaded": 529, "queue_timeout": 529}
-"""Code -> status, where it differs from OpenAI's format."""
+"""Code -> status, for codes whose status differs from OpenAI's format."""
 
 _OPTIONAL: Final = {"type": ["string", "null"]}
 ERROR_SCHEMA: Final[Mapping[str, Any]] = {
@@ -56,7 +56,7 @@ ERROR_SCHEMA: Final[Mapping[str, Any]] = {
         "request_id": {"type": "string"},
     },
 }
-"""The schema of the body of an error."""
+"""The JSON Schema of an error body."""
 
 
 def is_messages_route(path: str) -> bool:
@@ -68,8 +68,8 @@ def anthropic_error(status: int, body: Mapping[str, Any], request_id: str) -> tu
     """The status and the body of an error; see the module docstring.
 
     Args:
-        status: its status in OpenAI's format.
-        body: its body in OpenAI's format.
+        status: the status in OpenAI's format.
+        body: the body in OpenAI's format.
         request_id: the id of the request.
     """
     error = body["error"]

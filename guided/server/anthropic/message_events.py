@@ -1,4 +1,4 @@
-"""Answers of /v1/messages. In: the stream of a request. Out: events in Anthropic's order, or the message at their end.
+"""Answers of /v1/messages. In: the stream of a request. Out: events in Anthropic's order, or the complete message.
 
     message_start
     for each block:  content_block_start, content_block_delta ..., content_block_stop
@@ -6,19 +6,19 @@
         thinking          thinking_delta, at its end signature_delta
         tool_use          input_json_delta
     message_delta, with the stop reason and the usage
-    message_stop; error if it failed; ping while no token arrives
+    message_stop; or error if the request fails; ping while no token arrives
 
 | stop_reason | when |
 |---|---|
-| `tool_use` | the answer has calls, all complete |
-| `max_tokens` | the budget ended a text that could have continued |
+| `tool_use` | the answer contains calls, and all of them are complete |
+| `max_tokens` | the budget ended an answer that could have continued |
 | `stop_sequence` | one of the `stop_sequences` ended the text; it is in `stop_sequence` |
 | `end_turn` | otherwise |
 
 The message is built from the same events, so a stream and a whole answer have the same content. Inputs of calls are
 copied as the model wrote them: parsing would change numbers that Python's floats cannot represent. Thinking is not
-signed, but clients need a signature to send it back, so it is always "unsigned". In addition to Anthropic's fields, a
-message may have `warnings` (warnings.py). Cached tokens are not counted.
+signed, but clients need a signature to send it back, so the signature is always "unsigned". In addition to Anthropic's
+fields, a message may have `warnings` (warnings.py). Cached tokens are reported as 0.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from typing import Any, Final
 
 from guided.engine.result import StreamEvent
 from guided.server.anthropic.errors import anthropic_error
-from guided.server.http.errors import body_of, status_of
+from guided.server.http.errors import find_status, make_error_body
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
-from guided.server.openai.streaming import sse
+from guided.server.openai.streaming import format_sse
 
 __all__ = ["MessageEvents"]
 
@@ -45,18 +45,18 @@ _DELTAS: Final = {
     "thinking": ("thinking_delta", "thinking"),
     "tool_use": ("input_json_delta", "partial_json"),
 }
-"""Type of a block -> type of its deltas, and their member with the text."""
+"""Type of a block -> the type of its deltas, and the name of the member that contains the text."""
 
 
 class MessageEvents:
     """The events of one message.
 
     Attributes:
-        message: the message so far. The input of a call in its content is JSON text.
+        message: the message so far. In its content, the input of a call is JSON text.
         keep_alive: what a stream sends while no token arrives.
     """
 
-    keep_alive = sse({"type": "ping"}, "ping")
+    keep_alive = format_sse({"type": "ping"}, "ping")
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class MessageEvents:
             model: the model's name.
             prompt_tokens: the number of tokens of the prompt.
             request_id: the request's id, for errors.
-            shows_thinking: whether blocks of thinking have text.
-            warnings: the warnings of the answer.
+            shows_thinking: whether thinking blocks contain the text of the reasoning.
+            warnings: the warnings in the answer.
         """
         self._request_id, self._shows_thinking = request_id, shows_thinking
         self._content = list[_Json]()
@@ -87,7 +87,7 @@ class MessageEvents:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": _usage(prompt_tokens, 0) | {"service_tier": "standard"},
+            "usage": _make_usage(prompt_tokens, 0) | {"service_tier": "standard"},
             **({"warnings": list(warnings)} if warnings else {}),
         }
 
@@ -97,59 +97,61 @@ class MessageEvents:
         self.message["content"] = self._content
 
     def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
-        """The events for an event of the engine. `deltas`: from a `SampleReader`. `tokens`: not used."""
+        """The events for one engine event, which a `SampleReader` has turned into `deltas`. `tokens` is not used."""
         if event.reasoning and event.result is None and not self._shows_thinking and self._kind != "thinking":
-            yield from self._begin("thinking", **_EMPTY["thinking"])
+            yield from self._begin_block("thinking", **_EMPTY["thinking"])
         for delta in deltas:
             match delta:
                 case ReasoningDelta(text):
-                    yield from self._grow("thinking", text)
+                    yield from self._extend_block("thinking", text)
                 case TextDelta(text):
-                    yield from self._grow("text", text)
+                    yield from self._extend_block("text", text)
                 case CallBegin(_, id, name):
-                    yield from self._begin("tool_use", id=f"toolu_{id.removeprefix('call_')}", name=name, input={})
+                    yield from self._begin_block(
+                        "tool_use", id=f"toolu_{id.removeprefix('call_')}", name=name, input={}
+                    )
                 case CallArguments(_, text):
-                    yield from self._grow("tool_use", text)
+                    yield from self._extend_block("tool_use", text)
 
     def end(self, reading: SampleReader) -> Iterator[_Json]:
         """The events after the last token."""
         result = reading.result
         assert result is not None
-        yield from self._close()
-        reason = _stop_reason(reading)
+        yield from self._end_block()
+        reason = _find_stop_reason(reading)
         delta = {"stop_reason": reason, "stop_sequence": result.stop if reason == "stop_sequence" else None}
-        usage = _usage(result.prompt_tokens, len(result.tokens))
-        if reading.options.thinks:
+        usage = _make_usage(result.prompt_tokens, len(result.tokens))
+        if reading.options.begins_with_reasoning:
             usage["output_tokens_details"] = {"thinking_tokens": reading.reasoning_tokens}
         self.message |= delta | {"usage": self.message["usage"] | usage}
         yield {"type": "message_delta", "delta": delta, "usage": usage}
         yield {"type": "message_stop"}
 
     def fail(self, error: Exception) -> Iterator[_Json]:
-        """The event of an error."""
-        yield anthropic_error(status_of(error), body_of(error), self._request_id)[1]
+        """The event for an error."""
+        yield anthropic_error(find_status(error), make_error_body(error), self._request_id)[1]
 
     def text(self) -> str:
-        """The whole message as JSON text, after the last event."""
-        return _with_member(self.message, "content", f"[{','.join(map(_block_text, self._content))}]")
+        """The complete message as JSON text. Call it after the last event."""
+        return _dump_with_member(self.message, "content", f"[{','.join(map(_dump_block, self._content))}]")
 
     # ---- blocks
-    def _grow(self, kind: str, text: str) -> Iterator[_Json]:
+    def _extend_block(self, kind: str, text: str) -> Iterator[_Json]:
         if self._kind != kind:
-            yield from self._begin(kind, **_EMPTY[kind])
+            yield from self._begin_block(kind, **_EMPTY[kind])
         self._pieces.append(text)
         type, member = _DELTAS[kind]
-        yield self._delta({"type": type, member: text})
+        yield self._make_delta({"type": type, member: text})
 
-    def _begin(self, kind: str, **members: Any) -> Iterator[_Json]:
-        """End the open block, if there is one, and begin another."""
-        yield from self._close()
+    def _begin_block(self, kind: str, **members: Any) -> Iterator[_Json]:
+        """End the open block, if there is one, and begin a new one."""
+        yield from self._end_block()
         self._content.append({"type": kind, **members})
         self._kind, self._pieces = kind, []
         block = dict(self._content[-1])
         yield {"type": "content_block_start", "index": len(self._content) - 1, "content_block": block}
 
-    def _close(self) -> Iterator[_Json]:
+    def _end_block(self) -> Iterator[_Json]:
         """End the open block, if there is one."""
         if not self._kind:
             return
@@ -160,15 +162,15 @@ class MessageEvents:
             block[self._kind] = text
         if self._kind == "thinking":
             block["signature"] = _SIGNATURE
-            yield self._delta({"type": "signature_delta", "signature": _SIGNATURE})
+            yield self._make_delta({"type": "signature_delta", "signature": _SIGNATURE})
         self._kind = ""
         yield {"type": "content_block_stop", "index": len(self._content) - 1}
 
-    def _delta(self, delta: _Json) -> _Json:
+    def _make_delta(self, delta: _Json) -> _Json:
         return {"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta}
 
 
-def _stop_reason(reading: SampleReader) -> str:
+def _find_stop_reason(reading: SampleReader) -> str:
     """See the module docstring."""
     assert reading.result is not None
     if reading.finish_reason == "length":
@@ -178,17 +180,17 @@ def _stop_reason(reading: SampleReader) -> str:
     return "stop_sequence" if isinstance(reading.result.stop, str) else "end_turn"
 
 
-def _usage(prompt_tokens: int, tokens: int) -> _Json:
+def _make_usage(prompt_tokens: int, tokens: int) -> _Json:
     cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
     return {"input_tokens": prompt_tokens, **cached, "output_tokens": tokens}
 
 
-def _block_text(block: _Json) -> str:
-    return _with_member(block, "input", block["input"]) if block["type"] == "tool_use" else _dump(block)
+def _dump_block(block: _Json) -> str:
+    return _dump_with_member(block, "input", block["input"]) if block["type"] == "tool_use" else _dump(block)
 
 
-def _with_member(value: _Json, name: str, text: str) -> str:
-    """The JSON text of an object whose member `name` has this JSON text."""
+def _dump_with_member(value: _Json, name: str, text: str) -> str:
+    """The JSON text of an object in which the member `name` has the JSON text `text`."""
     others = _dump({key: inner for key, inner in value.items() if key != name})
     return f'{others[:-1]},"{name}":{text}}}'
 

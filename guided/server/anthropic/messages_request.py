@@ -1,15 +1,16 @@
-"""The requests of /v1/messages. In: JSON. Out: the same request for /v1/chat/completions.
+"""Requests to /v1/messages. In: JSON. Out: an equivalent request to /v1/chat/completions.
 
     system, messages      ->  messages               tools (flat)     ->  tools
     stop_sequences        ->  stop                   tool_choice      ->  tool_choice, parallel_tool_calls
     output_config.format  ->  response_format        thinking         ->  chat_template_kwargs, think_first
 
-Most fields are read in one place for all routes (requests.py). Errors use the field names of the original request.
-In addition to Anthropic's fields, a request may have one of the fields that constrain the text (structured.py). Without
-`thinking`, the model does not reason. "adaptive" leaves the decision to the model's chat template.
+requests.py reads most fields for all routes. Errors use the field names of the original request. In addition to
+Anthropic's fields, a request may contain one of the fields that constrain the text (structured.py). Without `thinking`,
+the model does not reason. "adaptive" leaves the decision to the model's chat template.
 
-If the last message is the assistant's, the answer continues it. As in Anthropic's API, this excludes `thinking` and a
-format, each call needs a result in the next message, and results precede the other blocks of their message.
+If the last message is the assistant's, the answer continues it. As in Anthropic's API, such a request cannot have
+`thinking` or a format. Each call needs a result in the next message, and results precede the other blocks of their
+message.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from guided.server.anthropic.blocks import (
     TextContent,
     ToolResultBlock,
     ToolUseBlock,
-    text_of,
-    texts_at,
+    join_texts,
+    read_texts_at,
 )
 from guided.server.http.errors import RequestError
 from guided.server.openai.converted_request import ConvertedRequest
@@ -41,7 +42,7 @@ __all__ = ["CountTokensRequest", "MessagesRequest"]
 _MAX_STOPS = 128  # as in chat completions
 _MIN_THINKING = 1024  # tokens, as in Anthropic's API
 _NO_THREADS: Final = "thread_unsupported_request"  # Anthropic's client then sends the whole conversation instead
-_NAMES: Final = (
+_RENAMES: Final = (
     (re.compile(r"\bresponse_format\.json_schema\.schema\b"), "output_config.format.schema"),
     (re.compile(r"\bresponse_format(\.json_schema)?(?![\w-])"), "output_config.format"),
     (re.compile(r"^stop\b"), "stop_sequences"),
@@ -50,7 +51,7 @@ _NAMES: Final = (
     (re.compile(r"\b(tools[./]\d+)[./]function([./])parameters(?=[./]|$)"), r"\1\2input_schema"),
     (re.compile(r"\b(tools[./]\d+|tool_choice)[./]function(?=[./]|$)"), r"\1"),
 )
-"""Names of fields in /v1/chat/completions -> their names here."""
+"""Names of fields in /v1/chat/completions -> names of the same fields here."""
 
 
 # ---- thinking
@@ -76,7 +77,7 @@ _THINKING: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def _thinking(value: Any) -> Any:
+def _read_thinking(value: Any) -> Any:
     return None if value is None else read_by_type("thinking", value, _THINKING)
 
 
@@ -129,7 +130,7 @@ _CHOICES: Final[Mapping[str, type[BaseModel]]] = {
 _ONLY_CUSTOM: Final = "this server has no tools of its own: describe a tool with an input_schema, and call it yourself"
 
 
-def _tools(value: Any) -> Any:
+def _read_tools(value: Any) -> Any:
     if not isinstance(value, list) or len(value) > MAX_TOOLS:
         return value
     kinds = {"custom": _Tool}
@@ -139,19 +140,19 @@ def _tools(value: Any) -> Any:
     ]
 
 
-def _tool_choice(value: Any) -> Any:
+def _read_tool_choice(value: Any) -> Any:
     return None if value is None else read_by_type("tool_choice", value, _CHOICES)
 
 
 # ---- requests
-def _messages(value: Any) -> Any:
+def _read_messages(value: Any) -> Any:
     if not isinstance(value, list) or not value:
         raise RequestError(f"messages must be a list of at least one message, not {brief(value)}", param="messages")
     return [read_part(f"messages.{number}", InputMessage, message) for number, message in enumerate(value)]
 
 
 class CountTokensRequest(ConvertedRequest):
-    """A request of /v1/messages/count_tokens: the fields that determine the prompt."""
+    """A request to /v1/messages/count_tokens: the fields that determine the prompt."""
 
     hints = {  # noqa: RUF012
         "output_format": 'write "output_config": {"format": ...}',
@@ -163,17 +164,19 @@ class CountTokensRequest(ConvertedRequest):
         "context_management": "this server does not change conversations: send the messages that the model should see",
     }
 
-    renames = _NAMES
+    renames = _RENAMES
     model: str
-    messages: Annotated[Annotated[list[InputMessage], Field(min_length=1)], BeforeValidator(_messages)]
-    system: Annotated[TextContent | None, texts_at("system")] = None
+    messages: Annotated[Annotated[list[InputMessage], Field(min_length=1)], BeforeValidator(_read_messages)]
+    system: Annotated[TextContent | None, read_texts_at("system")] = None
     tools: Annotated[
-        Annotated[list[_Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+        Annotated[list[_Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_read_tools)
     ] = None
-    tool_choice: Annotated[_AnyChoice | _NamedChoice | _ToolChoiceNone | None, BeforeValidator(_tool_choice)] = None
-    thinking: Annotated[_ThinkingEnabled | _ThinkingAdaptive | _ThinkingDisabled | None, BeforeValidator(_thinking)] = (
+    tool_choice: Annotated[_AnyChoice | _NamedChoice | _ToolChoiceNone | None, BeforeValidator(_read_tool_choice)] = (
         None
     )
+    thinking: Annotated[
+        _ThinkingEnabled | _ThinkingAdaptive | _ThinkingDisabled | None, BeforeValidator(_read_thinking)
+    ] = None
     output_config: _OutputConfig | None = None
     cache_control: CacheControl | None = None
     speed: Annotated[Any, AllowedValues(("standard",), "there is only one speed")] = None
@@ -186,32 +189,32 @@ class CountTokensRequest(ConvertedRequest):
 
     @model_validator(mode="after")
     def _check_results(self) -> Self:
-        """Check that each call has its result in the next message, before the other blocks of that message."""
-        call_ids, unanswered = set[str](), dict[str, str]()  # unanswered: id -> location
+        """Check that each call has a result in the next message, before the other blocks of that message."""
+        call_ids, unanswered_calls = set[str](), dict[str, str]()  # unanswered_calls: id -> location
         for number, message in enumerate(self.messages):
-            for count, (at, result) in enumerate(message.blocks(ToolResultBlock)):
-                where = f"messages.{number}.content.{at}"
-                if unanswered.pop(result.tool_use_id, None) is None:
-                    text = f"{where}.tool_use_id: the previous message has no other call {brief(result.tool_use_id)}"
-                    raise RequestError(text, param=f"{where}.tool_use_id")
-                if count != at:
-                    raise RequestError(f"{where}: write tool results before the other blocks", param=where)
-            _refuse_unanswered(unanswered)
-            for at, call in message.blocks(ToolUseBlock):
-                where = f"messages.{number}.content.{at}"
+            for count, (index, result) in enumerate(message.blocks(ToolResultBlock)):
+                location = f"messages.{number}.content.{index}"
+                if unanswered_calls.pop(result.tool_use_id, None) is None:
+                    text = f"{location}.tool_use_id: the previous message has no other call {brief(result.tool_use_id)}"
+                    raise RequestError(text, param=f"{location}.tool_use_id")
+                if count != index:
+                    raise RequestError(f"{location}: write tool results before the other blocks", param=location)
+            _refuse_unanswered(unanswered_calls)
+            for index, call in message.blocks(ToolUseBlock):
+                location = f"messages.{number}.content.{index}"
                 if call.id in call_ids:
-                    message_text = f"{where}.id: an earlier call has the same id {brief(call.id)}"
-                    raise RequestError(message_text, param=f"{where}.id")
+                    message_text = f"{location}.id: an earlier call has the same id {brief(call.id)}"
+                    raise RequestError(message_text, param=f"{location}.id")
                 call_ids.add(call.id)
-                unanswered[call.id] = where
-        _refuse_unanswered(unanswered)
+                unanswered_calls[call.id] = location
+        _refuse_unanswered(unanswered_calls)
         return self
 
     @model_validator(mode="after")
     def _check_continuation(self) -> Self:
         if self.messages[-1].role != "assistant":
             return self
-        last_message = "a last message of the assistant, which the answer continues"
+        last_message = "a final assistant message, which the answer continues"
         if isinstance(self.thinking, _ThinkingEnabled):
             raise RequestError(f"thinking cannot be combined with {last_message}", param="thinking")
         if self.output_config is not None and self.output_config.format is not None:
@@ -243,7 +246,7 @@ class CountTokensRequest(ConvertedRequest):
         """See `ConvertedRequest`."""
         messages, locations = list[dict[str, Any]](), list[str]()
         if self.system:
-            messages.append({"role": "system", "content": text_of(self.system)})
+            messages.append({"role": "system", "content": join_texts(self.system)})
             locations.append("system")
         for number, message in enumerate(self.messages):
             for location, chat_message in message.chat_messages():
@@ -254,7 +257,7 @@ class CountTokensRequest(ConvertedRequest):
     def _chat_tools(self) -> dict[str, Any]:
         body: dict[str, Any] = {}
         if self.tools:
-            body["tools"] = [{"type": "function", "function": _function(tool)} for tool in self.tools]
+            body["tools"] = [{"type": "function", "function": _to_chat_function(tool)} for tool in self.tools]
         match self.tool_choice:
             case _AnyChoice(type=type):
                 body["tool_choice"] = "required" if type == "any" else type
@@ -281,7 +284,7 @@ class _Metadata(StrictModel):
 
 
 class MessagesRequest(CountTokensRequest, ConstraintFields):
-    """A request of /v1/messages."""
+    """A request to /v1/messages."""
 
     hints = {**ConstraintFields.hints, **CountTokensRequest.hints}  # noqa: RUF012
 
@@ -322,8 +325,8 @@ class MessagesRequest(CountTokensRequest, ConstraintFields):
         return body | super().chat_body()
 
 
-def _function(tool: _Tool) -> dict[str, Any]:
-    """A tool in the form of chat completions."""
+def _to_chat_function(tool: _Tool) -> dict[str, Any]:
+    """A tool as a function of a chat completion."""
     function = {"name": tool.name, "description": tool.description, "strict": tool.strict}
     return {name: value for name, value in function.items() if value is not None} | {"parameters": tool.input_schema}
 
@@ -334,6 +337,6 @@ def _flatten(match: re.Match[str]) -> str:
 
 def _refuse_unanswered(calls: Mapping[str, str]) -> None:
     """Refuse calls without a result. `calls`: id -> location."""
-    for id, where in calls.items():
-        message = f"{where}: the next message must begin with a tool_result for the call {brief(id)}"
-        raise RequestError(message, param=where)
+    for id, location in calls.items():
+        message = f"{location}: the next message must begin with a tool_result for the call {brief(id)}"
+        raise RequestError(message, param=location)

@@ -1,6 +1,8 @@
-"""One log line for each request: who sent it, its result, and how long it took. A request context in; JSON or text out.
+"""One log line for each request: who sent it, its result, and how long it took.
 
-The line contains no part of the prompt or the answer, unless the operator has the complete request logged.
+In: a request context. Out: JSON or text.
+
+The line contains no part of the prompt or the answer, unless the operator chooses to log whole requests.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from typing import Any
 
 from guided.engine.result import Result
 from guided.server.http.request_context import RequestContext
-from guided.server.openai.deltas import finish_reason_of
+from guided.server.openai.deltas import find_finish_reason
 from guided.server.settings import Settings
 
-__all__ = ["fields_of", "write_line"]
+__all__ = ["make_log_fields", "write_line"]
 
 
-def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
+def make_log_fields(context: RequestContext, results: list[Result]) -> dict[str, Any]:
     """The fields of a request's log line.
 
     | name | what |
@@ -46,7 +48,7 @@ def fields_of(context: RequestContext, results: list[Result]) -> dict[str, Any]:
         "ttft_ms": None if ttft is None else round(1e3 * ttft, 3),
         "prompt_tokens": sum(stream.prompt_tokens for stream in context.streams),
         "tokens": sum(len(result.tokens) for result in results),
-        "finish_reason": [finish_reason_of(result) for result in results],
+        "finish_reason": [find_finish_reason(result) for result in results],
         "constraint": context.constraint_field,
         "error": context.error_code,
     }
@@ -57,7 +59,7 @@ def write_line(settings: Settings, context: RequestContext, results: list[Result
     """Write a request's log line to standard error, in the format that the settings choose."""
     if settings.log_format == "none":
         return
-    fields = fields_of(context, results)
+    fields = make_log_fields(context, results)
     if settings.log_requests:
         fields["request"] = context.body
     if settings.log_format == "json":

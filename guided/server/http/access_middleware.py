@@ -1,17 +1,17 @@
-"""Middleware that decides which requests reach the application, and logs the outcome of each. ASGI calls in and out.
+"""Middleware that decides which requests reach the application, and logs the outcome of each request.
 
     request -> id -> host, page (403) -> key (401) -> capacity (429, 503) -> the application -> X-Request-Id, log
 
 Every POST and every path under /v1 makes the engine work, so it needs a key (if the server has keys) and capacity.
 /abort_request, /v1/models and /tokenizer_info need a key but no capacity. Other GET requests (/health, /ready, /ping,
-/version, /metrics, the page) and OPTIONS need neither: they show how busy the server is, not the model's files or the
-content of requests or answers. Keys are compared in constant time.
+/version, /metrics, the page) and OPTIONS need neither: they show how busy the server is, but neither the model's files
+nor the content of requests and answers. Keys are compared in constant time.
 
-A page of another site cannot make requests that need a key or capacity. If the page uses a host name that its owner may
-have pointed at this machine, it cannot make any request (origins.py).
+A page from another site cannot make requests that need a key or capacity. If the page uses a host name that its owner
+may have pointed at this machine, it cannot make any request (origins.py).
 
 The body of a request is read only after the request is admitted. An unexpected exception becomes a 500 with a general
-message. The log contains its class and location, but not its message, which may contain user text.
+message. The log contains the class and location of the exception, but not its message, which may contain user text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from guided.server.anthropic.errors import is_messages_route
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import needs_key
 from guided.server.http.origins import check_host, check_origin
-from guided.server.http.request_context import RequestContext, request_id
+from guided.server.http.request_context import RequestContext, choose_request_id
 from guided.server.http.tracing import TRACE_HEADERS
 from guided.server.server import Server
 
@@ -52,7 +52,7 @@ class AccessMiddleware:
             return
         headers = Headers(scope=scope)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        context = RequestContext(request_id(headers.get("x-request-id")), scope["method"], path)
+        context = RequestContext(choose_request_id(headers.get("x-request-id")), scope["method"], path)
         if self._server.tracer is not None:
             context.server = scope.get("server")
             context.trace_headers = {name: headers[name] for name in TRACE_HEADERS if name in headers}
@@ -73,7 +73,7 @@ class AccessMiddleware:
             _log.error("%s at %s:%s, request %s", type(error).__name__, frame.filename, frame.lineno, context.id)
             context.error_code = "internal_error"
             if not context.status:
-                await self._server.refusal(context, error)(scope, receive, send_with_request_id)
+                await self._server.make_error_response(context, error)(scope, receive, send_with_request_id)
         finally:
             self._server.finish(context)
 
@@ -88,13 +88,13 @@ class AccessMiddleware:
             if is_protected:
                 check_origin(headers, self._server.settings)
             if is_protected and self._keys:
-                context.key_number = self._key_number(headers)
+                context.key_number = self._find_key_number(headers)
             if is_protected and context.path not in _UNQUEUED_PATHS:
                 admission.enter(context.key_number)
                 is_admitted = True
         except RequestError as error:
             context.error_code = error.code
-            await self._server.refusal(context, error)(scope, receive, send)
+            await self._server.make_error_response(context, error)(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
@@ -109,8 +109,8 @@ class AccessMiddleware:
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > max_bytes:
             raise RequestError(f"path and headers have more than {max_bytes} bytes")
 
-    def _key_number(self, headers: Headers) -> int:
-        """The number of the key in the headers, from 1. Raises RequestError if it is none of the server's keys.
+    def _find_key_number(self, headers: Headers) -> int:
+        """The number, from 1, of the server's key in the headers. Raises RequestError if there is none.
 
         The key is in `Authorization` (OpenAI's and newer Anthropic clients) or in `X-Api-Key` (Anthropic's API).
         """
@@ -118,9 +118,9 @@ class AccessMiddleware:
         scheme, _, rest = authorization.partition(" ")
         bearer = rest.strip() if scheme.lower() == "bearer" else authorization
         sent_keys = [key.encode("latin-1") for key in (bearer, headers.get("x-api-key", "")) if key]  # the bytes sent
-        # compare all keys, so that the time reveals nothing
-        equal = [sum(hmac.compare_digest(sent_key, key) for sent_key in sent_keys) > 0 for key in self._keys]
-        if not any(equal):
+        # compares all keys, so that the time reveals nothing
+        matches = [sum(hmac.compare_digest(sent_key, key) for sent_key in sent_keys) > 0 for key in self._keys]
+        if not any(matches):
             message = "the API key is invalid" if sent_keys else "an API key is required"
             raise RequestError(message, code="invalid_api_key", status=401)
-        return equal.index(True) + 1
+        return matches.index(True) + 1

@@ -1,4 +1,4 @@
-"""Admission: limits on queued requests, on the requests of one key, and on the time a request may take.
+"""Admission: limits on queued requests, on the requests per key, and on the time that a request may take.
 
     request -> enter (limits of its key, queue length)       before its body is read
             -> check_outputs (number of outputs)             before its prompt is read
@@ -8,7 +8,7 @@
 An output is queued until it enters the batch. At `enter`, refusing a request costs the same for every request, since
 only its headers have been read.
 
-Each key has a *token bucket*: it may use a minute's requests at once, and regains them evenly over the next minute.
+Each key has a *token bucket*: it may send a minute's requests at once, and regains them evenly over the next minute.
 
 `Retry-After` estimates how long the current queue will take at the rate of the requests that ended most recently. It is
 1 to 60 seconds.
@@ -39,18 +39,18 @@ _RECENT_REQUESTS: Final = 32  # the number of most recent requests that the esti
 
 @dataclass(slots=True)
 class _Bucket:
-    """The token bucket of a key: `requests_left` requests at `time`, by `monotonic`."""
+    """The token bucket of a key: it had `requests_left` requests at `time`, by `monotonic`."""
 
     requests_left: float
     time: float
 
 
 class Admission:
-    """See the module docstring. Runs on the event loop, except `check_prompt_tokens`.
+    """See the module docstring. Its methods run on the event loop, except `check_prompt_tokens`.
 
     Attributes:
-        rejections: number of refused requests, by the setting that refused them.
-        timeouts: number of requests that ran out of time, by the setting.
+        rejections: the number of refused requests, by the name of the setting.
+        timeouts: the number of requests that ran out of time, by the name of the setting.
     """
 
     def __init__(self, thread: EngineThread, settings: Settings) -> None:
@@ -67,11 +67,11 @@ class Admission:
         """Admit a request. `key`: the number of its key. Call `leave` when the request ends.
 
         Raises:
-            RequestError: the request is refused. Do not call `leave` then.
+            RequestError: the request is refused. In this case, do not call `leave`.
         """
         if self._thread.is_draining:
             message = "the server is shutting down and accepts no new requests"
-            raise self._refusal("draining", message, code="draining")
+            raise self._make_refusal("draining", message, code="draining")
         if not self._thread.is_alive:
             raise RequestError("the engine has stopped", code="engine_stopped", status=503)
         self._check_queue(1)
@@ -99,7 +99,7 @@ class Admission:
         limit, rate, now = self._settings.max_requests_per_key, self._settings.requests_per_minute, monotonic()
         if limit and self._requests_by_key[key] >= limit:
             message = f"this key already has {limit} requests in progress: wait until one of them ends"
-            raise self._refusal("max_requests_per_key", message, code="rate_limit_exceeded", status=429)
+            raise self._make_refusal("max_requests_per_key", message, code="rate_limit_exceeded", status=429)
         if not rate:
             return
         bucket = self._buckets.setdefault(key, _Bucket(rate, now))
@@ -108,14 +108,14 @@ class Admission:
         if bucket.requests_left < 1:
             seconds = math.ceil((1 - bucket.requests_left) * _MINUTE / rate)
             message = f"this key may send {rate} requests per minute: retry in {seconds} s"
-            raise self._refusal(
+            raise self._make_refusal(
                 "requests_per_minute", message, code="rate_limit_exceeded", status=429, retry_after=seconds
             )
         bucket.requests_left -= 1
 
     # ---- before the engine runs it
     def check_outputs(self, outputs: int) -> None:
-        """Check that the queue has room for the outputs of a request.
+        """Check that the outputs of a request fit into the queue.
 
         Raises:
             RequestError: the queue is full, or the request has more outputs than the queue can ever hold.
@@ -126,26 +126,26 @@ class Admission:
         self._check_queue(outputs)
 
     def _check_queue(self, outputs: int) -> None:
-        if self.queued + outputs > (limit := self._settings.max_queued_requests):
-            message = f"{self.queued} requests are already waiting, and at most {limit} may: retry later"
-            raise self._refusal("max_queued_requests", message, code="overloaded")
+        if self.queued_outputs + outputs > (limit := self._settings.max_queued_requests):
+            message = f"{self.queued_outputs} outputs are already waiting, and at most {limit} may wait: retry later"
+            raise self._make_refusal("max_queued_requests", message, code="overloaded")
 
     def check_prompt_tokens(self, stream: Stream, tokens: int) -> None:
-        """Check that the queue has room for the tokens of a prompt. Runs on the thread that reads the prompt.
+        """Check that the tokens of a prompt fit into the queue. Runs on the thread that reads the prompt.
 
         Raises:
-            RequestError: too many tokens are queued. A prompt is always admitted if no other is queued.
+            RequestError: too many tokens are queued. If no other prompt is queued, a prompt is always admitted.
         """
         limit = self._settings.max_queued_tokens
         queued = self.queued_tokens if limit else 0
         if queued and queued + tokens > limit:
-            waiting = f"{queued} prompt tokens are already waiting, and at most {limit} may"
+            waiting = f"{queued} prompt tokens are already waiting, and at most {limit} may wait"
             message = f"{waiting}; this prompt has {tokens}: retry later"
-            raise self._refusal("max_queued_tokens", message, code="overloaded")
+            raise self._make_refusal("max_queued_tokens", message, code="overloaded")
         stream.prompt_tokens = tokens
 
     @property
-    def queued(self) -> int:
+    def queued_outputs(self) -> int:
         """The number of outputs waiting to enter the batch."""
         return sum(not task.admission_time for stream in list(self._thread.open_streams) for task in stream.tasks)
 
@@ -180,12 +180,12 @@ class Admission:
     @property
     def retry_after(self) -> int:
         """Seconds after which a refused client should retry."""
-        since = monotonic() - self._end_times[0] if self._end_times else 0.0
-        if since <= 0:
+        elapsed = monotonic() - self._end_times[0] if self._end_times else 0.0
+        if elapsed <= 0:
             return self._settings.retry_after
-        return max(1, min(_MAX_RETRY_AFTER, math.ceil(self.queued * since / len(self._end_times))))
+        return max(1, min(_MAX_RETRY_AFTER, math.ceil(self.queued_outputs * elapsed / len(self._end_times))))
 
-    def _refusal(
+    def _make_refusal(
         self, setting: str, message: str, *, code: str, status: int = 503, retry_after: int | None = None
     ) -> RequestError:
         self.rejections[setting] += 1

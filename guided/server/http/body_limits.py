@@ -1,17 +1,18 @@
-"""The bodies of requests. In: bytes as they arrive. Out: what a route builds from their JSON.
+"""Reads the bodies of requests. In: bytes as they arrive. Out: what a route builds from their JSON.
 
 Problem. A body of the maximum size may contain a hundred thousand messages. Reading it takes a second or two, which
 would block all other clients if it happened on the event loop. So separate threads read large bodies, one thread for
 each range of sizes (lanes.py). They yield to the loop between two messages or items. Small bodies are read on the loop,
 because handing them to a thread would cost more.
 
-The size, the nesting and the number of messages are checked first. The number has its own limit (`max_messages`), since
-a message costs far more than parsing its bytes. Everything else costs time and memory in proportion to its bytes: other
-lists have a maximum length, or are read only up to their first error (requests.py). Python's garbage collector is
-paused meanwhile, since it would scan all objects of the process again and again.
+The size, the nesting and the number of messages are checked first. The number of messages has its own limit
+(`max_messages`), since a message costs far more than parsing its bytes. Everything else costs time and memory in
+proportion to its bytes: other lists have a maximum length, or are read only up to their first error (requests.py).
+Python's garbage collector is paused while a body is read, since it would scan all objects of the process again and
+again.
 
-Guarantee: bodies that are arriving or waiting for their thread have at most `_MAX_BODIES` times `max_body` bytes in
-total; beyond that, clients are asked to retry. Not done: interrupting a single call of Python's JSON parser (0.1 s for
+Guarantee: bodies that are arriving or waiting for their thread take at most `_MAX_BODIES` times `max_body` bytes in
+total. Beyond that, clients are asked to retry. Not done: interrupting a single call of Python's JSON parser (0.1 s for
 4 MiB).
 """
 
@@ -29,8 +30,8 @@ from starlette.requests import ClientDisconnect
 
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.errors import RequestError
-from guided.server.http.lanes import SMALL_BYTES, BodyThreads
-from guided.server.http.request_context import request_context_of
+from guided.server.http.lanes import MAX_SMALL_BODY_BYTES, BodyThreads
+from guided.server.http.request_context import get_request_context
 from guided.server.settings import Settings
 
 __all__ = ["BodyReader"]
@@ -38,50 +39,50 @@ __all__ = ["BodyReader"]
 _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
-_MAX_BODIES: Final = 16  # bodies of `max_body` bytes that may arrive at once
-_COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # lists in a message whose entries count, too
+_MAX_BODIES: Final = 16  # the number of bodies of `max_body` bytes that may arrive at once
+_COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # lists in a message; their entries also count
 
 
 class BodyReader:
-    """See the module docstring. Runs on the event loop.
+    """See the module docstring. Its methods run on the event loop.
 
     Attributes:
         max_inline_bytes: the largest body, in bytes, that is read on the event loop.
     """
 
     def __init__(self, settings: Settings, threads: BodyThreads) -> None:
-        self._settings, self._threads, self.max_inline_bytes = settings, threads, SMALL_BYTES
+        self._settings, self._threads, self.max_inline_bytes = settings, threads, MAX_SMALL_BODY_BYTES
         self._pending_bytes = 0  # bytes of bodies that are still being read
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
-        """Call `make` with the JSON of a body and return its result. For a large body, `make` runs on another thread.
+        """Call `make` with the JSON value of a body, for large bodies on another thread, and return its result.
 
         Raises:
             RequestError: the body is too long, nests too deeply, has too many messages, is not JSON (RFC 8259: UTF-8,
-                finite numbers), or does not arrive in time. Also whatever `make` raises.
+                finite numbers), or does not arrive in time. Exception: whatever `make` raises.
         """
         body = bytearray()
         try:
             await self._receive(request, body)
 
             def parse_and_make() -> tuple[Any, _Result | Exception]:
-                value = _json(body, self._settings.max_depth)
+                value = _parse_json(body, self._settings.max_depth)
                 try:
                     _check_messages(value, self._settings.max_messages)
                     return value, make(value)
                 except Exception as error:
                     return value, error
 
-            request_context_of(request).body_size = len(body)
+            get_request_context(request).body_size = len(body)
             if len(body) <= self.max_inline_bytes:
                 value, result = parse_and_make()
             else:
-                loop, thread = asyncio.get_running_loop(), self._threads.thread_for(len(body))
-                value, result = await loop.run_in_executor(thread, gc_paused()(parse_and_make))
+                loop, executor = asyncio.get_running_loop(), self._threads.executor_for(len(body))
+                value, result = await loop.run_in_executor(executor, gc_paused()(parse_and_make))
         finally:
             self._pending_bytes -= len(body)
         if self._settings.log_requests:
-            request_context_of(request).body = value
+            get_request_context(request).body = value
         if isinstance(result, Exception):
             raise result
         return result
@@ -105,19 +106,19 @@ class BodyReader:
             raise RequestError("the client closed the connection", status=499) from None
 
 
-def _json(body: bytearray, max_depth: int) -> Any:
+def _parse_json(body: bytearray, max_depth: int) -> Any:
     try:
         text = body.decode()
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
-        if _SURROGATE.search(text):  # no answer or error could contain a lone surrogate
+        value = json.loads(text, parse_constant=_parse_finite, parse_float=_parse_finite)
+        if _SURROGATE.search(text):  # a lone surrogate cannot be encoded in an answer or an error
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         value = _TOO_DEEP
     except UnicodeEncodeError:
-        raise RequestError("a string in the body has half of a surrogate pair, which UTF-8 cannot encode") from None
+        raise RequestError("a string in the body contains a lone surrogate, which UTF-8 cannot encode") from None
     except ValueError as error:
         raise RequestError(f"the body is not JSON: {error}") from None
-    if value is _TOO_DEEP or _depth(value, max_depth) > max_depth:
+    if value is _TOO_DEEP or _measure_depth(value, max_depth) > max_depth:
         raise RequestError(f"arrays and objects in the body are nested more than {max_depth} deep")
     return value
 
@@ -135,14 +136,14 @@ def _check_messages(body: Any, max_messages: int) -> None:
             raise RequestError(f"{text} (--max-messages): shorten the conversation", param=name)
 
 
-def _finite(text: str) -> float:
-    """Parse a number. Raises ValueError if it is not finite, since JSON cannot represent it."""
+def _parse_finite(text: str) -> float:
+    """Parse a number. Raises ValueError if it is not finite, since JSON cannot represent such a number."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"{text[:40]} is not a finite number")
     return number
 
 
-def _depth(value: Any, max_depth: int) -> int:
+def _measure_depth(value: Any, max_depth: int) -> int:
     """The nesting depth of arrays and objects in a JSON value. Counting stops at `max_depth` + 1."""
     level, depth = [value], 0
     while (level := [value for value in level if isinstance(value, dict | list)]) and depth <= max_depth:

@@ -1,15 +1,15 @@
-"""HTTP/1.1 connections: uvicorn's, with a time limit for the headers of a request and with errors as JSON.
+"""HTTP/1.1 connections: uvicorn's, plus a time limit for the headers of a request, and JSON errors.
 
 In: bytes. Out: as for uvicorn's `H11Protocol`. uvicorn closes a connection that is idle between two requests, but it
 waits forever for the first request and for the rest of its headers. A client could open connections, send little, and
 use up all file descriptors of the process. Here the headers have the same time limit as a body
 (`Settings.body_timeout`). The time starts with the connection, or with the first byte of headers that follow another
-request. When it ends, the server answers partial headers with 408, and closes a silent connection without an answer.
+request. When it is over, the server answers partial headers with 408, and closes a silent connection without an answer.
 
-Data that is not HTTP gets status 400, as in uvicorn, with the usual error body. If the connection closed at once, data
-that is still arriving would reset it, and the client could lose the error before reading it (RFC 9112, section 9.6).
-So the server closes only its sending side at first. It drops whatever else arrives, until the client closes its side
-or `_CLOSING_SECONDS` have passed. A TLS connection cannot close one side, and closes at once.
+Data that is not HTTP gets status 400, as in uvicorn, with the usual error body. If the server closed the connection at
+once, data that is still arriving would reset it, and the client could lose the error before reading it (RFC 9112,
+section 9.6). So the server closes only its sending side at first. It drops whatever else arrives, until the client
+closes its side or `_CLOSING_SECONDS` have passed. A TLS connection cannot close one side, so it is closed at once.
 
 Not done: a limit on the number of connections, since the system sets one for each process.
 """
@@ -24,12 +24,12 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from guided.server.http.errors import RequestError, body_of
+from guided.server.http.errors import RequestError, make_error_body
 from guided.server.settings import Settings
 
 __all__ = ["Connection"]
 
-_CLOSING_SECONDS: Final = 1.0  # for a client to read an error
+_CLOSING_SECONDS: Final = 1.0  # time for a client to read an error
 
 
 class Connection(H11Protocol):
@@ -62,7 +62,7 @@ class Connection(H11Protocol):
         self._update_timer()
 
     def shutdown(self) -> None:
-        """Close the connection, after the answer to a running request."""
+        """Close the connection, but only after a running request is answered."""
         if self._is_closing:
             self.transport.close()
         else:
@@ -70,10 +70,10 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Report that the data is not HTTP, and close."""
-        self._refuse(RequestError(msg))
+        self._send_error(RequestError(msg))
 
     def _update_timer(self) -> None:
-        """Start the timer if the current headers are incomplete; else stop it."""
+        """Start the timer if the current headers are incomplete; otherwise stop it."""
         if self._is_closing:
             return
         if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
@@ -89,15 +89,15 @@ class Connection(H11Protocol):
     def _time_out(self) -> None:
         if self._has_data:
             message = f"the headers of the request did not arrive within {self._seconds:g} s"
-            self._refuse(RequestError(message, code="body_timeout", status=408))
+            self._send_error(RequestError(message, code="body_timeout", status=408))
         else:
             self.transport.close()
 
-    def _refuse(self, error: RequestError) -> None:
+    def _send_error(self, error: RequestError) -> None:
         """Send an error if no answer has begun, and close."""
         self._stop_timer()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            body = json.dumps(body_of(error)).encode()
+            body = json.dumps(make_error_body(error)).encode()
             headers = [
                 ("content-type", "application/json"),
                 ("content-length", str(len(body))),
@@ -113,7 +113,7 @@ class Connection(H11Protocol):
         self.transport.close()
 
     def _close_gently(self) -> None:
-        """Close the sending side; the other one later."""
+        """Close the sending side now, and the receiving side later."""
         self._is_closing = True
         self.transport.write_eof()
         self._timer = self.loop.call_later(_CLOSING_SECONDS, self.transport.close)

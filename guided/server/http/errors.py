@@ -9,17 +9,18 @@
 | 405 | NotFoundError | the route does not support this method |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
-| 429 | RateLimitError | this key has too many requests at once, or in this minute |
+| 429 | RateLimitError | this key has too many concurrent requests, or too many in this minute |
 | 499 | ClientClosedRequest | the request was aborted, or its client disconnected |
 | 500 | InternalServerError | a bug in the server, or not enough memory for this request alone |
 | 503 | ServiceUnavailableError | the server is busy or shutting down, or the engine has stopped |
 
-The client can fix the cause of a 4xx. 429 and 503 ask it to retry (`Retry-After`), which OpenAI's client does by
-itself. As in vLLM and SGLang, the status is 429 if one client alone sends too much, and 503 if all clients together do.
+The client can fix the cause of a 4xx. 429 and 503 ask it to retry (`Retry-After`), which OpenAI's client does
+automatically. As in vLLM and SGLang, the status is 429 if one client alone sends too many requests, and 503 if all
+clients together do.
 
-`param` is the field of the request, with a JSON Pointer into its specification if there is one. Each `code` is in
-docs/guides/serving-errors.md. Any exception other than `RequestError`, `GuidedError` and `MemoryError` is a bug in the
-server, whatever its class. It is never the client's fault, and the client does not see its text.
+`param` is the faulty field of the request, followed by a JSON Pointer if the error is inside its specification. Each
+`code` is in docs/guides/serving-errors.md. Any exception other than `RequestError`, `GuidedError` and `MemoryError` is
+a bug in the server, whatever its class. It is never the client's fault, and the client does not see its message.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from guided.errors import (
 from guided.server.engine_thread import EngineStopped
 from guided.server.preparing import CompilerBusy, CompileTimeout
 
-__all__ = ["RequestError", "body_of", "reword_for_clients", "status_of"]
+__all__ = ["RequestError", "find_status", "make_error_body", "reword_for_clients"]
 
 _TYPES: Final = {
     400: "BadRequestError",
@@ -62,24 +63,24 @@ _CODES: Final = {
     413: "body_too_long",
     499: "client_gone",
 }
-"""Status -> the code of errors that do not set one."""
+"""Status -> the code of errors without a code of their own."""
 
 
-_MAX_PARAM: Final = 1000  # characters of `param`, which may contain names of a schema
+_MAX_PARAM: Final = 1000  # characters of `param`, which may contain names from a schema
 _REWORDINGS: Final = (
     (re.compile(r",? or pass \w+=\S+"), ""),
-    (re.compile(r"\bpass it in registry=\{uri: schema\}"), "write it into the schema, below $defs"),
+    (re.compile(r"\bpass it in registry=\{uri: schema\}"), "add it to the schema under $defs"),
     (re.compile(r"\bpass its text in documents=\{[^}]*\}"), 'write {"documents": {name: text}} instead of the name'),
     (re.compile(r'"report", with documents=(\{"report": )text\}'), r'{"documents": \1"In May ..."}}'),
     (re.compile(r"\ballow_special_tokens=True\b"), "the server's option --allow-special-tokens"),
 )
-"""Hints that name arguments in Python -> hints for clients."""
+"""Parts of hints that name Python arguments -> replacements for clients."""
 
 
 def reword_for_clients(text: str) -> str:
-    """The text of an error or a finding, with its hint reworded for the sender of the request."""
-    for argument, reworded in _REWORDINGS:
-        text = argument.sub(reworded, text)
+    """The text of an error or a finding, with its hint reworded for clients of the server."""
+    for pattern, replacement in _REWORDINGS:
+        text = pattern.sub(replacement, text)
     return text
 
 
@@ -88,7 +89,7 @@ class RequestError(Exception):
 
     Attributes:
         status: the HTTP status.
-        message: what is wrong, and what to write instead.
+        message: what is wrong, and what to do.
         param: the field of the request; None if the error concerns the request as a whole.
         code: the machine-readable error code; None: the status's default.
         retry_after: seconds after which the client should retry; None: unknown.
@@ -108,7 +109,7 @@ class RequestError(Exception):
         super().__init__(message)
 
 
-def status_of(error: BaseException) -> int:
+def find_status(error: BaseException) -> int:
     """The HTTP status for an error."""
     match error:
         case RequestError():
@@ -120,12 +121,12 @@ def status_of(error: BaseException) -> int:
     return 500
 
 
-def body_of(error: BaseException, param: str | None = None) -> dict[str, Any]:
-    """See the module docstring. `param`: the field with the refused value, if the error does not name one.
+def make_error_body(error: BaseException, param: str | None = None) -> dict[str, Any]:
+    """The body for an error; see the module docstring. `param`: the faulty field, if the error itself does not name it.
 
-    The body for a bug contains no details, since the message of the exception may contain text of other users.
+    The body for a bug contains no details, since the message of the exception may contain text from other users.
     """
-    status, code = status_of(error), None
+    status, code = find_status(error), None
     if isinstance(error, RequestError):
         message, param, code = error.message, error.param, error.code
     elif status == 500:

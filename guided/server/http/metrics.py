@@ -1,8 +1,8 @@
 """The metrics at `/metrics`, for Prometheus. In: outcomes of the engine, as they arrive. Out: its text format.
 
-Metrics that vLLM also has use its names, and those for grammars that SGLang also has use SGLang's. The names of all
-others begin with `guided:`. All have the labels `model_name` and `engine`, as vLLM's do. Counters end in `_total`, as
-Prometheus' format requires. Each application has its own registry.
+Metrics that vLLM also has use vLLM's names. Grammar metrics that SGLang also has use SGLang's names. All other names
+begin with `guided:`. As in vLLM, all metrics have the labels `model_name` and `engine`. Counters end in `_total`, as
+the Prometheus format requires. Each application has its own registry.
 
 | name | |
 |---|---|
@@ -13,17 +13,17 @@ Prometheus' format requires. Each application has its own registry.
 | `vllm:prompt_tokens`, `vllm:generation_tokens` | tokens read, and tokens written |
 | `vllm:request_success` | outputs by `finished_reason`: stop, length, abort |
 | `vllm:time_to_first_token_seconds`, `vllm:e2e_request_latency_seconds` | arrival to first token; arrival to end |
-| `vllm:inter_token_latency_seconds` | time between two steps of an output that produced tokens |
+| `vllm:inter_token_latency_seconds` | time between two steps that produced tokens of an output |
 | `vllm:request_queue_time_seconds` | arrival to entry into the batch |
 | `vllm:request_prefill_time_seconds`, `..._decode_time_...` | batch to first token; first token to end |
-| `vllm:admission_rejections` | refused requests by `reason`: the setting |
-| `guided:timeouts` | requests that ran out of time, by `reason`: the setting |
+| `vllm:admission_rejections` | refused requests by `reason`, the name of the setting |
+| `guided:timeouts` | requests that ran out of time, by `reason`, the name of the setting |
 | `sglang:num_grammar`, `sglang:num_grammar_cache_hit` | specifications, and grammars found in the cache |
 | `sglang:grammar_compilation_time_seconds` | compile time of each specification, including cached ones |
 | `sglang:num_grammar_queue_reqs`, `sglang:num_grammar_timeout` | specifications being compiled; timed out |
 | `guided:specifications_refused` | refused specifications, by the `code` of the error |
 | `guided:mask_time_seconds`, `guided:masks` | total time for filling masks, and number of masks |
-| `guided:removed_log_mass` | what masks removed: the sum of `Result.removed_log_mass` |
+| `guided:removed_log_mass` | log-probability mass that the masks removed: the sum of `Result.removed_log_mass` |
 | `guided:forced_tokens` | tokens for which the grammar left no choice |
 | `guided:budget_bound_answers`, `guided:budget_bound_steps`, `guided:budget_bound_mass` | what the budget removed |
 
@@ -44,8 +44,8 @@ from guided.engine.task import Outcome, Task
 from guided.errors import BudgetError, GuidedError
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.admission import Admission
-from guided.server.http.errors import body_of
-from guided.server.openai.deltas import finish_reason_of
+from guided.server.http.errors import make_error_body
+from guided.server.openai.deltas import find_finish_reason
 from guided.server.preparing import CompileTimeout
 
 __all__ = ["Metrics"]
@@ -56,7 +56,7 @@ _LATENCIES: Final = (
 )  # fmt: skip
 _HISTOGRAMS: Final = {
     "vllm:time_to_first_token_seconds": "from the arrival of a request to its first token",
-    "vllm:inter_token_latency_seconds": "between two steps of an output that produced tokens",
+    "vllm:inter_token_latency_seconds": "between two steps that produced tokens of an output",
     "vllm:e2e_request_latency_seconds": "from the arrival of a request to its end",
     "vllm:request_queue_time_seconds": "from the arrival of a request to its entry into the batch",
     "vllm:request_prefill_time_seconds": "from the entry of a request into the batch to its first token",
@@ -79,7 +79,7 @@ _COUNTERS: Final = {
 
 
 class Metrics(Collector):
-    """See the module docstring. Runs on the event loop, except `record_compilation` and `text`."""
+    """See the module docstring. Its methods run on the event loop, except `record_compilation` and `text`."""
 
     def __init__(self, thread: EngineThread, admission: Admission, model_name: str) -> None:
         self.registry = CollectorRegistry()
@@ -95,7 +95,7 @@ class Metrics(Collector):
             for name, description in _COUNTERS.items()
         }
         counter = Counter("vllm:request_success", "outputs", (*_LABELS, "finished_reason"), registry=self.registry)
-        self._finish_reasons = {why: counter.labels(*self._labels, why) for why in ("stop", "length", "abort")}
+        self._finish_reasons = {reason: counter.labels(*self._labels, reason) for reason in ("stop", "length", "abort")}
         self._refused_specifications = Counter(
             "guided:specifications_refused", "refused specifications, by error code", (*_LABELS, "code"),
             registry=self.registry,
@@ -105,7 +105,7 @@ class Metrics(Collector):
         thread.preparer.on_compiled = self.record_compilation
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     def observe(self, stream: Stream, task: Task, outcome: Outcome, now: float) -> None:
@@ -117,16 +117,16 @@ class Metrics(Collector):
             if not stream.last_token_times:
                 self._counts["vllm:prompt_tokens"].inc(stream.prompt_tokens)
                 self._seconds["vllm:time_to_first_token_seconds"].observe(now - stream.submit_time)
-            elif (last := stream.last_token_times.get(task, now)) < now:
-                self._seconds["vllm:inter_token_latency_seconds"].observe(now - last)
+            elif (last_time := stream.last_token_times.get(task, now)) < now:
+                self._seconds["vllm:inter_token_latency_seconds"].observe(now - last_time)
         if outcome.result is not None:
-            self._end(outcome.result)
+            self._record_output(outcome.result)
             if len(stream.results) + 1 == len(stream.tasks):
                 self._record_request_end(stream, now)
 
-    def _end(self, result: Result) -> None:
+    def _record_output(self, result: Result) -> None:
         counts, bound = self._counts, result.budget_bound
-        self._finish_reasons[finish_reason_of(result)].inc()
+        self._finish_reasons[find_finish_reason(result)].inc()
         counts["guided:mask_time_seconds"].inc(sum(result.timings.mask))
         counts["guided:masks"].inc(len(result.timings.mask))
         counts["guided:removed_log_mass"].inc(max(0.0, result.removed_log_mass))
@@ -137,11 +137,11 @@ class Metrics(Collector):
             counts["guided:budget_bound_mass"].inc(bound.mass)
 
     def _record_request_end(self, stream: Stream, now: float) -> None:
-        entry = min((task.admission_time for task in stream.tasks if task.admission_time), default=now)
-        first = max(entry, now if stream.first_token_time is None else stream.first_token_time)
-        self._seconds["vllm:request_queue_time_seconds"].observe(entry - stream.submit_time)
-        self._seconds["vllm:request_prefill_time_seconds"].observe(first - entry)
-        self._seconds["vllm:request_decode_time_seconds"].observe(now - first)
+        admission_time = min((task.admission_time for task in stream.tasks if task.admission_time), default=now)
+        first_token_time = max(admission_time, now if stream.first_token_time is None else stream.first_token_time)
+        self._seconds["vllm:request_queue_time_seconds"].observe(admission_time - stream.submit_time)
+        self._seconds["vllm:request_prefill_time_seconds"].observe(first_token_time - admission_time)
+        self._seconds["vllm:request_decode_time_seconds"].observe(now - first_token_time)
         self._seconds["vllm:e2e_request_latency_seconds"].observe(now - stream.submit_time)
 
     def record_aborted(self, outputs: int) -> None:
@@ -155,15 +155,17 @@ class Metrics(Collector):
         if isinstance(error, CompileTimeout):
             self._counts["sglang:num_grammar_timeout"].inc()
         if isinstance(error, GuidedError) and not isinstance(error, BudgetError):
-            self._refused_specifications.labels(*self._labels, body_of(error)["error"]["code"] or "bad_request").inc()
+            self._refused_specifications.labels(
+                *self._labels, make_error_body(error)["error"]["code"] or "bad_request"
+            ).inc()
 
     # ---- read on each scrape
     def collect(self) -> Iterable[Metric]:
-        """Gauges, and counters kept elsewhere; see `Collector`."""
+        """Gauges, and counters that other objects keep; see `Collector`."""
         scheduler, cache = self._thread.engine.scheduler, self._thread.engine.scheduler.runner.cache
         gauges = {
             "vllm:num_requests_running": ("outputs in the batch", scheduler.running_count),
-            "vllm:num_requests_waiting": ("outputs that wait for a slot in the batch", self._admission.queued),
+            "vllm:num_requests_waiting": ("outputs that wait for a slot in the batch", self._admission.queued_outputs),
             "vllm:kv_cache_usage_perc": ("used share of the cache, 0 to 1", 1 - cache.available / cache.capacity),
             "sglang:num_grammar_queue_reqs": (
                 "outputs whose specification is being compiled",
@@ -184,10 +186,10 @@ class Metrics(Collector):
             counter = CounterMetricFamily(name, description, labels=_LABELS)
             counter.add_metric(self._labels, value)
             yield counter
-        yield self._by_reason("vllm:admission_rejections", "refused requests", self._admission.rejections)
-        yield self._by_reason("guided:timeouts", "requests that ran out of time", self._admission.timeouts)
+        yield self._make_reason_counter("vllm:admission_rejections", "refused requests", self._admission.rejections)
+        yield self._make_reason_counter("guided:timeouts", "requests that ran out of time", self._admission.timeouts)
 
-    def _by_reason(self, name: str, description: str, counts: Mapping[str, int]) -> Metric:
+    def _make_reason_counter(self, name: str, description: str, counts: Mapping[str, int]) -> Metric:
         counter = CounterMetricFamily(name, f"{description}, by the setting", labels=(*_LABELS, "reason"))
         for reason, count in dict(counts).items():
             counter.add_metric((*self._labels, reason), count)

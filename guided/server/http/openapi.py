@@ -1,8 +1,8 @@
 """The OpenAPI document of a server. In: its routes. Out: their requests and answers, built on first use.
 
-Routes parse the JSON of their requests themselves, so that all errors have the server's own format. Each declares its
-request classes with `takes`, and the document has the schemas of these classes. A schema describes the form of a
-request. It does not describe the content of a specification, or which fields may be combined.
+Routes parse the JSON of their requests themselves, so that all errors have the server's own format. Each route declares
+its request classes with `takes`, and the document contains the schemas of these classes. A schema describes the form of
+a request. It does not describe the content of a specification, or which fields may be combined.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ERROR: Final[_Json] = {
                 "message": {"type": "string"},
                 "type": {"type": "string"},
                 "param": {"type": ["string", "null"], "description": "the field of the request"},
-                "code": {"type": ["string", "null"], "description": "a word for programs"},
+                "code": {"type": ["string", "null"], "description": "the machine-readable error code"},
             },
         }
     },
@@ -45,7 +45,7 @@ _KEYS: Final[_Json] = {
     "key": {"type": "http", "scheme": "bearer"},
     "x-api-key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
 }
-"""The ways to send a key."""
+"""The ways to send an API key."""
 _REF: Final = "#/components/schemas/{model}"
 _DESCRIPTION_ATTRIBUTE: Final = "guided_described"
 
@@ -64,7 +64,7 @@ def takes(
 
     Args:
         kinds: the request classes; the body is read as one of them.
-        answer: the members that every answer has, with their JSON types.
+        answer: the members that every answer has -> their JSON types.
         events: whether the route may also answer with server-sent events.
     """
 
@@ -76,16 +76,16 @@ def takes(
 
 
 def needs_key(method: str, path: str) -> bool:
-    """Whether a request needs a key, if the server has keys; see access_middleware.py."""
+    """Whether a request needs a key on a server with keys; see access_middleware.py."""
     return method == "POST" or (method != "OPTIONS" and (path.startswith("/v1") or path == "/tokenizer_info"))
 
 
 def add_document(app: FastAPI, *, keys: bool) -> None:
     """Build `/openapi.json` on first use. `keys`: whether the server has keys."""
-    app.openapi = cache(lambda: _document(app, keys=keys))  # type: ignore[method-assign]
+    app.openapi = cache(lambda: _build_document(app, keys=keys))  # type: ignore[method-assign]
 
 
-def _document(app: FastAPI, *, keys: bool) -> _Json:
+def _build_document(app: FastAPI, *, keys: bool) -> _Json:
     document: _Json = get_openapi(title=app.title, version=app.version, routes=app.routes)
     routes = [route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
     descriptions = {
@@ -101,7 +101,7 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
     if keys:
         components["securitySchemes"] = _KEYS
     for path, operations in document["paths"].items():
-        error = {"$ref": _ref("AnthropicError" if is_messages_route(path) else "Error")}
+        error = {"$ref": _make_ref("AnthropicError" if is_messages_route(path) else "Error")}
         error_response = {"description": "An error", "content": {"application/json": {"schema": error}}}
         for method, operation in operations.items():
             operation["responses"].pop("422", None)  # FastAPI adds 422; this server answers malformed requests with 400
@@ -114,7 +114,7 @@ def _document(app: FastAPI, *, keys: bool) -> _Json:
 
 
 def _describe(operation: _Json, description: _RouteDescription) -> None:
-    refs = [{"$ref": _ref(kind.__name__)} for kind in description.kinds]
+    refs = [{"$ref": _make_ref(kind.__name__)} for kind in description.kinds]
     if refs:
         schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
@@ -126,5 +126,5 @@ def _describe(operation: _Json, description: _RouteDescription) -> None:
     operation["responses"]["200"] = {"description": "The answer", "content": content}
 
 
-def _ref(name: str) -> str:
+def _make_ref(name: str) -> str:
     return _REF.format(model=name)

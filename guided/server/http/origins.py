@@ -1,18 +1,19 @@
 """Decides which web pages may use the server. In: a request's headers, and the address at which it arrived. Out: a
 RequestError, or nothing.
 
-Problem. A browser sends the requests of any page to any address it can reach, and hides only the answer. With plain
-text as the content type, it sends no preflight request. So a page of another site could use a server without keys.
+Problem. A browser sends the requests of any page to any address that it can reach, and hides only the answer. With
+plain text as the content type, it sends no preflight request. So a page from another site could use a server without
+keys.
 
-| a page sends a request | check |
+| how a page sends a request | check |
 |---|---|
 | from another origin | `Sec-Fetch-Site`, which no page can set, is neither `cross-site` nor `same-site` |
 | the same over plain HTTP, where browsers omit that header | `Origin` has the host and port of `Host` |
 | to its own host name, pointed at this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
 
-A request that the browser calls `same-origin` passes even if `Host` differs: a reverse proxy may have changed `Host`.
-The last two checks are made only without API keys, since no page knows a key. Hosts are checked on loopback, and at
-every address if `allowed_hosts` is not empty. Programs send neither `Origin` nor `Sec-Fetch-Site`, so they pass.
+A request that the browser marks as `same-origin` passes even if `Host` differs: a reverse proxy may have changed
+`Host`. The last two checks are made only without API keys, since no page knows a key. Hosts are checked on loopback,
+and at every address if `allowed_hosts` is not empty. Programs send neither `Origin` nor `Sec-Fetch-Site`, so they pass.
 
 Sources: the Fetch standard (`Origin`), Fetch Metadata (`Sec-Fetch-Site`), RFC 9110 section 7.2 (`Host`). Cost: a few
 comparisons. Not done: protection from other programs on this machine, which needs API keys.
@@ -37,14 +38,14 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def check_origin(headers: Headers, settings: Settings) -> None:
-    """Raise RequestError if the request is from a page of another origin that `allowed_origins` does not list."""
+    """Raise RequestError if a page from another origin, not listed in `allowed_origins`, sent the request."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
     if "*" in settings.allowed_origins or origin in settings.allowed_origins:
         return
     if site is not None:
         is_foreign = site in ("cross-site", "same-site")
     else:
-        is_foreign = origin is not None and not settings.api_keys and not _is_of_host(origin, headers.get("host", ""))
+        is_foreign = origin is not None and not settings.api_keys and not _matches_host(origin, headers.get("host", ""))
     if is_foreign:
         pages = f"requests from pages of {brief(origin or 'another origin')} are not allowed"
         message = f"{pages}: start the server with --allowed-origins to allow them"
@@ -56,21 +57,21 @@ def check_host(headers: Headers, scope: Scope, settings: Settings) -> None:
     name, allowed = headers.get("host"), settings.allowed_hosts
     if name is None or "*" in allowed or not (allowed or (_is_loopback(scope) and not settings.api_keys)):
         return
-    host = (_host_and_port(name, "http") or ("", None))[0]
+    host = (_split_host_and_port(name, "http") or ("", None))[0]
     if host != "localhost" and not _is_address(host) and host not in map(str.lower, allowed):
         message = f"the host name {brief(name)} is not allowed: start the server with --allowed-hosts to allow it"
         raise RequestError(message, code="host_not_allowed", status=403)
 
 
-def _is_of_host(origin: str, host: str) -> bool:
+def _matches_host(origin: str, host: str) -> bool:
     """Whether an origin and the `Host` header name the same host and port. False for the opaque origin "null"."""
     scheme, separator, netloc = origin.partition("://")
-    origin_host = _host_and_port(netloc, scheme.lower()) if separator else None
-    return origin_host is not None and origin_host == _host_and_port(host, scheme.lower())
+    origin_host = _split_host_and_port(netloc, scheme.lower()) if separator else None
+    return origin_host is not None and origin_host == _split_host_and_port(host, scheme.lower())
 
 
-def _host_and_port(netloc: str, scheme: str) -> tuple[str, int | None] | None:
-    """Split "localhost:8000" or "[::1]". Without a port: the default port of the scheme. None: it is malformed."""
+def _split_host_and_port(netloc: str, scheme: str) -> tuple[str, int | None] | None:
+    """Split "localhost:8000" or "[::1]". Without a port, uses the default port of the scheme. None if malformed."""
     if any(sign in netloc for sign in "@/?#\\"):
         return None
     try:

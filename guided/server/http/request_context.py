@@ -1,4 +1,4 @@
-"""The data that the middleware, the routes and the log share about a request. It computes nothing."""
+"""The data about a request that the middleware, the routes and the log share. This module computes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastapi import Request
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
 
-__all__ = ["RequestContext", "request_context_of", "request_id"]
+__all__ = ["RequestContext", "choose_request_id", "get_request_context"]
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
@@ -24,19 +24,20 @@ class RequestContext:
     """See the module docstring.
 
     Attributes:
-        id: from the header `X-Request-Id` or the field `rid`; otherwise a new one.
+        id: from the header `X-Request-Id` or the field `rid`; otherwise a new id.
         method, path: the request's method and path.
-        key_number: which of the server's keys it has, from 1; None if no key was checked.
+        key_number: the number of the server's key that the request contains, from 1; None if no key was checked.
         status: the status of the answer; 0: no answer yet.
-        streams: its streams of the engine.
-        request: the engine's request for its first prompt; None if there is none, as for a request that was refused.
+        streams: its streams from the engine thread.
+        request: the engine request for its first prompt; None if there is none, for example because the HTTP request
+            was refused.
         constraint_field: the field that constrains the text, such as "response_format"; "" if there is none.
-        error_code: why the request failed or was aborted; None if it did not.
-        body_size: bytes of its body.
+        error_code: why the request failed or was aborted; None if neither happened.
+        body_size: the size of its body, in bytes.
         body: the body, if it will be logged.
-        start_time, unix_time: when it arrived, by `perf_counter` and as Unix time.
+        start_time, unix_time: when it arrived, by `perf_counter` and in Unix time.
         server: the address and the port that received it; None if unknown.
-        trace_headers: its headers that name a trace, if requests are traced.
+        trace_headers: its headers that identify a trace, if requests are traced.
     """
 
     id: str
@@ -56,12 +57,12 @@ class RequestContext:
     trace_headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def request_id(client_id: str | None) -> str:
-    """The client's id if it is valid (`_ID`); otherwise a new one."""
+def choose_request_id(client_id: str | None) -> str:
+    """The client's id if it is valid (`_ID`), otherwise a new id."""
     return client_id if client_id is not None and _ID.fullmatch(client_id) else secrets.token_hex(12)
 
 
-def request_context_of(request: Request) -> RequestContext:
+def get_request_context(request: Request) -> RequestContext:
     """The context that the middleware attached to a request."""
     context = request.state.context
     assert isinstance(context, RequestContext)

@@ -1,20 +1,20 @@
-"""Spans of OpenTelemetry. In: the context of a finished request. Out: a span for the request, and spans of its phases.
+"""OpenTelemetry spans. In: the context of a finished request. Out: a span for the request, and spans for its phases.
 
-    chat smollm2                  from the arrival to the last byte; its parent is the span in `traceparent`
-        compile                   reading the prompt and compiling the specification, with the wait for a thread
+    chat smollm2                  from arrival to the last byte; its parent is the span in `traceparent`
+        compile                   reading the prompt and compiling the specification, including waiting for a thread
         queue                     waiting for a slot in the batch
         prefill                   from the slot to the first token
-        decode                    from the first token to the last one, with the time of the masks as an attribute
+        decode                    from the first token to the last one; the mask time is an attribute
 
-Each prompt of a request has its own phases. Nothing is measured for the spans alone: the times are those that the
-metrics and the log use (`Stream`, `Result.timings`). Masks are filled in each step of `decode`, so they are attributes
-of this span and not spans: `guided.masks` (their number) and `guided.mask_time` (seconds).
+Each prompt of a request has its own phases. Nothing is measured for the spans alone: the metrics and the log use the
+same times (`Stream`, `Result.timings`). Masks are filled in each step of `decode`, so they have no spans of their own.
+The span `decode` has the attributes `guided.masks` (their number) and `guided.mask_time` (seconds).
 
-Names of attributes are those of the semantic conventions for generative AI
+The attribute names follow the semantic conventions for generative AI
 (https://github.com/open-telemetry/semantic-conventions-genai) and for HTTP. Names that begin with `guided.` are this
 project's. No attribute contains a part of a prompt, an answer or a specification.
 
-Cost: without a provider none; this module imports OpenTelemetry only for a `RequestTracer`. With one, about 0.2 ms
+Cost: none without a provider, since only `RequestTracer` and `otlp_provider` import it. With a provider, about 0.2 ms
 after the last byte of a request.
 """
 
@@ -30,7 +30,7 @@ from guided.errors import GuidedError, brief
 from guided.packages import importing
 from guided.server.engine_thread import Stream
 from guided.server.http.request_context import RequestContext
-from guided.server.openai.deltas import finish_reason_of
+from guided.server.openai.deltas import find_finish_reason
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -45,7 +45,7 @@ _OPERATIONS: Final[Mapping[str, str]] = {
     "/v1/responses": "chat",
     "/v1/messages": "chat",
 }
-"""The routes for text -> `gen_ai.operation.name`."""
+"""Routes that generate text -> `gen_ai.operation.name`."""
 _OPTIONS: Final = ("max_tokens", "temperature", "top_p", "top_k", "seed", "frequency_penalty", "presence_penalty")
 
 
@@ -53,7 +53,7 @@ class RequestTracer:
     """Turns finished requests into spans.
 
     Args:
-        provider: where the spans go.
+        provider: receives the spans.
         model: the model's name.
     """
 
@@ -66,13 +66,13 @@ class RequestTracer:
         self._tracer, self._model = provider.get_tracer("guided"), model
 
     def record(self, context: RequestContext, end: float) -> None:
-        """Record the spans of a request for text. `end`: when it ended, by `perf_counter`."""
+        """Record the spans of a request that generates text. `end`: when it ended, by `perf_counter`."""
         if context.method != "POST" or context.path not in _OPERATIONS:
             return
-        trace, to_unix = self._trace, context.unix_time - context.start_time
+        trace, unix_offset = self._trace, context.unix_time - context.start_time
 
         def nanoseconds(time: float) -> int:
-            return int(1e9 * (time + to_unix))
+            return int(1e9 * (time + unix_offset))
 
         span = self._tracer.start_span(
             f"{_OPERATIONS[context.path]} {self._model}",
@@ -81,12 +81,12 @@ class RequestTracer:
             start_time=nanoseconds(context.start_time),
         )
         if span.is_recording():
-            span.set_attributes(_attributes(context, self._model))
+            span.set_attributes(_make_attributes(context, self._model))
             if context.error_code is not None and not 400 <= context.status < 500:
                 span.set_status(trace.StatusCode.ERROR, context.error_code)
             parent_context = trace.set_span_in_context(span)
             for number, stream in enumerate(context.streams):
-                for name, begin, finish in _phases(stream, end):
+                for name, begin, finish in _list_phases(stream, end):
                     phase = self._tracer.start_span(name, parent_context, start_time=nanoseconds(begin))
                     if len(context.streams) > 1:
                         phase.set_attribute("guided.prompt", number)
@@ -96,30 +96,32 @@ class RequestTracer:
         span.end(nanoseconds(end))
 
 
-def _phases(stream: Stream, end: float) -> Iterator[tuple[str, float, float]]:
-    """The phases that a request has reached, with begin and end, by `perf_counter`. The last one ends at `end` unless
-    the answer is complete."""
+def _list_phases(stream: Stream, end: float) -> Iterator[tuple[str, float, float]]:
+    """The phases that a request has reached: (name, begin, end), by `perf_counter`.
+
+    If the answer is not complete, the last phase ends at `end`.
+    """
     admission_time = min(
         (task.admission_time for task in stream.tasks if task.admission_time), default=stream.first_token_time
     )
     is_complete = len(stream.results) == len(stream.tasks)
-    last = max(stream.last_token_times.values()) if is_complete and stream.last_token_times else None
+    last_token_time = max(stream.last_token_times.values()) if is_complete and stream.last_token_times else None
     begin = stream.submit_time
     phases = (
         ("compile", stream.prepared_time),
         ("queue", admission_time),
         ("prefill", stream.first_token_time),
-        ("decode", last),
+        ("decode", last_token_time),
     )
     for name, end_time in phases:
-        finish = end if end_time is None else max(begin, min(end_time, end))  # other threads take these times
+        finish = end if end_time is None else max(begin, min(end_time, end))  # other threads measure these times
         yield name, begin, finish
         if end_time is None:
             return
         begin = finish
 
 
-def _attributes(context: RequestContext, model: str) -> dict[str, Any]:
+def _make_attributes(context: RequestContext, model: str) -> dict[str, Any]:
     results = [result for stream in context.streams for result in stream.results]
     ttft = next((stream.ttft for stream in context.streams if stream.ttft is not None), None)
     address, port = context.server or (None, None)
@@ -143,7 +145,7 @@ def _attributes(context: RequestContext, model: str) -> dict[str, Any]:
             "gen_ai.usage.input_tokens": sum(stream.prompt_tokens for stream in context.streams),
             "gen_ai.usage.output_tokens": sum(len(result.tokens) for result in results),
             "gen_ai.usage.reasoning.output_tokens": sum(result.reasoning_tokens for result in results) or None,
-            "gen_ai.response.finish_reasons": [finish_reason_of(result) for result in results] or None,
+            "gen_ai.response.finish_reasons": [find_finish_reason(result) for result in results] or None,
         }
     if context.request is not None:
         options = context.request.options
@@ -163,21 +165,21 @@ def _summarize_steps(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def otlp_provider(endpoint: str) -> Any:
-    """A provider of OpenTelemetry's SDK that sends spans in batches to a collector, with OTLP over HTTP.
+    """A provider from the OpenTelemetry SDK that sends spans in batches to a collector, with OTLP over HTTP.
 
     The SDK's environment variables still apply, such as OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and
-    OTEL_EXPORTER_OTLP_HEADERS. Its `shutdown` sends the last spans.
+    OTEL_EXPORTER_OTLP_HEADERS. The provider's `shutdown` sends the last spans.
 
     Args:
         endpoint: the collector's address, such as "http://127.0.0.1:4318".
 
     Raises:
-        GuidedError: the address is not one of HTTP.
+        GuidedError: the address is not an HTTP address.
         ModuleNotFoundError: OpenTelemetry is not installed.
     """
     if urlsplit(endpoint).scheme not in ("http", "https"):
         hint = "write the address of a collector for OTLP over HTTP, such as http://127.0.0.1:4318"
-        raise GuidedError(f"{brief(endpoint)} is not an address of HTTP: {hint}")
+        raise GuidedError(f"{brief(endpoint)} is not an HTTP address: {hint}")
     with importing("tracing"):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource

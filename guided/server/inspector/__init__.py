@@ -1,1 +1,1 @@
-"""The data for the inspector's page: a specification, and one step of an output."""
+"""The data for the inspector's page: about a specification, and about one step of an output."""

@@ -1,6 +1,6 @@
-"""Inspects a specification without a model. In: the fields of a request. Out: data for an answer.
+"""Inspects a specification without a model. In: the fields of a request. Out: the data of the answer.
 
-| function | answers |
+| function | what it reports |
 |---|---|
 | `check` | whether it compiles, or where and why it fails; lint findings; its size and shortest text |
 | `explain` | what may follow a prefix, and why a text or a token may not |
@@ -32,7 +32,7 @@ from guided.matching.explain.next_texts import explain_next
 from guided.matching.least_tokens import least_tokens
 from guided.matching.sentences import byte_vocabulary, sentence
 from guided.meter import limit_work
-from guided.server.http.errors import RequestError, body_of, status_of
+from guided.server.http.errors import RequestError, find_status, make_error_body
 from guided.server.openai.requests import ConstraintFields
 from guided.server.openai.structured import StructuredOutput
 from guided.server.preparing import report_timeout, with_time_limit
@@ -43,28 +43,30 @@ __all__ = [
     "SampleRequest",
     "accept_prefix",
     "check",
+    "compile_or_refuse",
     "explain",
-    "grammar_of",
     "sample",
 ]
 
 MAX_LENGTH: Final = 64 << 10
-"""The largest length of a prefix, in characters or tokens."""
+"""The maximum length of a prefix, in characters or tokens."""
 _MAX_ALLOWED: Final = 1000
-_MAX_SHOWN: Final = 2000  # characters of the shortest text
-_SECONDS: Final = 10.0  # for the sentences of one request
+_MAX_SHOWN_LENGTH: Final = 2000  # characters of the shortest text
+_SAMPLING_SECONDS: Final = 10.0  # time limit for all sentences of one request
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
 class CheckRequest(ConstraintFields):
-    """A specification. `remarks`: whether to lint it, too."""
+    """A specification. `remarks`: whether to lint it as well."""
 
     remarks: bool = True
 
 
 class ExplainRequest(ConstraintFields):
-    """What may follow `prefix`, a text or token ids; and why `text`, or the token with the id `token`, may or may not.
-    `most`: the number of allowed tokens to list."""
+    """What may follow `prefix`, a string or token ids, and why `text` or the token `token` may or may not follow it.
+
+    `most`: the maximum number of allowed tokens to list.
+    """
 
     prefix: str | Annotated[list[_Id], Field(fail_fast=True)] = Field("", max_length=MAX_LENGTH)
     text: Annotated[str, Field(max_length=MAX_LENGTH)] | None = None
@@ -73,7 +75,7 @@ class ExplainRequest(ConstraintFields):
 
 
 class SampleRequest(ConstraintFields):
-    """`n` sentences of at most `max_length` bytes. `any_character`: not only printable ASCII."""
+    """`n` sentences of at most `max_length` bytes. `any_character`: use all characters, not only printable ASCII."""
 
     n: Annotated[int, Field(ge=1, le=100, strict=True)] = 5
     seed: Annotated[int, Field(ge=0, strict=True)] | None = None
@@ -82,7 +84,7 @@ class SampleRequest(ConstraintFields):
 
 
 def require_specification(specification: StructuredOutput) -> StructuredOutput:
-    """The specification. Raises RequestError if the request has none."""
+    """Return the specification. Raises RequestError if the request has none."""
     if specification.constraint is None:
         raise RequestError("give a specification, such as json_schema, regex, lark, gbnf or grammar")
     return specification
@@ -91,25 +93,27 @@ def require_specification(specification: StructuredOutput) -> StructuredOutput:
 def compile_in_time(
     compiler: GrammarCompiler, specification: StructuredOutput, seconds: float
 ) -> CompiledGrammar | None:
-    """Compile a specification as for generation, in at most `seconds`. None: any text is allowed.
+    """Compile a specification as for generation, in at most `seconds`. None if it allows any text.
 
     Raises:
-        CompileTimeout: the time is over. Also whatever `compile_constraint` raises.
+        CompileTimeout: it takes longer. GuidedError: the errors of `compile_constraint`.
     """
     with report_timeout(seconds):
-        limited = with_time_limit(compiler, seconds)
+        limited_compiler = with_time_limit(compiler, seconds)
         options: Any = dict(specification.options)
-        return compile_constraint(limited, specification.constraint, options)
+        return compile_constraint(limited_compiler, specification.constraint, options)
 
 
-def grammar_of(compiler: GrammarCompiler, specification: StructuredOutput, seconds: float) -> CompiledGrammar | None:
-    """As `compile_in_time`, but raises RequestError with the field of the specification."""
+def compile_or_refuse(
+    compiler: GrammarCompiler, specification: StructuredOutput, seconds: float
+) -> CompiledGrammar | None:
+    """Like `compile_in_time`, but raises RequestError with the field that contains the specification."""
     try:
         return compile_in_time(compiler, specification, seconds)
     except GuidedError as error:
-        error_body = body_of(error, specification.param or None)["error"]
+        error_body = make_error_body(error, specification.param or None)["error"]
         raise RequestError(
-            error_body["message"], param=error_body["param"], code=error_body["code"], status=status_of(error)
+            error_body["message"], param=error_body["param"], code=error_body["code"], status=find_status(error)
         ) from error
 
 
@@ -117,7 +121,8 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     """Whether a specification compiles; see the module docstring.
 
     Raises:
-        RequestError: the request has no specification. Errors inside a specification are part of the answer.
+        RequestError: the request has no specification. Errors inside a specification do not raise: the answer contains
+            them.
     """
     fields = {name: getattr(request, name) for name in ConstraintFields.model_fields}
     try:
@@ -125,15 +130,15 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     except RequestError as error:
         if not isinstance(error.__cause__, GuidedError):
             raise
-        return _error_answer(error.__cause__, error.param, error.__cause__.text)
+        return _make_error_answer(error.__cause__, error.param, error.__cause__.text)
     except GuidedError as error:
-        return _error_answer(error, *_first_field(fields))
+        return _make_error_answer(error, *_find_first_field(fields))
     begin = perf_counter()
     try:
         grammar = compile_in_time(engine.compiler, specification, seconds)
     except GuidedError as error:
         source = specification.source if isinstance(specification.source, str) else ""
-        return _error_answer(error, specification.param, source) | {"kind": specification.kind}
+        return _make_error_answer(error, specification.param, source) | {"kind": specification.kind}
     assert grammar is not None
     compile_seconds = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
@@ -144,8 +149,8 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "kind": specification.kind,
         "error": None,
         "findings": [asdict(finding) for finding in grammar.findings],
-        "remarks": _remarks(grammar, specification) if request.remarks else None,
-        "shortest": text[:_MAX_SHOWN],
+        "remarks": _find_remarks(grammar, specification) if request.remarks else None,
+        "shortest": text[:_MAX_SHOWN_LENGTH],
         "min_tokens": min_tokens.count - 1,
         "min_tokens_is_exact": min_tokens.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(compile_seconds * 1e3, 3)},
@@ -153,32 +158,32 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     }
 
 
-def _error_answer(error: GuidedError, param: str | None, source: str) -> dict[str, Any]:
-    """Why a specification is refused. `source`: the text that the client sent, for the error's location."""
+def _make_error_answer(error: GuidedError, param: str | None, source: str) -> dict[str, Any]:
+    """The answer for an invalid specification. `source`: the text that the client sent, to locate the error in it."""
     fields = fields_of(error)
-    pointer, span, place = fields.get("pointer", ""), None, None
+    pointer, span, location = fields.get("pointer", ""), None, None
     if source and error.text == source and not error.file:
         span = error.span
-    elif source and pointer:  # JSON that was parsed before, or a part of it that was parsed separately
+    elif source and pointer:  # the client sent JSON, and the error refers to the parsed value or to a part of it
         with suppress(ValueError, RecursionError):
             span = locate(source, pointer)
     if span is not None:
         start = min(span[0], len(source))
         line, column = source.count("\n", 0, start) + 1, start - source.rfind("\n", 0, start)
-        place = {"line": line, "column": column, "span": list(span)}
+        location = {"line": line, "column": column, "span": list(span)}
     error_fields = {"type": fields["type"], "message": fields["message"], "hint": error.hint, "pointer": pointer}
-    return {"valid": False, "kind": "", "error": error_fields | {"place": place, "param": param}}
+    return {"valid": False, "kind": "", "error": error_fields | {"place": location, "param": param}}
 
 
-def _first_field(fields: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The first field that has a value, and its text."""
+def _find_first_field(fields: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The first field that has a value, and the value if it is a string."""
     name = next((name for name, value in fields.items() if value is not None), None)
     value = fields.get(name or "")
     return name, value if isinstance(value, str) else ""
 
 
-def _remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> list[dict[str, Any]] | None:
-    """The lint findings; None: the specification is too large to lint."""
+def _find_remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> list[dict[str, Any]] | None:
+    """The lint findings; None if the specification is too large to lint."""
     try:
         return [asdict(each) for each in lint_specification(grammar, specification.kind, specification.source, {})]
     except (GuidedError, RecursionError):
@@ -186,10 +191,10 @@ def _remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> list[
 
 
 def accept_prefix(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatcher:
-    """A matcher that has read a prefix.
+    """A matcher that has accepted a prefix.
 
     Raises:
-        RequestError: the specification does not allow the prefix; the message says where.
+        RequestError: the specification does not allow the prefix. The message says where it fails.
     """
     matcher = GrammarMatcher(grammar)
     if isinstance(prefix, str):
@@ -198,10 +203,10 @@ def accept_prefix(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarM
                 f"the prefix is not allowed\n{error_location_of(grammar, prefix.encode())}", param="prefix"
             )
         return matcher
-    for at, token in enumerate(prefix):
+    for index, token in enumerate(prefix):
         if token >= grammar.vocabulary.size or not matcher.accept_token(token):
             reason = matcher.explain(token).reason if token < grammar.vocabulary.size else "there is no such token"
-            raise RequestError(f"token {at}, with the id {token}, is not allowed: {reason}", param=f"tokens.{at}")
+            raise RequestError(f"token {index}, with the id {token}, is not allowed: {reason}", param=f"tokens.{index}")
     return matcher
 
 
@@ -216,7 +221,7 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
     vocabulary = engine.vocabulary
     if request.token is not None and request.token >= vocabulary.size:
         raise RequestError(f"token must be an id from 0 to {vocabulary.size - 1}", param="token")
-    grammar = grammar_of(
+    grammar = compile_or_refuse(
         engine.compiler,
         require_specification(request.structured_output(allow_special_tokens=allow_special_tokens)),
         seconds,
@@ -239,7 +244,7 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
         GuidedError: the specification is invalid.
     """
     specification = require_specification(request.structured_output(allow_special_tokens=False))
-    grammar = grammar_of(GrammarCompiler(byte_vocabulary()), specification, seconds)
+    grammar = compile_or_refuse(GrammarCompiler(byte_vocabulary()), specification, seconds)
     assert grammar is not None
     shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if shortest > request.max_length:
@@ -248,12 +253,14 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     seed = secrets.randbits(32) if request.seed is None else request.seed
     generator, texts = random.Random(seed), list[str]()
     try:
-        with limit_work(_SECONDS):
+        with limit_work(_SAMPLING_SECONDS):
             for _ in range(request.n):
                 texts.append(sentence(grammar, generator, request.max_length, request.any_character))
     except LimitExceeded as error:
         if error.limit != "seconds":
             raise
-        message = f"only {len(texts)} of {request.n} texts were generated within {_SECONDS:g} seconds: request fewer"
+        message = (
+            f"only {len(texts)} of {request.n} texts were generated within {_SAMPLING_SECONDS:g} seconds: request fewer"
+        )
         raise RequestError(message, param="n") from None
     return {"seed": seed, "texts": texts}

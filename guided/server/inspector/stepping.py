@@ -1,11 +1,13 @@
 """Analyses one step of an output. In: a prompt, a specification, and the tokens written so far. Out: the mask and the
 budget of the next token, and the most likely tokens before and after masking.
 
-Nothing is kept between two requests. The matcher reads the tokens again. For a prompt that was just answered, the
-model's keys and values are still in the cache. The rest is prefilled in chunks, and other requests run in between.
+Nothing is kept between two requests: the matcher reads the tokens again. For a prompt that was just answered, the
+model's keys and values are still in the cache. The rest of a prompt is prefilled in chunks, and other requests run in
+between.
 
-The engine's own code computes the mask (`guided/engine/masks.py`), so it is the mask under which the token was chosen.
-Not taken into account: bias, penalties and temperature, which the sampler applies after the mask; reasoning; tools.
+The engine's own code computes the mask (`guided/engine/masks.py`), so it equals the mask with which the token was
+chosen. Not taken into account: bias, penalties and temperature, which the sampler applies after the mask; reasoning;
+tools.
 """
 
 from __future__ import annotations
@@ -28,23 +30,23 @@ from guided.sampling.choosing import apply_mask
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import log_mass
 from guided.server.http.errors import RequestError
-from guided.server.inspector.inspection import MAX_LENGTH, accept_prefix, grammar_of
+from guided.server.inspector.inspection import MAX_LENGTH, accept_prefix, compile_or_refuse
 from guided.server.openai.requests import ConstraintFields, Message
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["PIECE", "Step", "StepRequest", "token_fields"]
+__all__ = ["CHUNK_TOKENS", "Step", "StepRequest", "token_fields"]
 
-PIECE: Final = 512
-"""The number of tokens that the model reads at once, while other requests wait."""
+CHUNK_TOKENS: Final = 512
+"""The number of tokens that the model reads in one call, while other requests wait."""
 _RAMP: Final = 1.0  # the default of `Options.budget_ramp`
 _Id = Annotated[int, Field(ge=0, strict=True)]
 
 
 class StepRequest(ConstraintFields):
-    """A prompt (a text or ids) or messages, a specification, and the tokens that were written after it.
+    """A prompt (a string or ids) or messages, a specification, and the tokens that were written after the prompt.
 
-    `max_tokens`: the limit of the request that wrote them; null: the rest of the model's context. `top`: the number of
-    most likely tokens to list. `most`: the number of allowed tokens to list, in the order of their ids.
+    `max_tokens`: the limit of the request that wrote these tokens; null: the rest of the model's context. `top`: the
+    number of most likely tokens to list. `most`: the number of allowed tokens to list, in the order of their ids.
     """
 
     model: str | None = None
@@ -64,12 +66,12 @@ class StepRequest(ConstraintFields):
 
 @dataclass(slots=True)
 class Step:
-    """A step that is ready for the model.
+    """A step whose input is ready for the model.
 
     Attributes:
         ids: the model's input: the prompt and the tokens after it.
         matcher: the matcher after the tokens; None: any text is allowed.
-        max_tokens, tokens_left: the budget, and how much of it is left.
+        max_tokens, tokens_left: the budget, and the rest of it.
         top, max_tokens_shown: see `top` and `most` of `StepRequest`.
     """
 
@@ -85,10 +87,10 @@ class Step:
         """Tokenize the prompt, compile the specification, and match the tokens. This blocks.
 
         Raises:
-            RequestError, GuidedError: the prompt, the specification or the tokens are refused.
+            RequestError, GuidedError: the prompt, the specification or the tokens are invalid.
         """
         specification = request.structured_output(allow_special_tokens=allow_special_tokens)
-        grammar = grammar_of(engine.compiler, specification, seconds)
+        grammar = compile_or_refuse(engine.compiler, specification, seconds)
         if request.messages is not None:
             messages: Prompt = [each.to_engine_message() for each in request.messages]
             ids = engine.encode_prompt(engine.describe_prompt(messages, grammar))
@@ -116,39 +118,39 @@ class Step:
 
     @torch.inference_mode()
     def fields(self, logits: Tensor, vocabulary: Vocabulary) -> dict[str, Any]:
-        """The answer. `logits`: shape (vocab_size,), after all ids.
+        """The answer. `logits`: the logits after all ids, (vocab_size,).
 
         Raises:
             GuidedError: the tokens do not fit the budget.
         """
-        before = logits.float().clone()
+        raw_logits = logits.float().clone()
         fields: dict[str, Any] = {
             "ids": len(self.ids),
             "budget": {"max_tokens": self.max_tokens, "left": self.tokens_left},
         }
         if self.matcher is None:
-            top = _most_likely_tokens(before, before, self.top, vocabulary)
+            top = _list_most_likely_tokens(raw_logits, raw_logits, self.top, vocabulary)
             mask = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
             removed = {"mass": 0.0, "by_budget": 0.0}
             return fields | {"mask": mask, "before": top, "after": top, "removed": removed, "state": None}
-        after = logits.float().clone()
+        masked_logits = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
         masks.fill(self.tokens_left + 1)
         choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
-        removed_mass, budget_mass = apply_mask(after, choice)
-        allowed: list[int] = (after[: vocabulary.size] > -inf).nonzero().flatten().tolist()
+        removed_mass, budget_mass = apply_mask(masked_logits, choice)
+        allowed: list[int] = (masked_logits[: vocabulary.size] > -inf).nonzero().flatten().tolist()
         fields["mask"] = {
             "allowed": len(allowed),
             "of": vocabulary.size,
             "tokens": [token_fields(vocabulary, token) for token in allowed[: self.max_tokens_shown]],
             "forced": [token_fields(vocabulary, token) for token in self.matcher.forced_tokens()],
         }
-        fields["before"] = _most_likely_tokens(before, after, self.top, vocabulary)
-        fields["after"] = _most_likely_tokens(after, after, self.top, vocabulary)
+        fields["before"] = _list_most_likely_tokens(raw_logits, masked_logits, self.top, vocabulary)
+        fields["after"] = _list_most_likely_tokens(masked_logits, masked_logits, self.top, vocabulary)
         fields["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": budget_mass or 0.0}
         needed = max(0, self.matcher.min_tokens_to_finish() - 1)
         fields["budget"] |= {"needed": needed, "bound": budget_mass is not None}
-        fields["state"] = _state(self.matcher)
+        fields["state"] = _describe_state(self.matcher)
         return fields
 
 
@@ -164,19 +166,21 @@ def token_fields(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
     }
 
 
-def _most_likely_tokens(logits: Tensor, masked: Tensor, count: int, vocabulary: Vocabulary) -> list[dict[str, Any]]:
-    """The most likely tokens by `logits`, and whether `masked` allows them."""
+def _list_most_likely_tokens(
+    logits: Tensor, masked_logits: Tensor, count: int, vocabulary: Vocabulary
+) -> list[dict[str, Any]]:
+    """The most likely tokens by `logits`, and whether the mask of `masked_logits` allows them."""
     mass = log_mass(logits)
     values, ids = torch.topk(logits[: vocabulary.size], min(count, vocabulary.size))
     return [
-        token_fields(vocabulary, id) | {"probability": exp(value - mass), "allowed": bool(masked[id] > -inf)}
+        token_fields(vocabulary, id) | {"probability": exp(value - mass), "allowed": bool(masked_logits[id] > -inf)}
         for id, value in zip(ids.tolist(), values.tolist(), strict=True)
         if value > -inf
     ]
 
 
-def _state(matcher: GrammarMatcher) -> dict[str, Any]:
-    """The matcher's state in the specification."""
+def _describe_state(matcher: GrammarMatcher) -> dict[str, Any]:
+    """Describe the matcher's state: what may follow, and where in the specification it is."""
     explanation = matcher.explain()
     return {
         "expected": str(explanation.expected),

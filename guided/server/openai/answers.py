@@ -1,13 +1,18 @@
 """The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
 
-Beyond OpenAI's fields, an answer may have `warnings` (warnings.py). A choice has `stop_reason` (the stop that ended it,
-as in vLLM), `budget_bound` if the budget affected it (`guided.BudgetBound`), `captures` of its grammar, `healed` (the
-end of the prompt that its first tokens repeat), and in chunks `partial`, if requested (`SampleReader.partial`). A
-message and a delta have `reasoning` (and `reasoning_content`, the name that older clients use) and `tool_results`, the
-results of the server's own tools. With `return_token_ids`, a choice has `token_ids`, as in vLLM, and `tokens`: for each
-token its text, its bytes, and whether it was forced. Both cover the tokens of the text, and of the reasoning if the
-answer shows it, but not an echoed prompt (echo.py). Log probabilities cover the text only. With `return_fields`, a
-choice has `fields`, which report how sure the model was of each value (`guided.engine.fields.Field`).
+Fields in addition to OpenAI's:
+
+    answer          `warnings` (warnings.py)
+    choice          `stop_reason`: what ended it, as in vLLM; `budget_bound`, if the budget affected it; `captures`
+                    `healed`: the end of the prompt that its first tokens repeat
+                    `partial` in chunks, if requested (`SampleReader.partial`)
+                    `token_ids`, as in vLLM, and `tokens`, with `return_token_ids`
+                    `fields`, with `return_fields`: how sure the model was of each value (`guided.engine.fields.Field`)
+    message, delta  `reasoning`, and the same text in `reasoning_content`, the name that older clients use
+                    `tool_results`: the results of the server's own tools
+
+`tokens` contains each token's text, its bytes, and whether it was forced. `token_ids` and `tokens` cover the text, and
+the reasoning if the answer shows it, but not an echoed prompt (echo.py). Log probabilities cover only the text.
 """
 
 from __future__ import annotations
@@ -30,23 +35,24 @@ from guided.server.openai.deltas import (
     TextDelta,
     ToolResult,
 )
-from guided.server.openai.scores import chat_logprobs, text_logprobs, token_fields
+from guided.server.openai.scores import format_chat_logprobs, format_text_logprobs, token_fields
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Answer", "extension_fields", "usage_of"]
+__all__ = ["Answer", "count_usage", "make_extension_fields"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer in progress: the data that all its chunks share.
+    """The data that all chunks of an answer share.
 
     Attributes:
-        is_chat: whether it is a chat message or a completion.
+        is_chat: whether the answer is a chat message, not a completion.
         model: the model's name.
         vocabulary: decodes tokens.
         top: the number of other tokens whose log probabilities each token has; None if not requested.
         has_token_ids: whether the answer includes the tokens.
-        has_fields: whether it includes the fields of the text or of the calls (`Result.fields`, `Result.call_fields`).
+        has_fields: whether the answer includes the fields of the text or of the calls (`Result.fields`,
+            `Result.call_fields`).
     """
 
     is_chat: bool
@@ -60,50 +66,54 @@ class Answer:
 
     def body(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The whole answer. `groups`: the samples of each prompt."""
-        choices = [self._choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
-        return self._response_fields("") | {"choices": choices, "usage": usage_of(groups)}
+        choices = [self._format_choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
+        return self._make_response_fields("") | {"choices": choices, "usage": count_usage(groups)}
 
     def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
-        """The first chunk of a chat answer, with the role. With tools, the content is null, as it may stay empty."""
+        """The first chunk of a chat answer, with the role. With tools, the content is null, since it may stay empty."""
         delta = {"role": "assistant", "content": "" if reading.options.new_call_reader is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
-        return self._response_fields("chunk") | {"choices": [choice]}
+        return self._make_response_fields("chunk") | {"choices": [choice]}
 
     def chunks(
         self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: SampleReader
     ) -> Iterable[dict[str, Any]]:
-        """The chunks of one event. The last chunk has the finish reason and the log probabilities."""
-        parts = [_delta(delta) if self.is_chat else {"text": _text(delta)} for delta in deltas]
+        """The chunks for one event. Its last chunk has the finish reason and the log probabilities."""
+        parts = [_format_delta(delta) if self.is_chat else {"text": _get_delta_text(delta)} for delta in deltas]
         tokens = reading.new_tokens
         has_tokens = tokens and (self.top is not None or self.has_token_ids)
         if not parts and (event.result is not None or has_tokens):
             parts = [{"text": ""} if not self.is_chat else {"content": ""} if reading.is_empty else {}]
-        for number_of_part, part in enumerate(parts):
-            is_last = number_of_part == len(parts) - 1
+        for part_number, part in enumerate(parts):
+            is_last = part_number == len(parts) - 1
             choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
             choice |= {"delta": part} if self.is_chat else part
             if is_last:
-                choice["logprobs"] = self._logprobs(tokens, reading)
-                choice |= self._tokens(tokens)
-                choice |= self._end(reading)
+                choice["logprobs"] = self._format_logprobs(tokens, reading)
+                choice |= self._format_tokens(tokens)
+                choice |= self._make_end_fields(reading)
                 if reading.partial is not None:
                     choice["partial"] = reading.partial
-            yield self._response_fields("chunk") | {"choices": [choice]}
+            yield self._make_response_fields("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The last chunk of a stream, if usage is requested."""
-        return self._response_fields("chunk") | {"choices": [], "usage": usage_of(groups)}
+        return self._make_response_fields("chunk") | {"choices": [], "usage": count_usage(groups)}
 
-    def _response_fields(self, part: Literal["", "chunk"]) -> dict[str, Any]:
+    def _make_response_fields(self, part: Literal["", "chunk"]) -> dict[str, Any]:
         kind = "chat.completion" + (".chunk" if part else "") if self.is_chat else "text_completion"
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
 
-    def _choice(self, number: int, reading: SampleReader) -> dict[str, Any]:
+    def _format_choice(self, number: int, reading: SampleReader) -> dict[str, Any]:
         result = reading.result
         assert result is not None
-        choice = {"index": number, "logprobs": self._logprobs(reading.tokens, reading), **self._end(reading)}
-        choice |= self._tokens(reading.tokens)
+        choice = {
+            "index": number,
+            "logprobs": self._format_logprobs(reading.tokens, reading),
+            **self._make_end_fields(reading),
+        }
+        choice |= self._format_tokens(reading.tokens)
         if not self.is_chat:
             return choice | {"text": reading.text}
         message: dict[str, Any] = {"role": "assistant", "content": reading.text, "refusal": None}
@@ -116,25 +126,25 @@ class Answer:
                 for call in reading.calls
             ]
         if reading.results:
-            message["tool_results"] = [_result(result) for result in reading.results]
+            message["tool_results"] = [_format_result(result) for result in reading.results]
         return choice | {"message": message}
 
-    def _tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
+    def _format_tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
         if not self.has_token_ids:
             return {}
         tokens = [token for token in tokens if not token.is_prompt]
         fields = [token_fields(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
         return {"token_ids": [token.id for token in tokens], "tokens": fields}
 
-    def _logprobs(self, tokens: Sequence[ShownToken], reading: SampleReader) -> dict[str, Any] | None:
+    def _format_logprobs(self, tokens: Sequence[ShownToken], reading: SampleReader) -> dict[str, Any] | None:
         if self.top is None:
             return None
-        text = [token for token in tokens if token.is_text]
+        text_tokens = [token for token in tokens if token.is_text]
         if self.is_chat:
-            return chat_logprobs(text, self.vocabulary)
-        return text_logprobs(text, reading.offsets, self.vocabulary)
+            return format_chat_logprobs(text_tokens, self.vocabulary)
+        return format_text_logprobs(text_tokens, reading.offsets, self.vocabulary)
 
-    def _end(self, reading: SampleReader) -> dict[str, Any]:
+    def _make_end_fields(self, reading: SampleReader) -> dict[str, Any]:
         result: Result | None = reading.result
         end: dict[str, Any] = {"finish_reason": reading.finish_reason}
         if result is None:
@@ -143,11 +153,11 @@ class Answer:
             new_reader = reading.options.new_call_reader if reading.calls else None
             fields = result.fields if new_reader is None else result.call_fields(new_reader())
             end["fields"] = {name: asdict(field) for name, field in fields.items()}
-        return end | extension_fields(result)
+        return end | make_extension_fields(result)
 
 
-def usage_of(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
-    """The number of tokens read and written, including reasoning. A prompt counts once for all its samples."""
+def count_usage(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
+    """The numbers of tokens read and written, including reasoning. A prompt counts only once for all its samples."""
     finished = [[reading.result for reading in group if reading.result is not None] for group in groups]
     prompt = sum(group[0].prompt_tokens for group in finished if group)
     completion_tokens = sum(len(result.tokens) for result in chain.from_iterable(finished))
@@ -155,13 +165,13 @@ def usage_of(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         "prompt_tokens": prompt, "completion_tokens": completion_tokens, "total_tokens": prompt + completion_tokens,
     }  # fmt: skip
     readings = [reading for group in groups for reading in group]
-    if any(reading.options.thinks for reading in readings):
+    if any(reading.options.begins_with_reasoning for reading in readings):
         reasoning_tokens = sum(reading.reasoning_tokens for reading in readings)
         usage["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
     return usage
 
 
-def _delta(delta: Delta) -> dict[str, Any]:
+def _format_delta(delta: Delta) -> dict[str, Any]:
     match delta:
         case TextDelta(text):
             return {"content": text}
@@ -176,19 +186,19 @@ def _delta(delta: Delta) -> dict[str, Any]:
         case CallArguments(index, text):
             return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
         case ToolResult():
-            return {"tool_results": [_result(delta)]}
+            return {"tool_results": [_format_result(delta)]}
 
 
-def _result(call: ToolResult) -> dict[str, Any]:
+def _format_result(call: ToolResult) -> dict[str, Any]:
     return {"index": call.index, "name": call.name, "arguments": call.arguments, "result": call.result}
 
 
-def _text(delta: Delta) -> str:
+def _get_delta_text(delta: Delta) -> str:
     return delta.text if isinstance(delta, TextDelta) else ""
 
 
-def extension_fields(result: Result) -> dict[str, Any]:
-    """The fields at the end of an answer that OpenAI does not have; see the module docstring."""
+def make_extension_fields(result: Result) -> dict[str, Any]:
+    """The fields at the end of an answer that OpenAI's API does not have; see the module docstring."""
     fields: dict[str, Any] = {"stop_reason": result.stop}
     if result.budget_bound.steps:
         fields["budget_bound"] = {"steps": result.budget_bound.steps, "mass": result.budget_bound.mass}

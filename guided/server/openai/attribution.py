@@ -1,13 +1,14 @@
-"""Finds the tokens of an answer's text. In: tokens with their characters, and the positions of
-the characters that became text. Out: the tokens of the text.
+"""Finds the tokens of an answer's text.
+
+In: tokens with their characters, and the positions of the characters that became text. Out: the tokens of the text.
 
 Problem. The model writes an answer with calls as one sequence of tokens: text, markers, names, arguments. The client
-gets text and calls separately, so the log probabilities and ids of the text must leave out the markers. Sometimes later
-tokens decide whether a character is text: `<tool` may turn out to be text.
+gets text and calls separately, so the log probabilities and ids of the text must not include the markers. Sometimes
+later tokens decide whether a character is text: `<tool` may turn out to be text.
 
     tokens      "It"   " is"   "\\n"   "<tool"   "_call>"   ...      written
-    characters  0..2   2..5    5..6   6..11     11..17              become text or not
-    text        0..5                                                so the first two tokens are shown
+    characters  0..2   2..5    5..6   6..11     11..17              each becomes text or not
+    text        0..5                                                so only the first two tokens are shown
 
 If several tokens encode one character, they form a group. A token that contains both text and a marker counts as text.
 Cost: each token and each character is processed once.
@@ -69,7 +70,7 @@ class Attribution:
     """See the module docstring.
 
     Attributes:
-        size: number of characters written.
+        size: the number of characters written.
     """
 
     def __init__(self) -> None:
@@ -78,10 +79,10 @@ class Attribution:
         self._incomplete_tokens = list[ShownToken]()  # tokens of an incomplete character
 
     def write(self, token: ShownToken | None, texts: Sequence[str], *, is_hidden: bool) -> None:
-        """Record a token and the texts that it completes. `token` None: the answer ends.
+        """Record a token and the text that it completes. If `token` is None, the answer ends.
 
-        If there are two texts, the first replaces an incomplete character that the token interrupts. `is_hidden`: the
-        token itself has no text.
+        If there are two texts, the first one replaces an incomplete character that the token interrupts. `is_hidden`:
+        the token itself has no text.
         """
         if token is None or is_hidden or len(texts) > 1:
             self._complete("".join(texts[:1]))
@@ -106,7 +107,7 @@ class Attribution:
                 group.kind = group.kind or is_text
 
     def take_decided(self, decided_length: int) -> list[ShownToken]:
-        """Remove and return the tokens of text and reasoning before `decided_length`, the first undecided character."""
+        """Remove and return the tokens of text and reasoning before `decided_length`, where undecided text begins."""
         out = list[ShownToken]()
         while self._groups and (self._groups[0].end <= decided_length or self._groups[0].kind is not None):
             group = self._groups.popleft()

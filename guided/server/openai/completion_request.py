@@ -1,6 +1,6 @@
-"""The requests of /v1/completions. In: JSON. Out: requests of the engine. Its fields are those of requests.py and more.
+"""Requests to /v1/completions. In: JSON. Out: engine requests. requests.py defines most of the fields.
 
-A completion may begin with its prompt (`echo`, see echo.py), and its tokens may have log probabilities.
+A completion may begin with its prompt (`echo`, see echo.py), and may include the log probabilities of its tokens.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from guided.engine.request import Options, Request
 from guided.server.http.errors import RequestError
-from guided.server.openai.requests import Count, Counts, TextRequest, without_stops
+from guided.server.openai.requests import Count, Counts, TextRequest, remove_stops
 from guided.server.openai.structured import StructuredOutput
 
 __all__ = ["CompletionRequest"]
@@ -21,7 +21,7 @@ _MAX_PROMPTS = 1 << 16
 
 
 class CompletionRequest(TextRequest):
-    """A request of /v1/completions. `prompt`: a text, token ids, or a list of either."""
+    """A request to /v1/completions. `prompt`: a string, token ids, or a list of either."""
 
     prompt: (
         str
@@ -37,7 +37,7 @@ class CompletionRequest(TextRequest):
     best_of: Annotated[int, Field(ge=1, strict=True)] | None = None
 
     def prompts(self) -> Sequence[str | list[int]]:
-        """The prompts."""
+        """All prompts of the request."""
         if isinstance(self.prompt, str):
             return [self.prompt]
         ids = [item for item in self.prompt if isinstance(item, int)]
@@ -50,19 +50,19 @@ class CompletionRequest(TextRequest):
 
     @property
     def scores_prompts(self) -> bool:
-        """Whether the engine computes log probabilities of the prompts. If it writes nothing, it does nothing else."""
+        """Whether the engine computes log probabilities of the prompts. With `max_tokens` 0, it does nothing else."""
         return bool(self.echo) and (self.logprobs is not None or self.max_tokens == 0)
 
     def requests(self, structured: StructuredOutput, max_tokens: int) -> list[Request]:
-        """One request of the engine for each prompt."""
+        """One engine request for each prompt."""
         if self.best_of not in (None, self.n):
-            raise RequestError("choosing the best of several answers is not supported: use n", param="best_of")
+            raise RequestError("choosing the best of several answers is not supported: use n instead", param="best_of")
         if self.max_tokens == 0 and not self.echo:
             raise RequestError("max_tokens is 0, so there is no answer without echo=true", param="max_tokens")
         if self.echo and (self.heal_prompt or self.return_fields):
             name = "heal_prompt" if self.heal_prompt else "return_fields"
             message = (
-                f"{name} cannot be combined with echo: its positions do not count the prompt; leave out one of them"
+                f"{name} cannot be combined with echo, because its positions do not count the prompt: omit one of them"
             )
             raise RequestError(message, param=name)
         if not self.prompts() or [] in self.prompts():
@@ -70,7 +70,7 @@ class CompletionRequest(TextRequest):
         token_limit = max_tokens if self.max_tokens is None else self.max_tokens
         options = self.options() | dict(structured.options) | {"max_tokens": token_limit, "raw": True}
         if structured.constraint is not None:
-            options = without_stops(options)
+            options = remove_stops(options)
         if self.logprobs is not None:
             options |= {"logprobs": self.logprobs, "score_forced": True}
         if self.scores_prompts:

@@ -1,11 +1,11 @@
 """Requests to /v1/chat/completions: builds the engine's request, and defines how its answers are read.
 
-In: the request, the engine, the operator's settings. Out: an engine request, and the `ReadingOptions` for its
-answers. The engine request has the tools in its prompt, reasoning before the answer if the model reasons, and the
-server's own tools if there is neither a constraint nor a stop option.
+In: the request, the engine, the operator's settings. Out: an engine request, and the `ReadingOptions` for its answers.
+The prompt of the engine request describes the tools. If the model reasons, reasoning comes before the answer. If there
+is neither a constraint nor a stop option, the answer may call the server's own tools.
 
 Stop options end free text only: the whole answer, or the text before and after calls or after reasoning. If they have
-no effect, the answer has a warning. So programs that always send them work with tools and formats.
+no effect, the answer contains a warning. So programs that always send them also work with tools and formats.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
 from guided.server.openai.deltas import ReadingOptions
-from guided.server.openai.requests import ChatRequest, without_stops
+from guided.server.openai.requests import ChatRequest, remove_stops
 from guided.server.openai.structured import StructuredOutput
 from guided.server.openai.tools import Functions
 from guided.server.settings import Settings
@@ -31,11 +31,11 @@ from guided.tools.tool import Tool
 from guided.tools.toolbox import Toolbox
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["build_chat_request", "style_of"]
+__all__ = ["build_chat_request", "resolve_tool_style"]
 
 
-def style_of(engine: Engine, settings: Settings) -> ToolStyle:
-    """The model's style of tool calls: from the settings, else from its chat template, else Hermes."""
+def resolve_tool_style(engine: Engine, settings: Settings) -> ToolStyle:
+    """The model's style of tool calls: from the settings, otherwise from its chat template, otherwise Hermes."""
     if settings.tool_style is not None:
         return tool_style(settings.tool_style)
     template_style = engine.chat_template.style if engine.chat_template is not None else None
@@ -43,44 +43,50 @@ def style_of(engine: Engine, settings: Settings) -> ToolStyle:
 
 
 def build_chat_request(
-    chat: ChatRequest, text: StructuredOutput, engine: Engine, settings: Settings
+    chat: ChatRequest, structured_output: StructuredOutput, engine: Engine, settings: Settings
 ) -> tuple[Request, ReadingOptions, Mapping[str, str]]:
-    """See the module docstring. The last result has the warnings about stop options: field -> message.
+    """See the module docstring. The last result contains the warnings about stop options: field -> message.
 
     Args:
         chat: the request.
-        text: its constraint on the text.
-        engine, settings: the server's.
+        structured_output: its constraint on the text.
+        engine, settings: the engine and the settings of the server.
 
     Raises:
         RequestError: the model cannot reason as requested, include_partial_json cannot be used, or
             `Functions.from_request` rejects the tools.
     """
-    style, vocabulary, thinks = style_of(engine, settings), engine.vocabulary, _thinks(chat, settings)
+    style, vocabulary, is_reasoning = (
+        resolve_tool_style(engine, settings),
+        engine.vocabulary,
+        _resolve_reasoning(chat, settings),
+    )
     functions = None
     if chat.tools is not None:
         functions = Functions.from_request(
             chat.tools, chat.tool_choice, parallel=chat.parallel_tool_calls is not False, style=style,
-            vocabulary=vocabulary, text=text,
+            vocabulary=vocabulary, structured_output=structured_output,
         )  # fmt: skip
     options: dict[str, Any] = chat.engine_options(settings.default_max_tokens or engine.model.config.context)
-    constraint = text.constraint if functions is None else functions.constraint
+    constraint = structured_output.constraint if functions is None else functions.constraint
     warnings: Mapping[str, str] = {}
-    if constraint is not None or thinks:
-        is_free = constraint is None if functions is None else functions.constraint.open_ended
-        warnings = chat.stop_warnings(_constraint_of(text, functions, thinks), is_free=is_free)
-        options = without_stops(options, keep=("stop",) if is_free else ())
+    if constraint is not None or is_reasoning:
+        allows_free_text = constraint is None if functions is None else functions.constraint.open_ended
+        warnings = chat.stop_warnings(
+            _describe_constraint(structured_output, functions, is_reasoning), allows_free_text=allows_free_text
+        )
+        options = remove_stops(options, keep=("stop",) if allows_free_text else ())
     if functions is None:
-        options |= dict(text.options)
+        options |= dict(structured_output.options)
     server_tools = settings.tools if constraint is None and not chat.stops else ()
     if server_tools:
         options["tools"] = server_tools
-    if thinks:
+    if is_reasoning:
         options["reasoning_end"] = settings.reasoning_end
     options |= {name: value for name in ("describe", "think_first") if (value := getattr(chat, name)) is not None}
-    has_reasoning = thinks or chat.think_first is not None
+    has_reasoning = is_reasoning or chat.think_first is not None
     partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
-    if partial_json and not text.is_json:
+    if partial_json and not structured_output.is_json:
         message = "include_partial_json requires JSON output: set response_format to json_schema or json_object"
         raise RequestError(message, param="stream_options.include_partial_json")
     if partial_json and chat.continue_final_message:
@@ -90,48 +96,53 @@ def build_chat_request(
         )
         raise RequestError(message, param="stream_options.include_partial_json")
 
-    end = reasoning_end_text(vocabulary, settings.reasoning_end) if thinks else ""
-    split = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
+    end = reasoning_end_text(vocabulary, settings.reasoning_end) if is_reasoning else ""
+    make_splitter = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
     reading_options = ReadingOptions(
         new_call_reader=functions.reader if functions is not None else None,
-        new_splitter=partial(_new_splitter, vocabulary, functions, server_tools, split),
-        thinks=has_reasoning,
+        new_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, make_splitter),
+        begins_with_reasoning=has_reasoning,
         shows_reasoning=chat.include_reasoning,
-        trims_line_ends=thinks and text.constraint is None,
+        trims_line_ends=is_reasoning and structured_output.constraint is None,
         has_named_function=functions is not None and functions.has_named_function,
-        partial=partial_json,
+        reports_partial_json=partial_json,
     )
-    prompt = _prompt(chat, functions.tools if functions is not None else (), style, engine, settings, thinks)
+    prompt = _build_conversation(
+        chat, functions.tools if functions is not None else (), style, engine, settings, is_reasoning
+    )
     return Request(prompt, constraint, n=chat.n, options=cast(Options, options)), reading_options, warnings
 
 
-def _new_splitter(
-    vocabulary: Vocabulary, functions: Functions | None, tools: Sequence[Tool], split: Callable[..., AnswerSplitter]
+def _make_answer_splitter(
+    vocabulary: Vocabulary,
+    functions: Functions | None,
+    tools: Sequence[Tool],
+    make_splitter: Callable[..., AnswerSplitter],
 ) -> AnswerSplitter:
     if functions is not None:
-        return split(AnswerDecoder(vocabulary), functions.reader(), functions.call_markers)
+        return make_splitter(AnswerDecoder(vocabulary), functions.reader(), functions.call_markers)
     toolbox = Toolbox(tools, vocabulary) if tools else None
-    return split(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
+    return make_splitter(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 
 
-def _constraint_of(text: StructuredOutput, functions: Functions | None, thinks: bool) -> str:
-    """What constrains the answer, as a part of a sentence."""
+def _describe_constraint(structured_output: StructuredOutput, functions: Functions | None, is_reasoning: bool) -> str:
+    """What constrains the answer, as a clause for a warning."""
     if functions is not None and functions.constraint.open_ended:
         return "this answer may contain calls"
-    if text.constraint is not None:
-        return f"{text.param} determines this answer"
+    if structured_output.constraint is not None:
+        return f"{structured_output.param} determines this answer"
     return "this answer consists of calls" if functions is not None else "this answer begins with reasoning"
 
 
-def _prompt(
+def _build_conversation(
     chat: ChatRequest,
     tools: Sequence[Mapping[str, Any]],
     style: ToolStyle,
     engine: Engine,
     settings: Settings,
-    thinks: bool,
+    is_reasoning: bool,
 ) -> Conversation:
-    """The input of the chat template."""
+    """Build the input of the chat template."""
     names = {call.id: call.function.name for message in chat.messages for call in message.tool_calls or ()}
     messages = [message.to_engine_message() for message in chat.messages]
     for message in messages:
@@ -141,22 +152,28 @@ def _prompt(
     variables, switches = template_options.other_variables if template_options is not None else {}, dict[str, bool]()
     if settings.reasoning_end or (template_options is not None and template_options.is_reasoning_on is not None):
         uses_variable = engine.chat_template.uses_variable if engine.chat_template is not None else lambda _: False
-        switches = {name: thinks for name in ("enable_thinking", "thinking") if uses_variable(name)}
-    begins = chat.add_generation_prompt is not False and not chat.continue_final_message
+        switches = {name: is_reasoning for name in ("enable_thinking", "thinking") if uses_variable(name)}
+    starts_new_message = chat.add_generation_prompt is not False and not chat.continue_final_message
     return Conversation(
         messages,
         tools,
         style,
-        "" if not begins or (switches and not thinks) else _begin(settings, thinks),
+        ""
+        if not starts_new_message or (switches and not is_reasoning)
+        else _make_answer_prefix(settings, is_reasoning),
         documents=chat.documents or (),
         variables=variables | switches,
-        add_generation_prompt=begins,
+        add_generation_prompt=starts_new_message,
         continue_final_message=chat.continue_final_message,
     )
 
 
-def _thinks(chat: ChatRequest, settings: Settings) -> bool:
-    """Whether the model reasons first. If it continues the last message, the reasoning is already over."""
+def _resolve_reasoning(chat: ChatRequest, settings: Settings) -> bool:
+    """Whether the model reasons first. If the answer continues the last message, the reasoning is already over.
+
+    Raises:
+        RequestError: the request turns reasoning on, but the answer cannot begin with it.
+    """
     requested = chat.wants_reasoning()
     if chat.continue_final_message:
         if requested:
@@ -169,11 +186,11 @@ def _thinks(chat: ChatRequest, settings: Settings) -> bool:
     return bool(settings.reasoning_end) and requested is not False
 
 
-def _begin(settings: Settings, thinks: bool) -> str:
+def _make_answer_prefix(settings: Settings, is_reasoning: bool) -> str:
     """The beginning of the answer, as in Qwen 3's templates: the begin marker of the reasoning, or empty reasoning.
 
-    The part that the chat template itself writes is not repeated (`Conversation.begin`).
+    `Conversation.begin` does not repeat what the chat template itself writes.
     """
     if not settings.reasoning_end or not settings.reasoning_begin:
         return ""
-    return f"{settings.reasoning_begin}\n" + ("" if thinks else f"\n{settings.reasoning_end.rstrip()}\n\n")
+    return f"{settings.reasoning_begin}\n" + ("" if is_reasoning else f"\n{settings.reasoning_end.rstrip()}\n\n")

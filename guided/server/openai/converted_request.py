@@ -1,7 +1,7 @@
-"""Requests of other APIs, which are answered as chat completions. In: a request. Out: a `ChatRequest`.
+"""Requests of other APIs that are answered as chat completions. In: a request. Out: a `ChatRequest`.
 
-A subclass has the fields of its API, and says how a body for /v1/chat/completions is made of them. Errors of the chat
-completion get the names that their fields have in the original request.
+A subclass defines the fields of its API, and builds a body for /v1/chat/completions from them. In errors of the chat
+completion, fields get the names that they have in the original request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from guided.chat.conversation import MessageError
 from guided.errors import BudgetError, OptionError, SpecError, UnsupportedError
-from guided.server.http.errors import RequestError, body_of
+from guided.server.http.errors import RequestError, make_error_body
 from guided.server.openai.reading import StrictModel, read_request
 from guided.server.openai.requests import ChatRequest
 
@@ -26,7 +26,7 @@ class ConvertedRequest(StrictModel):
     """See the module docstring.
 
     Attributes:
-        renames: patterns in the fields of `chat` and in messages about them, each with its replacement in this request.
+        renames: patterns for fields of `chat`, also in messages about them, each with its replacement in this request.
     """
 
     renames: ClassVar[Sequence[tuple[re.Pattern[str], str]]] = ()
@@ -34,7 +34,7 @@ class ConvertedRequest(StrictModel):
 
     @abstractmethod
     def chat_body(self) -> dict[str, Any]:
-        """The JSON object from which `chat` is parsed."""
+        """The JSON object that `chat` parses."""
 
     @abstractmethod
     def chat_messages(self) -> tuple[list[dict[str, Any]], list[str]]:
@@ -55,7 +55,7 @@ class ConvertedRequest(StrictModel):
         )
 
     def chat(self) -> ChatRequest:
-        """The same request in the form of a chat completion.
+        """This request as a chat completion request.
 
         Raises:
             RequestError: the request is refused; the error uses this request's field names.
@@ -65,13 +65,13 @@ class ConvertedRequest(StrictModel):
 
     @contextmanager
     def rename_errors(self) -> Iterator[None]:
-        """Rename the fields in errors of the `chat` request to the fields of this request."""
+        """Give fields in errors of the `chat` request the names that they have in this request."""
         try:
             yield
         except RequestError as error:
             raise RequestError(
                 self.rename(error.message),
-                param=self.param(error.param),
+                param=self.rename_param(error.param),
                 code=error.code,
                 status=error.status,
                 retry_after=error.retry_after,
@@ -81,11 +81,13 @@ class ConvertedRequest(StrictModel):
             renamed.pointer = self.rename_pointer(error.pointer)
             raise renamed from error
         except (BudgetError, MessageError, OptionError) as error:
-            error_body = body_of(error)["error"]
+            error_body = make_error_body(error)["error"]
             raise RequestError(
-                self.rename(error_body["message"]), param=self.param(error_body["param"]), code=error_body["code"]
+                self.rename(error_body["message"]),
+                param=self.rename_param(error_body["param"]),
+                code=error_body["code"],
             ) from error
 
-    def param(self, name: str | None) -> str | None:
-        """The name in this request of a field of `chat`."""
+    def rename_param(self, name: str | None) -> str | None:
+        """The name that a field of `chat` has in this request."""
         return self.rename(name) if name else None

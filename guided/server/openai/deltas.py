@@ -2,11 +2,11 @@
 
     events of the engine  ->  SampleReader.read  ->  deltas  ->  chunks of /v1/chat/completions, events of /v1/responses
 
-All routes build their answers from these deltas, so a stream and a whole answer have the same content. The deltas of a
-kind, joined, equal the final content of the `SampleReader`. `AnswerSplitter` finds the parts of the answer; here, they
-get ids, tokens and the form of OpenAI's API.
+All routes build their answers from these deltas, so a stream and a whole answer have the same content. Joined, the
+deltas of a kind equal the final content of the `SampleReader`. `AnswerSplitter` finds the parts of the answer. This
+module gives them ids, tokens and the form of OpenAI's API.
 
-Cost: linear in the answer. Each delta contains only new text, and the whole text is joined on request.
+Cost: linear in the answer. Each delta contains only new text, and the whole text is joined only on request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "SampleReader",
     "TextDelta",
     "ToolResult",
-    "finish_reason_of",
+    "find_finish_reason",
 ]  # fmt: skip
 
 
@@ -82,56 +82,58 @@ class ReadingOptions:
     Attributes:
         new_call_reader: makes the reader of function calls; None: there are no functions.
         new_splitter: makes the splitter that divides the answer into its parts.
-        thinks: whether reasoning comes first.
+        begins_with_reasoning: whether the answer begins with reasoning.
         shows_reasoning: whether the answer includes the reasoning.
         trims_line_ends: whether to drop line ends between reasoning and text.
-        has_named_function: whether the request named the function to call, so that the model did not decide to call it.
-        partial: whether to report how to complete the JSON text so far (`SampleReader.partial`).
+        has_named_function: whether the request named the function to call, so the model did not decide to call it.
+        reports_partial_json: whether to report how to complete the JSON so far (`SampleReader.partial`).
     """
 
     new_call_reader: Callable[[], CallReader] | None = None
     new_splitter: Callable[[], AnswerSplitter] = AnswerSplitter
-    thinks: bool = False
+    begins_with_reasoning: bool = False
     shows_reasoning: bool = True
     trims_line_ends: bool = False
     has_named_function: bool = False
-    partial: bool = False
+    reports_partial_json: bool = False
 
 
 _PLAIN = ReadingOptions()
 
 
-def finish_reason_of(result: Result) -> Literal["stop", "length"]:
+def find_finish_reason(result: Result) -> Literal["stop", "length"]:
     """Why an output ended, in OpenAI's words, ignoring function calls."""
     return "length" if result.cut else "stop"
 
 
 class SampleReader:
-    """Reads the events of one sample, and has what it has produced so far.
+    """Reads the events of one sample, and stores the answer so far.
 
     Args:
         options: see `ReadingOptions`.
-        echo: the prompt that the text begins with; None: it does not repeat the prompt.
+        echo: the prompt that the text begins with; None: the text does not repeat the prompt.
 
     Attributes:
         calls: the function calls.
         results: results of the server's own tools.
-        reasoning_tokens: number of tokens of the reasoning, including its end marker.
+        reasoning_tokens: the number of reasoning tokens, including the end marker.
         result: the engine's result, once it has arrived.
-        tokens: tokens known to belong to the text, or to the reasoning if shown. Tokens of calls, of tool results, and
-            of white space outside the text are left out.
+        tokens: the tokens known to belong to the text, or to the reasoning if the answer shows it. They do not include
+            tokens of calls, of tool results, or of white space outside the text.
         offsets: offsets of the tokens with reported log probabilities.
     """
 
     def __init__(self, options: ReadingOptions = _PLAIN, echo: EchoedPrompt | None = None) -> None:
         self.options, self._echo = options, echo
         self.calls, self.results = list[FunctionCall](), list[ToolResult]()
-        self.reasoning_tokens = self._old_tokens = 0  # _old_tokens: number of `tokens` before the last event
+        self.reasoning_tokens = self._old_token_count = (
+            0  # _old_token_count: the number of `tokens` before the last event
+        )
         self.tokens, self.offsets = list[ShownToken](), Offsets(0 if echo is None else echo.offset)
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
         self._splitter, self._attribution = options.new_splitter(), Attribution()
-        self._json = PartialJson() if options.partial else None
+        self._json = PartialJson() if options.reports_partial_json else None
 
     @property
     def text(self) -> str:
@@ -145,25 +147,25 @@ class SampleReader:
 
     @property
     def new_tokens(self) -> list[ShownToken]:
-        """The `tokens` that the last event added."""
-        return self.tokens[self._old_tokens :]
+        """The `tokens` that the most recent event added."""
+        return self.tokens[self._old_token_count :]
 
     def read(self, event: StreamEvent) -> list[Delta]:
         """The deltas of an event."""
-        self._old_tokens, self.result = len(self.tokens), event.result
+        self._old_token_count, self.result = len(self.tokens), event.result
         parts = self._splitter.read(event)
         if event.reasoning and event.result is None:
             self.reasoning_tokens += len(event.tokens)
             if self.options.shows_reasoning:
                 self.tokens += ShownToken.from_event(event, is_text=False)
-            return self._deltas(parts)
-        deltas, tokens = self._begin(event), ShownToken.from_event(event, is_text=True)
+            return self._make_deltas(parts)
+        deltas, tokens = self._emit_echo(event), ShownToken.from_event(event, is_text=True)
         if self._splitter.decoder is None:
             self.tokens += tokens
-            return deltas + self._deltas(parts)
+            return deltas + self._make_deltas(parts)
         for token, (texts, is_hidden) in zip_longest(tokens, self._splitter.decoded_tokens):
             self._attribution.write(token, texts, is_hidden=is_hidden)
-        deltas += self._deltas(parts)
+        deltas += self._make_deltas(parts)
         self.tokens += self._attribution.take_decided(self._splitter.first_undecided)
         return deltas
 
@@ -174,7 +176,7 @@ class SampleReader:
             return None
         if self.calls and self.result.finish_reason == "stop":  # if not "stop", a call may have been cut off
             return "stop" if self.options.has_named_function else "tool_calls"
-        return finish_reason_of(self.result)
+        return find_finish_reason(self.result)
 
     @property
     def is_empty(self) -> bool:
@@ -183,31 +185,31 @@ class SampleReader:
 
     @property
     def partial(self) -> dict[str, int | str] | None:
-        """How to complete the text to valid JSON: keep its first `length` characters, and append `end`."""
+        """How to turn the text so far into valid JSON: keep its first `length` characters, and append `end`."""
         if self._json is None:
             return None
         length, end = self._json.certain_prefix
         return {"length": length, "end": end}
 
-    def _begin(self, event: StreamEvent) -> list[Delta]:
-        """The prompt, before the first event, if the text begins with it."""
+    def _emit_echo(self, event: StreamEvent) -> list[Delta]:
+        """Before the first event: the prompt, if the text begins with it."""
         echo, self._echo = self._echo, None
         if echo is None:
             return []
         self.tokens += echo.shown_tokens(event.prompt_logprobs)
         return self._add_text(echo.text)
 
-    def _deltas(self, parts: Sequence[AnswerPart]) -> list[Delta]:
+    def _make_deltas(self, parts: Sequence[AnswerPart]) -> list[Delta]:
         deltas = list[Delta]()
         for part in parts:
             match part:
-                case AnswerText(text, reasoning=True, positions=at):
+                case AnswerText(text, reasoning=True, positions=positions):
                     if self.options.shows_reasoning:
                         self._reasoning.append(text)
-                        self._attribution.mark(at, is_text=False)
+                        self._attribution.mark(positions, is_text=False)
                         deltas.append(ReasoningDelta(text))
-                case AnswerText(text, positions=at):
-                    deltas += self._add_text(text, at)
+                case AnswerText(text, positions=positions):
+                    deltas += self._add_text(text, positions)
                 case ToolResult():
                     self.results.append(part)
                     deltas.append(part)
@@ -221,15 +223,15 @@ class SampleReader:
                         deltas.append(CallArguments(index, arguments))
         return deltas
 
-    def _add_text(self, text: str, at: Sequence[int] = ()) -> list[Delta]:
-        """Emit text. `at`: its positions in the decoded answer."""
+    def _add_text(self, text: str, positions: Sequence[int] = ()) -> list[Delta]:
+        """Emit text. `positions`: the positions of its characters in the decoded answer."""
         if self.options.trims_line_ends and not self._text:
-            at = at[len(text) - len(text.lstrip("\n")) :]
+            positions = positions[len(text) - len(text.lstrip("\n")) :]
             text = text.lstrip("\n")
         if not text:
             return []
         self._text.append(text)
-        self._attribution.mark(at, is_text=True)
+        self._attribution.mark(positions, is_text=True)
         if self._json is not None:
             self._json.read(text)
         return [TextDelta(text)]

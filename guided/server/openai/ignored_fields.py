@@ -1,7 +1,7 @@
-"""Fields that are accepted only with the value that describes what the server does anyway.
+"""Fields with only one accepted value, which describes what the server does anyway.
 
-OpenAI's clients, frameworks and vLLM's clients send these fields with each request. That value and null are accepted.
-Any other value requests an unsupported feature, and is refused with the reason and a hint.
+OpenAI's clients, vLLM's clients and frameworks send these fields with each request. Null is also accepted. Any other
+value requests an unsupported feature, and is refused with the reason and a hint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["AllowedValues", "IgnoredFields", "IgnoredInConversations"]
 
 @dataclass(frozen=True, slots=True)
 class AllowedValues:
-    """The values that a field may have in addition to null, and the reason why other values are refused."""
+    """The values, in addition to null, that a field may have, and the reason why other values are refused."""
 
     values: tuple[Any, ...]
     why: str
@@ -33,7 +33,7 @@ class AllowedValues:
     def _check(self, value: Any) -> Any:
         if value is None or any(type(value) is type(accepted) and value == accepted for accepted in self.values):
             return value
-        advice = " or ".join(["; leave it out", *(f"write {brief(advice)}" for advice in self.values)])
+        advice = " or ".join(["; leave it out", *(f"write {brief(accepted)}" for accepted in self.values)])
         raise ValueError(f"{brief(value)} is not supported: {self.why}{advice}")
 
 
@@ -42,7 +42,7 @@ _NO_BEAMS = "there is no beam search"
 
 
 class IgnoredFields(BaseModel):
-    """Fields of all requests for text."""
+    """Fields of all requests that generate text."""
 
     skip_special_tokens: Annotated[Any, AllowedValues((True,), "control tokens are not part of the text")] = None
     spaces_between_special_tokens: Annotated[Any, AllowedValues((True, False), "the text has no control tokens")] = None

@@ -2,7 +2,7 @@
 
 Reading stops at the first error. pydantic would collect all errors, at 10 us each, and a body may have a million. So
 names are checked before values (`StrictModel`), lists have `fail_fast`, and large objects are read in parts
-(`validate_in_parts`). The error for an unknown name suggests a similar name of the same object.
+(`validate_in_parts`). The error for an unknown name suggests a similar field of the same object.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["StrictModel", "fault", "read_by_type", "read_part", "read_request", 
 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
-_MAX_NAME: Final = 100  # characters of a name in `param`; no field has a longer name
+_MAX_NAME: Final = 100  # characters of a name in `param`; all field names are shorter
 _PYDANTIC_PARTS: Final = ("str", "list[str]", "function-after", "[key]")  # parts of a location that pydantic adds
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
 def fault(message: str, param: str) -> PydanticCustomError:
-    """The error that a validator raises for one member of an object. `param`: the member's path in the object."""
+    """An error for a validator to raise about one member of an object. `param`: the member's path in the object."""
     return PydanticCustomError(_FAULT, "{message}", {"message": message, "param": param})
 
 
@@ -46,7 +46,7 @@ class StrictModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, value: Any) -> Any:
-        known_names = _names(cls)
+        known_names = _list_names(cls)
         if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known_names.keys():
             name = next(name for name in value if name not in known_names)
             similar_name = close_name(name, known_names)
@@ -56,7 +56,7 @@ class StrictModel(BaseModel):
 
 
 @cache
-def _names(kind: type[BaseModel]) -> dict[str, None]:
+def _list_names(kind: type[BaseModel]) -> dict[str, None]:
     return dict.fromkeys(info.alias or name for name, info in kind.model_fields.items())
 
 
@@ -74,7 +74,7 @@ def read_request(kind: type[_Read], body: object) -> _Read:
     """Parse a body as a request of this class.
 
     Raises:
-        RequestError: the first error, with its field.
+        RequestError: the first error, with the field that it concerns.
     """
     try:
         return kind.model_validate(body)
@@ -89,29 +89,29 @@ def read_request(kind: type[_Read], body: object) -> _Read:
         raise RequestError(message, param=".".join(name[:_MAX_NAME] for name in names) or None) from None
 
 
-def read_part(where: str, kind: type[_Read], value: object) -> _Read:
+def read_part(path: str, kind: type[_Read], value: object) -> _Read:
     """Parse an object inside a request.
 
     Args:
-        where: the object's path in the request, or in the object that contains it.
+        path: the object's path in the request, or in the object that contains it.
         kind: its class.
         value: the object.
 
     Raises:
-        RequestError: the first error, with its path.
+        RequestError: the first error, with the path of the field that it concerns.
     """
-    members = dict(_object(where, value))
+    members = dict(_check_object(path, value))
     try:
         return read_request(kind, members)
     except RequestError as error:
-        param = f"{where}.{error.param}" if error.param else where
+        param = f"{path}.{error.param}" if error.param else path
         names_field = error.param and error.message.startswith(f"{error.param}")
-        message = f"{where}.{error.message}" if names_field else f"{where}: {error.message}"
+        message = f"{path}.{error.message}" if names_field else f"{path}: {error.message}"
         raise RequestError(message, param=param, code=error.code) from None
 
 
 def read_by_type(
-    where: str,
+    path: str,
     value: object,
     kinds: Mapping[str, type[BaseModel]],
     *,
@@ -119,29 +119,29 @@ def read_by_type(
     reasons: Mapping[str, str] | None = None,
     other_hint: str = "",
 ) -> BaseModel:
-    """Parse an object as the kind that its `type` names.
+    """Parse an object with the class that its `type` determines.
 
     Args:
-        where, value: see `read_part`.
-        kinds: `type` -> the class that reads it.
-        default: the type if the object names none; "": the type is required.
-        reasons: known type that is refused -> what to write instead.
-        other_hint: what to write instead of any other type.
+        path, value: see `read_part`.
+        kinds: `type` -> the class for it.
+        default: the type of objects without `type`; "": `type` is required.
+        reasons: type that is known but refused -> what to write instead.
+        other_hint: what to write instead of any other unknown type.
 
     Raises:
         RequestError: the type is unknown or refused, or the object is malformed.
     """
     if isinstance(value, BaseModel):
         return value
-    kind = _object(where, value).get("type") or default
+    kind = _check_object(path, value).get("type") or default
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
-        why = (reasons or {}).get(str(kind), other_hint) or f"known types are {', '.join(kinds)}"
-        raise RequestError(f"{where}.type is {brief(kind)}: {why}", param=f"{where}.type")
-    return read_part(where, model, value)
+        reason = (reasons or {}).get(str(kind), other_hint) or f"known types are {', '.join(kinds)}"
+        raise RequestError(f"{path}.type is {brief(kind)}: {reason}", param=f"{path}.type")
+    return read_part(path, model, value)
 
 
-def _object(where: str, value: object) -> Mapping[str, Any]:
+def _check_object(path: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise RequestError(f"{where} must be an object, not {brief(value)}", param=where)
+        raise RequestError(f"{path} must be an object, not {brief(value)}", param=path)
     return value

@@ -1,9 +1,9 @@
-"""The fields of all requests for text, and the requests of /v1/chat/completions. In: JSON. Out: options of the engine.
+"""The fields of all requests that generate text, and requests to /v1/chat/completions. In: JSON. Out: engine options.
 
-Fields have OpenAI's names, or vLLM's and SGLang's if OpenAI has no such field. Unknown fields are refused, with a
-similar name as a suggestion. Fields that OpenAI's clients send and that do not affect the text (`user`, `metadata`,
-`store`, ...) are accepted, and so are the fields that they add to messages they send back. Fields with only one
-accepted value are in ignored_fields.py.
+Fields have OpenAI's names, or vLLM's and SGLang's if OpenAI has no such field. Unknown fields are refused, and the
+error suggests a similar name. The server accepts fields that OpenAI's clients send although they do not affect the text
+(`user`, `metadata`, `store`, ...), and fields that these clients add to the messages that they send back. Fields with
+only one accepted value are in ignored_fields.py.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ __all__ = [
     "StreamOptions",
     "TextRequest",
     "read_request",
-    "without_stops",
+    "remove_stops",
 ]
 
 _MAX_CHOICES = 128
 MAX_TOOLS: Final = 512
-_MAX_STOPS = 128  # the engine searches for each stop after each token
+_MAX_STOPS = 128  # the engine searches for each stop string after each token
 _STOPS = ("stop", "stop_token_ids", "ignore_eos")
-_SEEDS: Final = range(-(2**63), 2**64)  # OpenAI's are signed, the engine's are not
+_SEEDS: Final = range(-(2**63), 2**64)  # OpenAI's seeds are signed, the engine's are not
 Count = Annotated[int, Field(ge=0, strict=True)]
-Counts = Annotated[list[Count], Field(fail_fast=True)]  # a million errors would take half a minute and gigabytes
+Counts = Annotated[
+    list[Count], Field(fail_fast=True)
+]  # stop at the first error: a million errors would take half a minute and gigabytes
 _Text = Annotated[Any, WithJsonSchema({"type": ["string", "null"]})]
 _Object = Annotated[Any, WithJsonSchema({"type": ["object", "null"]})]
 _Schema = Annotated[
@@ -55,9 +57,9 @@ _CONTENT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "ite
 
 
 class StreamOptions(StrictModel):
-    """What a stream has in addition to the text.
+    """What a stream contains in addition to the text.
 
-    `include_partial_json`: in each chunk, how to complete the JSON so far.
+    `include_partial_json`: each chunk says how to complete the JSON so far.
     """
 
     include_usage: bool = False
@@ -91,13 +93,13 @@ class ConstraintFields(StrictModel):
     grammar: _Text = None
 
     def structured_output(self, *, allow_special_tokens: bool) -> StructuredOutput:
-        """The constraint on the text. Raises as `read_structured_output` does."""
+        """The constraint on the text. Raises the errors of `read_structured_output`."""
         fields = {name: getattr(self, name) for name in ConstraintFields.model_fields}
         return read_structured_output(fields, allow_special_tokens=allow_special_tokens)
 
 
-def _may_be_null(schema: dict[str, Any]) -> None:
-    """Optional fields may be null; see `TextRequest`."""
+def _allow_null(schema: dict[str, Any]) -> None:
+    """Let optional fields be null in the JSON Schema; see `TextRequest`."""
     for name, property in schema["properties"].items():
         types = [
             schema["type"] for schema in (property, *property.get("anyOf", ())) if "type" in schema
@@ -107,9 +109,9 @@ def _may_be_null(schema: dict[str, Any]) -> None:
 
 
 class TextRequest(ConstraintFields, IgnoredFields):
-    """The common fields of requests for text. A null field counts as absent, as in OpenAI's API."""
+    """The common fields of requests that generate text. A null field counts as absent, as in OpenAI's API."""
 
-    model_config = ConfigDict(json_schema_extra=_may_be_null)
+    model_config = ConfigDict(json_schema_extra=_allow_null)
 
     model: str | None = None
     n: Annotated[int, Field(ge=1, le=_MAX_CHOICES, strict=True)] = 1
@@ -163,23 +165,23 @@ class TextRequest(ConstraintFields, IgnoredFields):
 
     @property
     def stops(self) -> list[str]:
-        """The names of the given fields that also end the text."""
+        """The names of the stop options that the request sets."""
         return [name for name in _STOPS if getattr(self, name) not in (None, False, [])]
 
-    def stop_warnings(self, constraint: str, *, is_free: bool) -> dict[str, str]:
-        """Warnings about stops that an answer with a constraint ignores: name of the field -> message.
+    def stop_warnings(self, constraint: str, *, allows_free_text: bool) -> dict[str, str]:
+        """Warnings about stop options that have no or little effect, because of a constraint: field -> message.
 
         Args:
-            constraint: what constrains the answer, as a part of a sentence.
-            is_free: whether the answer has free text in which stop texts work.
+            constraint: what constrains the answer, as a clause.
+            allows_free_text: whether the answer contains free text, in which stop strings work.
         """
-        ignored = {name: f"{name} has no effect: it ends free text, but {constraint}" for name in self.stops}
-        if is_free and "stop" in ignored:
-            ignored["stop"] = f"stop ends free text only: {constraint}"
-        return ignored
+        messages = {name: f"{name} has no effect: it ends free text, but {constraint}" for name in self.stops}
+        if allows_free_text and "stop" in messages:
+            messages["stop"] = f"stop ends free text only: {constraint}"
+        return messages
 
     def options(self) -> dict[str, Any]:
-        """The sampling options, by the engine's names; only those that the request sets."""
+        """The sampling options that the request sets, by the engine's names, and the temperature."""
         names = (
             "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed",
             "stop", "allowed_token_ids", "stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens",
@@ -193,8 +195,8 @@ class TextRequest(ConstraintFields, IgnoredFields):
         return options | {"temperature": 1.0 if self.temperature is None else self.temperature}
 
 
-def without_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
-    """The options without those that end free text, except for the kept names."""
+def remove_stops(options: Mapping[str, Any], *, keep: Sequence[str] = ()) -> dict[str, Any]:
+    """The options without stop options, except those in `keep`."""
     return {name: value for name, value in options.items() if name not in _STOPS or name in keep}
 
 
@@ -212,7 +214,7 @@ class _Call(StrictModel):
 
 
 class Message(StrictModel):
-    """A message of a conversation."""
+    """A message in a conversation."""
 
     role: str
     content: Annotated[str | None, WithJsonSchema(_CONTENT)] = None
@@ -220,7 +222,7 @@ class Message(StrictModel):
     refusal: str | None = None
     tool_calls: Annotated[list[_Call], Field(fail_fast=True)] | None = None
     tool_call_id: str | None = None
-    reasoning: str | None = None  # in earlier turns; the chat template decides how much of it the model sees
+    reasoning: str | None = None  # in earlier turns; the chat template decides how much of it is shown to the model
     reasoning_content: str | None = None
     parsed: Any = None
     tool_results: Any = None
@@ -231,7 +233,7 @@ class Message(StrictModel):
     @field_validator("content", mode="before")
     @classmethod
     def _join_text_parts(cls, content: Any) -> Any:
-        """Join the texts of all parts. No pydantic model is built for a part, since a large body has many parts."""
+        """Join the texts of all parts. Parts have no pydantic model, since a large body may contain many of them."""
         if not isinstance(content, list):
             return content
         for number, part in enumerate(content):
@@ -277,12 +279,12 @@ class TemplateVariables(BaseModel):
 
     @property
     def other_variables(self) -> dict[str, Any]:
-        """The variables that do not concern reasoning."""
+        """The variables that do not control reasoning."""
         return dict(self.model_extra or {})
 
 
 class ChatRequest(TextRequest, IgnoredInConversations):
-    """A request of /v1/chat/completions."""
+    """A request to /v1/chat/completions."""
 
     messages: Annotated[list[Message], Field(min_length=1, fail_fast=True)]
     max_completion_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
@@ -326,11 +328,11 @@ class ChatRequest(TextRequest, IgnoredInConversations):
                 raise fault(f"message {number} has no content", f"messages.{number}.content")
             if message.tool_calls and message.role != "assistant":
                 raise fault(
-                    f"message {number} has tool_calls, but is not the assistant's", f"messages.{number}.tool_calls"
+                    f"message {number} has tool_calls, but its role is not assistant", f"messages.{number}.tool_calls"
                 )
             call_ids |= {call.id for call in message.tool_calls or ()}
             if (message.role == "tool") != (message.tool_call_id is not None):
-                problem = "messages of the role tool need a tool_call_id, and others cannot have it"
+                problem = "messages with the role tool need a tool_call_id, and other messages cannot have one"
                 raise fault(f"message {number}: {problem}", f"messages.{number}.tool_call_id")
             if message.tool_call_id is not None and message.tool_call_id not in call_ids:
                 problem = f"no earlier call has the id {brief(message.tool_call_id)}"
@@ -340,7 +342,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     @model_validator(mode="after")
     def _check_continuation(self) -> Self:
         if self.continue_final_message and (self.add_generation_prompt or self.messages[-1].role != "assistant"):
-            message = "continue_final_message requires a last message of the assistant and add_generation_prompt=false"
+            message = "continue_final_message requires a final assistant message and add_generation_prompt=false"
             raise ValueError(message)
         return self
 
@@ -359,7 +361,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         """Whether the model should reason before it answers; None: the model's default.
 
         Raises:
-            RequestError: the effort is not supported, or contradicts the switch.
+            RequestError: reasoning_effort is not supported, or contradicts chat_template_kwargs.
         """
         switch = self.chat_template_kwargs.is_reasoning_on if self.chat_template_kwargs is not None else None
         if self.reasoning_effort is None:
@@ -373,7 +375,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         return False
 
     def engine_options(self, max_tokens: int) -> dict[str, Any]:
-        """The sampling options and the number of tokens. `max_tokens`: the default if the request sets none."""
+        """The sampling options and the maximum number of tokens. `max_tokens`: the default if the request sets none."""
         token_limit = self.max_completion_tokens or self.max_tokens or max_tokens
         scores = {"logprobs": self.top_logprobs or 0, "score_forced": True} if self.logprobs else {}
         return self.options() | {"max_tokens": token_limit} | scores

@@ -1,4 +1,4 @@
-"""Answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order, or the response at their end.
+"""Answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order; the last one has the response.
 
     created, in_progress
     for each item:  output_item.added
@@ -6,11 +6,11 @@
         reasoning       content_part.added, reasoning_text.delta ..., reasoning_text.done, content_part.done
         function_call   function_call_arguments.delta ..., function_call_arguments.done
     output_item.done
-    completed, or incomplete if max_output_tokens cut it; error and failed if it failed
+    completed; or incomplete if max_output_tokens cut the response off; or error and failed
 
-The last event of a stream contains the whole response, so a stream and a whole response have the same content. Beyond
-OpenAI's fields, a response has `store`, which is false, and the `extension_fields`. `cached_tokens` is always 0,
-because cached tokens are not counted.
+The last event of a stream contains the whole response, so a stream and a whole response have the same content. In
+addition to OpenAI's fields, a response has `store`, which is false, and the `make_extension_fields`. `cached_tokens` is
+always 0, because cached tokens are not counted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from guided.engine.result import Result, StreamEvent
-from guided.server.http.errors import body_of, status_of
-from guided.server.openai.answers import Answer, extension_fields
+from guided.server.http.errors import find_status, make_error_body
+from guided.server.openai.answers import Answer, make_extension_fields
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import CallArguments, CallBegin, Delta, ReasoningDelta, SampleReader, TextDelta
-from guided.server.openai.scores import chat_logprobs
+from guided.server.openai.scores import format_chat_logprobs
 from guided.server.openai.streaming import KEEP_ALIVE
 
 __all__ = ["ResponseEvents"]
@@ -58,11 +58,11 @@ class ResponseEvents:
 
     def begin(self) -> Iterator[_Json]:
         """The events before the first token."""
-        yield self._event("response.created", response=self._response("in_progress"))
-        yield self._event("response.in_progress", response=self._response("in_progress"))
+        yield self._make_event("response.created", response=self._make_response("in_progress"))
+        yield self._make_event("response.in_progress", response=self._make_response("in_progress"))
 
     def read(self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]) -> Iterator[_Json]:
-        """The events for an event of the engine. A `SampleReader` has turned it into `deltas` and new `tokens`."""
+        """The events for one engine event, which a `SampleReader` has turned into `deltas` and new `tokens`."""
         if event.reasoning and event.result is None:
             self._reasoning_tokens += len(event.tokens)
         self._waiting_tokens += [token for token in tokens if token.is_text]
@@ -70,18 +70,18 @@ class ResponseEvents:
         for delta in deltas:
             match delta:
                 case ReasoningDelta(text):
-                    yield from self._grow("reasoning", text)
+                    yield from self._extend_item("reasoning", text)
                 case TextDelta(text):
                     if self._kind != "message":
-                        yield from self._add("message")
+                        yield from self._begin_item("message")
                     scored = self._take_waiting_tokens() if delta is last_text else []
-                    yield from self._grow("message", text, logprobs=self._format_logprobs(scored))
+                    yield from self._extend_item("message", text, logprobs=self._format_logprobs(scored))
                 case CallBegin(index, id, name):
-                    yield from self._add("function_call", call_id=id, name=name, arguments="")
+                    yield from self._begin_item("function_call", call_id=id, name=name, arguments="")
                     self._call = index
                 case CallArguments(index, text):
                     assert self._kind == "function_call" and self._call == index, "calls are written one by one"
-                    yield from self._grow("function_call", text)
+                    yield from self._extend_item("function_call", text)
 
     def end(self, reading: SampleReader) -> Iterator[_Json]:
         """The events after the last token."""
@@ -90,38 +90,38 @@ class ResponseEvents:
         is_cut = reading.finish_reason == "length"
         status = "incomplete" if is_cut else "completed"
         if not self.output:
-            yield from self._add("message")
+            yield from self._begin_item("message")
         self._take_waiting_tokens()
-        yield from self._close(status)
-        response = self._response(status) | extension_fields(result) | {"usage": self._usage(result)}
+        yield from self._end_item(status)
+        response = self._make_response(status) | make_extension_fields(result) | {"usage": self._make_usage(result)}
         if is_cut:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         else:
             response["completed_at"] = int(time.time())
-        yield self._event(f"response.{status}", response=response)
+        yield self._make_event(f"response.{status}", response=response)
 
     def fail(self, error: Exception) -> Iterator[_Json]:
-        """The events of an error, after those of `begin`."""
-        error_fields = body_of(error)["error"]
-        yield self._event(
+        """The events for an error, after the events of `begin`."""
+        error_fields = make_error_body(error)["error"]
+        yield self._make_event(
             "error", code=error_fields["code"], message=error_fields["message"], param=error_fields["param"]
         )
-        failed = {
-            "code": "server_error" if status_of(error) >= 500 else "invalid_prompt",
+        response_error = {
+            "code": "server_error" if find_status(error) >= 500 else "invalid_prompt",
             "message": error_fields["message"],
         }
-        yield self._event("response.failed", response=self._response("failed") | {"error": failed})
+        yield self._make_event("response.failed", response=self._make_response("failed") | {"error": response_error})
 
     # ---- items
-    def _grow(self, kind: str, text: str, **fields: Any) -> Iterator[_Json]:
+    def _extend_item(self, kind: str, text: str, **fields: Any) -> Iterator[_Json]:
         if self._kind != kind:
-            yield from self._add(kind)
+            yield from self._begin_item(kind)
         self._pieces.append(text)
-        yield self._part_event("delta", delta=text, **fields)
+        yield self._make_part_event("delta", delta=text, **fields)
 
-    def _add(self, kind: str, **fields: Any) -> Iterator[_Json]:
-        """End the open item, if there is one, and begin another."""
-        yield from self._close("completed")
+    def _begin_item(self, kind: str, **fields: Any) -> Iterator[_Json]:
+        """End the open item, if there is one, and begin a new one."""
+        yield from self._end_item("completed")
         id = f"{_PREFIXES[kind]}_{self.answer.id}{len(self.output)}"
         item: _Json = {"id": id, "type": kind, "status": "in_progress", **fields}
         if kind == "message":
@@ -130,56 +130,58 @@ class ResponseEvents:
             item |= {"summary": [], "content": []}
         self.output.append(item)
         self._kind, self._pieces = kind, []
-        yield self._event("response.output_item.added", output_index=len(self.output) - 1, item=dict(item))
+        yield self._make_event("response.output_item.added", output_index=len(self.output) - 1, item=dict(item))
         if kind != "function_call":
-            yield self._content_event("added", self._part("", []))
+            yield self._make_content_event("added", self._make_part("", []))
 
     def _take_waiting_tokens(self) -> list[ShownToken]:
-        """Move the waiting tokens to the message."""
+        """Move the waiting tokens to the open message, and return them."""
         scores, self._waiting_tokens = self._waiting_tokens, []
         self._scored_tokens += scores
         return scores
 
-    def _close(self, status: str) -> Iterator[_Json]:
+    def _end_item(self, status: str) -> Iterator[_Json]:
         """End the open item, if there is one."""
         if not self._kind:
             return
         text, item = "".join(self._pieces), self.output[-1]
         if self._kind == "function_call":
             item["arguments"] = text
-            yield self._part_event("done", arguments=text, name=item["name"])
+            yield self._make_part_event("done", arguments=text, name=item["name"])
         else:
             logprobs = self._format_logprobs(self._scored_tokens) if self._kind == "message" else []
-            part = self._part(text, logprobs)
-            yield self._part_event("done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {}))
-            yield self._content_event("done", part)
+            part = self._make_part(text, logprobs)
+            yield self._make_part_event(
+                "done", text=text, **({"logprobs": logprobs} if self._kind == "message" else {})
+            )
+            yield self._make_content_event("done", part)
             item["content"] = [part]
         item["status"] = status
         self._kind, self._scored_tokens = "", []
-        yield self._event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
+        yield self._make_event("response.output_item.done", output_index=len(self.output) - 1, item=dict(item))
 
-    def _part(self, text: str, logprobs: list[_Json]) -> _Json:
+    def _make_part(self, text: str, logprobs: list[_Json]) -> _Json:
         fields: _Json = {"annotations": [], "logprobs": logprobs} if self._kind == "message" else {}
         return {"type": _PARTS[self._kind], "text": text, **fields}
 
-    def _part_event(self, what: str, **fields: Any) -> _Json:
+    def _make_part_event(self, what: str, **fields: Any) -> _Json:
         if self._kind != "function_call":
             fields["content_index"] = 0
-        return self._item_event(f"response.{_PARTS[self._kind]}.{what}", **fields)
+        return self._make_item_event(f"response.{_PARTS[self._kind]}.{what}", **fields)
 
-    def _content_event(self, what: str, part: _Json) -> _Json:
-        return self._item_event(f"response.content_part.{what}", content_index=0, part=part)
+    def _make_content_event(self, what: str, part: _Json) -> _Json:
+        return self._make_item_event(f"response.content_part.{what}", content_index=0, part=part)
 
-    def _item_event(self, type: str, **fields: Any) -> _Json:
-        at = len(self.output) - 1
-        return self._event(type, item_id=self.output[at]["id"], output_index=at, **fields)
+    def _make_item_event(self, type: str, **fields: Any) -> _Json:
+        index = len(self.output) - 1
+        return self._make_event(type, item_id=self.output[index]["id"], output_index=index, **fields)
 
-    def _event(self, type: str, **fields: Any) -> _Json:
+    def _make_event(self, type: str, **fields: Any) -> _Json:
         self._number += 1
         return {"type": type, "sequence_number": self._number - 1, **fields}
 
     # ---- the response
-    def _response(self, status: str) -> _Json:
+    def _make_response(self, status: str) -> _Json:
         return {
             "id": f"resp_{self.answer.id}",
             "object": "response",
@@ -194,7 +196,7 @@ class ResponseEvents:
             **self.echoed_fields,
         }
 
-    def _usage(self, result: Result) -> _Json:
+    def _make_usage(self, result: Result) -> _Json:
         return {
             "input_tokens": result.prompt_tokens,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -206,5 +208,5 @@ class ResponseEvents:
     def _format_logprobs(self, tokens: Sequence[ShownToken]) -> list[_Json]:
         if self.answer.top is None:
             return []
-        scores: list[_Json] = chat_logprobs(tokens, self.answer.vocabulary)["content"]
+        scores: list[_Json] = format_chat_logprobs(tokens, self.answer.vocabulary)["content"]
         return scores

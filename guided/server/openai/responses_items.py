@@ -1,7 +1,7 @@
 """The items of a conversation in /v1/responses. In: JSON. Out: messages, calls and their outputs, reasoning.
 
-Each item is read as the kind that its `type` names, so an error is about that kind alone. Clients can send items of an
-answer back unchanged: fields that the model does not see (`id`, `status`, ...) are accepted.
+The `type` of an item determines the class that reads it, so errors concern that class alone. Clients can send the items
+of an answer back unchanged: fields that the model does not see (`id`, `status`, ...) are accepted.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _PARTS: Final[Mapping[str, type[BaseModel]]] = {
 _ONLY_TEXT: Final = "this server accepts only text: write input_text"
 
 
-def _parts(field: str) -> BeforeValidator:
+def _read_parts(field: str) -> BeforeValidator:
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        return [read_by_type(f"{field}.{at}", part, _PARTS, other_hint=_ONLY_TEXT) for at, part in enumerate(value)]
+        return [read_by_type(f"{field}.{i}", part, _PARTS, other_hint=_ONLY_TEXT) for i, part in enumerate(value)]
 
     return BeforeValidator(read)
 
@@ -71,23 +71,23 @@ _Parts: TypeAlias = list[_InputText | _OutputText | _Refusal]
 
 
 class MessageItem(StrictModel):
-    """A message of a conversation."""
+    """A message in a conversation."""
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: Annotated[str | _Parts, _parts("content")]
+    content: Annotated[str | _Parts, _read_parts("content")]
     id: str | None = None
     status: _Status = None
     phase: str | None = None
 
     @property
     def plain_text(self) -> str:
-        """The text."""
-        return _plain_text(self.content)
+        """The text of all parts."""
+        return _join_texts(self.content)
 
 
 class CallItem(StrictModel):
-    """A call of a function; `arguments` is JSON text."""
+    """A function call; `arguments` is JSON text."""
 
     type: Literal["function_call"]
     call_id: str
@@ -103,14 +103,14 @@ class CallOutputItem(StrictModel):
 
     type: Literal["function_call_output"]
     call_id: str
-    output: Annotated[str | _Parts, _parts("output")]
+    output: Annotated[str | _Parts, _read_parts("output")]
     id: str | None = None
     status: _Status = None
 
     @property
     def plain_text(self) -> str:
-        """The text."""
-        return _plain_text(self.output)
+        """The text of all parts."""
+        return _join_texts(self.output)
 
 
 class ReasoningItem(StrictModel):
@@ -125,8 +125,8 @@ class ReasoningItem(StrictModel):
 
     @property
     def plain_text(self) -> str:
-        """The text."""
-        return _plain_text(self.content or self.summary)
+        """The text of all parts."""
+        return _join_texts(self.content or self.summary)
 
 
 InputItem: TypeAlias = MessageItem | CallItem | CallOutputItem | ReasoningItem
@@ -138,5 +138,5 @@ INPUT_ITEMS: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def _plain_text(content: Any) -> str:
+def _join_texts(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)

@@ -1,12 +1,12 @@
-"""The requests of /v1/responses. In: JSON. Out: the same request for /v1/chat/completions.
+"""Requests to /v1/responses. In: JSON. Out: an equivalent request to /v1/chat/completions.
 
     input, instructions  ->  messages            text.format          ->  response_format
     tools (flat)         ->  tools               max_output_tokens    ->  max_tokens
     include, top_logprobs -> logprobs            reasoning.effort     ->  reasoning_effort
 
-Most fields are read in one place for both routes (requests.py). Errors use the field names of the original request.
-The server stores nothing, and the only tools are functions that the client calls. Requests for more are refused with a
-hint. Reasoning that a client sends back is added to the message that follows it.
+requests.py reads most fields for both routes. Errors use the field names of the original request. The server stores
+nothing, and the only tools are functions that the client calls. Other features are refused with a hint. Reasoning that
+a client sends back is added to the message that follows it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from guided.server.openai.responses_items import (
 __all__ = ["InputTokensRequest", "ResponsesRequest"]
 
 _NOT_STORED: Final = "this server does not store responses; send all items of the conversation as input"
-_REFUSED: Final = {
+_REFUSED_FIELDS: Final = {
     "previous_response_id": _NOT_STORED,
     "conversation": _NOT_STORED,
     "prompt": "this server does not store prompts; write instructions and input",
@@ -48,14 +48,14 @@ _REFUSED: Final = {
     "logprobs": 'write include=["message.output_text.logprobs"]',
 }
 _ACCEPTED_VALUES: Final = {"background": "False", "n": "1"}
-_INCLUDED: Final = "message.output_text.logprobs"
-_NAMES: Final = (
+_LOGPROBS_ITEM: Final = "message.output_text.logprobs"
+_RENAMES: Final = (
     (re.compile(r"\bresponse_format(\.json_schema)?(?![\w-])"), "text.format"),
     (re.compile(r"\bmax(_completion)?_tokens\b"), "max_output_tokens"),
     (re.compile(r"\breasoning_effort\b"), "reasoning.effort"),
     (re.compile(r"\b(tools[./]\d+|tool_choice)[./]function(?=[./]|$)"), r"\1"),
 )
-"""Names of fields in /v1/chat/completions -> their names here."""
+"""Names of fields in /v1/chat/completions -> names of the same fields here."""
 
 
 # ---- the format of the text
@@ -113,12 +113,12 @@ _FORMATS: Final[Mapping[str, type[BaseModel]]] = {
 _Format = _Text | _JsonObject | _JsonSchema | _StructuralTag | _Lark | _Gbnf | _Regex | _Grammar
 
 
-def _format(value: Any) -> Any:
+def _read_format(value: Any) -> Any:
     return None if value is None else read_by_type("text.format", value, _FORMATS)
 
 
 class _TextConfig(StrictModel):
-    format: Annotated[_Format | None, BeforeValidator(_format)] = None
+    format: Annotated[_Format | None, BeforeValidator(_read_format)] = None
     verbosity: Literal["medium"] | None = None
 
     @property
@@ -126,7 +126,7 @@ class _TextConfig(StrictModel):
         """The format in the form of `response_format`."""
         if self.format is None:
             return None
-        fields = _dump(self.format)
+        fields = _to_json(self.format)
         if fields["type"] != "json_schema":
             return fields
         return {"type": fields.pop("type"), "json_schema": fields}
@@ -155,7 +155,7 @@ class _AllowedTools(StrictModel):
 _ONLY_FUNCTIONS: Final = "this server does not call tools: describe a function, and call it in the client"
 
 
-def _tools(value: Any) -> Any:
+def _read_tools(value: Any) -> Any:
     if not isinstance(value, list) or len(value) > MAX_TOOLS:
         return value
     kinds = {"function": _Function}
@@ -164,7 +164,7 @@ def _tools(value: Any) -> Any:
     ]
 
 
-def _tool_choice(value: Any) -> Any:
+def _read_tool_choice(value: Any) -> Any:
     kinds: dict[str, type[BaseModel]] = {"function": _Choice, "allowed_tools": _AllowedTools}
     if isinstance(value, str) and value not in ("none", "auto", "required"):
         message = f"tool_choice must be none, auto, required or a tool, not {brief(value)}"
@@ -176,7 +176,7 @@ def _tool_choice(value: Any) -> Any:
     )
 
 
-def _items(value: Any) -> Any:
+def _read_items(value: Any) -> Any:
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not value:
@@ -195,17 +195,17 @@ class _Reasoning(StrictModel):
 
 
 class InputTokensRequest(ConvertedRequest):
-    """A request of /v1/responses/input_tokens: the fields that determine the prompt."""
+    """A request to /v1/responses/input_tokens: the fields that determine the prompt."""
 
-    renames = _NAMES
-    input: Annotated[str | Annotated[list[InputItem], Field(min_length=1)], BeforeValidator(_items)]
+    renames = _RENAMES
+    input: Annotated[str | Annotated[list[InputItem], Field(min_length=1)], BeforeValidator(_read_items)]
     instructions: str | None = None
     text: _TextConfig | None = None
     tools: Annotated[
-        Annotated[list[_Function], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_tools)
+        Annotated[list[_Function], Field(max_length=MAX_TOOLS, fail_fast=True)] | None, BeforeValidator(_read_tools)
     ] = None
     tool_choice: Annotated[
-        Literal["none", "auto", "required"] | _Choice | _AllowedTools | None, BeforeValidator(_tool_choice)
+        Literal["none", "auto", "required"] | _Choice | _AllowedTools | None, BeforeValidator(_read_tool_choice)
     ] = None
     parallel_tool_calls: bool | None = None
     reasoning: _Reasoning | None = None
@@ -216,9 +216,9 @@ class InputTokensRequest(ConvertedRequest):
     @model_validator(mode="before")
     @classmethod
     def _refuse(cls, body: Any) -> Any:
-        for name, why in _REFUSED.items() if isinstance(body, Mapping) else ():
+        for name, reason in _REFUSED_FIELDS.items() if isinstance(body, Mapping) else ():
             if body.get(name) is not None and repr(body[name]) != _ACCEPTED_VALUES.get(name):
-                raise RequestError(f"{name}: {why}", param=name)
+                raise RequestError(f"{name}: {reason}", param=name)
         return body
 
     def rename_pointer(self, pointer: str) -> str:
@@ -231,10 +231,10 @@ class InputTokensRequest(ConvertedRequest):
         body: dict[str, Any] = {"model": self.model, "messages": self.chat_messages()[0]}
         body |= {} if format is None else {"response_format": format}
         if self.tools:
-            tools = [_dump(tool) for tool in self.tools]
+            tools = [_to_json(tool) for tool in self.tools]
             body["tools"] = [{"type": tool.pop("type"), "function": tool} for tool in tools]
             body |= {} if self.parallel_tool_calls is None else {"parallel_tool_calls": self.parallel_tool_calls}
-            body |= {} if self.tool_choice is None else {"tool_choice": _chat_choice(self.tool_choice)}
+            body |= {} if self.tool_choice is None else {"tool_choice": _to_chat_choice(self.tool_choice)}
         elif self.tool_choice not in (None, "none", "auto"):
             raise RequestError("tool_choice requires tools", param="tool_choice")
         if self.reasoning is not None and self.reasoning.effort is not None:
@@ -249,24 +249,24 @@ class InputTokensRequest(ConvertedRequest):
             locations.append("instructions")
         if isinstance(self.input, str):
             return [*messages, {"role": "user", "content": self.input}], [*locations, "input"]
-        last: dict[str, Any] | None = None  # the assistant's message that is still open
+        open_message: dict[str, Any] | None = None  # an assistant message to which further items may be added
         for number, item in enumerate(self.input):
-            if last is None or not _continues(last, item):
-                last = {"role": "assistant", "content": ""}
-                messages.append(last)
+            if open_message is None or not _continues_message(open_message, item):
+                open_message = {"role": "assistant", "content": ""}
+                messages.append(open_message)
                 locations.append(f"input.{number}")
             match item:
                 case MessageItem():
-                    last |= {"role": item.role, "content": item.plain_text}
+                    open_message |= {"role": item.role, "content": item.plain_text}
                 case ReasoningItem():
-                    last["reasoning"] = item.plain_text
+                    open_message["reasoning"] = item.plain_text
                 case CallItem():
                     function = {"name": item.name, "arguments": item.arguments}
                     call = {"id": item.call_id, "type": "function", "function": function}
-                    last.setdefault("tool_calls", []).append(call)
+                    open_message.setdefault("tool_calls", []).append(call)
                 case CallOutputItem():
-                    last |= {"role": "tool", "tool_call_id": item.call_id, "content": item.plain_text}
-            last = last if last["role"] == "assistant" else None
+                    open_message |= {"role": "tool", "tool_call_id": item.call_id, "content": item.plain_text}
+            open_message = open_message if open_message["role"] == "assistant" else None
         return messages, locations
 
 
@@ -277,7 +277,7 @@ class _ResponseStreamOptions(StreamOptions):
 
 
 class ResponsesRequest(InputTokensRequest, TextRequest):
-    """A request of /v1/responses."""
+    """A request to /v1/responses."""
 
     max_output_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     include: (
@@ -304,7 +304,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
     @model_validator(mode="after")
     def _check_top_logprobs(self) -> ResponsesRequest:
         if self.top_logprobs and not self.include:
-            raise RequestError(f'top_logprobs requires include=["{_INCLUDED}"]', param="top_logprobs")
+            raise RequestError(f'top_logprobs requires include=["{_LOGPROBS_ITEM}"]', param="top_logprobs")
         return self
 
     def chat_body(self) -> dict[str, Any]:
@@ -312,14 +312,16 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
         own_fields = InputTokensRequest.model_fields.keys() | {
             "metadata", "service_tier", "stream_options", "n", "max_tokens", "response_format", "store",
         }  # fmt: skip
-        common = [name for name in TextRequest.model_fields if name in self.model_fields_set and name not in own_fields]
-        body = {name: getattr(self, name) for name in common} | super().chat_body()
+        common_names = [
+            name for name in TextRequest.model_fields if name in self.model_fields_set and name not in own_fields
+        ]
+        body = {name: getattr(self, name) for name in common_names} | super().chat_body()
         body |= {} if self.max_output_tokens is None else {"max_tokens": self.max_output_tokens}
         body |= {} if self.top is None else {"logprobs": True, "top_logprobs": self.top}
         return body
 
     def echoed_fields(self) -> dict[str, Any]:
-        """The fields of the request that the answer repeats. Formats that OpenAI lacks are reported as text."""
+        """The fields of the request that the answer repeats. Formats that OpenAI does not have are reported as text."""
         format = self.text.format if self.text is not None else None
         choice = self.tool_choice.model_dump() if isinstance(self.tool_choice, BaseModel) else self.tool_choice
         return {
@@ -336,7 +338,7 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
             "service_tier": "default",
             "store": False,
             "temperature": 1.0 if self.temperature is None else self.temperature,
-            "text": {"format": _dump(format) if isinstance(format, _JsonObject | _JsonSchema) else {"type": "text"}},
+            "text": {"format": _to_json(format) if isinstance(format, _JsonObject | _JsonSchema) else {"type": "text"}},
             "tool_choice": choice or "auto",
             "tools": [tool.model_dump() for tool in self.tools or ()],
             "top_logprobs": self.top_logprobs or 0,
@@ -346,26 +348,26 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
         }
 
 
-def _continues(last: Mapping[str, Any], item: InputItem) -> bool:
-    """Whether an item continues the assistant's last message: reasoning, then text, then calls."""
+def _continues_message(open_message: Mapping[str, Any], item: InputItem) -> bool:
+    """Whether an item continues the assistant's open message: reasoning, then text, then calls."""
     match item:
         case CallItem():
             return True
         case MessageItem(role="assistant"):
-            return last.keys() == {"role", "content", "reasoning"} and not last["content"]
+            return open_message.keys() == {"role", "content", "reasoning"} and not open_message["content"]
     return False
 
 
-def _chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
+def _to_chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
     if isinstance(choice, str):
         return choice
     if isinstance(choice, _Choice):
         return {"type": "function", "function": {"name": choice.name}}
-    allowed = {"mode": choice.mode, "tools": [_chat_choice(tool) for tool in choice.tools]}
+    allowed = {"mode": choice.mode, "tools": [_to_chat_choice(tool) for tool in choice.tools]}
     return {"type": "allowed_tools", "allowed_tools": allowed}
 
 
-def _dump(part: BaseModel) -> dict[str, Any]:
-    """The fields of an object that are not null, by their names in JSON."""
+def _to_json(part: BaseModel) -> dict[str, Any]:
+    """The fields of an object that are not null, by their JSON names."""
     fields = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
     return {name: value for name, value in fields.items() if value is not None} | (part.model_extra or {})

@@ -1,8 +1,8 @@
-"""Log probabilities in answers. In: tokens of a text with their log probabilities. Out: data for JSON.
+"""Formats log probabilities in answers. In: the tokens of a text with their log probabilities. Out: data for JSON.
 
 A token may contain only part of a character. `bytes` always gives its exact content. In `/v1/chat/completions` and
-`/v1/responses`, its `token` contains U+FFFD. In `/v1/completions`, the names in `top_logprobs` are the members of an
-object, so they must be unique. A token with part of a character is named by its bytes, as in OpenAI's API
+`/v1/responses`, its `token` contains U+FFFD. In `/v1/completions`, the tokens in `top_logprobs` are the names of an
+object's members, so they must be unique. A token with part of a character is named by its bytes, as in OpenAI's API
 (`bytes:\\xc3`). A token whose name is already taken is named by its id, as in vLLM (`token_id:7`).
 """
 
@@ -15,39 +15,39 @@ from guided.sampling.logprobs import TokenLogprobs
 from guided.server.openai.attribution import ShownToken
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Offsets", "chat_logprobs", "text_logprobs", "token_fields"]
+__all__ = ["Offsets", "format_chat_logprobs", "format_text_logprobs", "token_fields"]
 
 
 class Offsets:
-    """The character offset at which each token begins. For part of a character, the offset of that character."""
+    """The character offset at which each token begins. A token inside a character has the offset of that character."""
 
     def __init__(self, start: int = 0) -> None:
         """`start`: the offset of the first token. Negative offsets become 0."""
-        self._size, self._incomplete_bytes = (
-            start,
-            b"",
-        )  # complete characters so far, and the bytes of an incomplete one
+        # the number of complete characters so far, and the bytes of an incomplete one
+        self._size, self._incomplete_bytes = start, b""
 
     def next_offset(self, data: bytes) -> int:
         """The offset of the next token, given its bytes."""
-        data, at, offset = self._incomplete_bytes + data, len(self._incomplete_bytes), self._size
+        data, token_start, offset = self._incomplete_bytes + data, len(self._incomplete_bytes), self._size
         self._incomplete_bytes = b""
         while data:
-            size, characters, is_complete = _first_part(data)
+            size, characters, is_complete = _measure_first_part(data)
             if not is_complete:
                 self._incomplete_bytes = data
                 break
-            if at >= size:  # the token begins after this part
+            if token_start >= size:  # the token begins after this part
                 offset += characters
-            elif at > 0:  # the token begins inside this part
-                offset += len(data[:at].decode("utf-8", "ignore"))
-            at, data, self._size = max(0, at - size), data[size:], self._size + characters
+            elif token_start > 0:  # the token begins inside this part
+                offset += len(data[:token_start].decode("utf-8", "ignore"))
+            token_start, data, self._size = max(0, token_start - size), data[size:], self._size + characters
         return max(0, offset)
 
 
-def _first_part(data: bytes) -> tuple[int, int, bool]:
-    """The size of the first part of `data`, its number of characters, and whether they are complete. The part consists
-    of whole characters, or of the bytes that one U+FFFD replaces."""
+def _measure_first_part(data: bytes) -> tuple[int, int, bool]:
+    """The size of the first part of `data`, its number of characters, and whether they are complete.
+
+    The part consists of whole characters, or of the bytes that one U+FFFD replaces.
+    """
     try:
         return len(data), len(data.decode()), True
     except UnicodeDecodeError as error:
@@ -56,24 +56,27 @@ def _first_part(data: bytes) -> tuple[int, int, bool]:
         return error.end, 1, error.reason != "unexpected end of data"
 
 
-def chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[str, Any]:
-    """For each token its text, bytes and log probability, and those of the most likely alternatives."""
+def format_chat_logprobs(tokens: Sequence[ShownToken], vocabulary: Vocabulary) -> dict[str, Any]:
+    """For each token and its most likely alternatives: text, bytes and log probability."""
     content = []
     for token in tokens:
-        scores = _logprobs_of(token)
+        scores = _get_logprobs(token)
         top = [token_fields(id, vocabulary) | {"logprob": value} for id, value in scores.top]
         content.append(token_fields(token.id, vocabulary) | {"logprob": scores.logprob, "top_logprobs": top})
     return {"content": content, "refusal": None}
 
 
-def text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
-    """The same in the format of the older completions API. The token itself is always among the most likely ones. The
-    first token of an echoed prompt has no log probabilities, so its entries are None."""
-    scores = [token.logprobs if token.is_prompt else _logprobs_of(token) for token in tokens]
+def format_text_logprobs(tokens: Sequence[ShownToken], offsets: Offsets, vocabulary: Vocabulary) -> dict[str, Any]:
+    """The same data in the format of the older completions API.
+
+    `top_logprobs` always includes the token itself. The first token of an echoed prompt has no log probabilities, so
+    its entries are None.
+    """
+    scores = [token.logprobs if token.is_prompt else _get_logprobs(token) for token in tokens]
     return {
-        "tokens": [_name(token.id, vocabulary) for token in tokens],
+        "tokens": [_name_token(token.id, vocabulary) for token in tokens],
         "token_logprobs": [None if score is None else score.logprob for score in scores],
-        "top_logprobs": [None if score is None else _logprobs_by_name(score, vocabulary) for score in scores],
+        "top_logprobs": [None if score is None else _map_logprobs(score, vocabulary) for score in scores],
         "text_offset": [offsets.next_offset(vocabulary.decode([token.id])) for token in tokens],
     }
 
@@ -84,17 +87,17 @@ def token_fields(token: int, vocabulary: Vocabulary) -> dict[str, Any]:
     return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}
 
 
-def _logprobs_by_name(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
-    own_score = {_name(score.token, vocabulary): score.logprob}
+def _map_logprobs(score: TokenLogprobs, vocabulary: Vocabulary) -> dict[str, float]:
+    own_score = {_name_token(score.token, vocabulary): score.logprob}
     top: dict[str, float] = {}
     for id, value in score.top:
-        name = _name(id, vocabulary)
+        name = _name_token(id, vocabulary)
         is_taken = id != score.token and (name in own_score or name in top)
         top[f"token_id:{id}" if is_taken else name] = value
     return top | {name: value for name, value in own_score.items() if name not in top}
 
 
-def _name(token: int, vocabulary: Vocabulary) -> str:
+def _name_token(token: int, vocabulary: Vocabulary) -> str:
     data = vocabulary.decode([token])
     try:
         return data.decode() if data or token not in vocabulary.special_tokens else vocabulary.special_tokens[token]
@@ -102,6 +105,6 @@ def _name(token: int, vocabulary: Vocabulary) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
 
 
-def _logprobs_of(token: ShownToken) -> TokenLogprobs:
-    """The log probabilities of a token; 0 for a token of a tool result, which was the only choice."""
+def _get_logprobs(token: ShownToken) -> TokenLogprobs:
+    """The log probabilities of a token. A token of a tool result was the only choice, so its log probability is 0."""
     return token.logprobs or TokenLogprobs(token.id, 0.0)

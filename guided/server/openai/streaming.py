@@ -2,7 +2,7 @@
 
 A stream that has begun cannot change its status, so a later error is sent as an event with the error body. If no token
 arrives for `keep_alive` seconds, the stream sends a comment. If the reader stops, the request is cancelled. The first
-chunk of each choice has `ttft_ms`: the time from the request to its first token.
+chunk of each choice contains `ttft_ms`: the time from the request to its first token.
 
 Events that arrive together are sent together. A write to a socket costs more than the rest of an event's processing,
 especially if it wakes a client on the same machine.
@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 
 from guided.engine.result import StreamEvent
 from guided.server.engine_thread import Stream
-from guided.server.http.errors import body_of
-from guided.server.openai.answers import Answer, usage_of
+from guided.server.http.errors import make_error_body
+from guided.server.openai.answers import Answer, count_usage
 from guided.server.openai.attribution import ShownToken
 from guided.server.openai.deltas import Delta, SampleReader
 from guided.server.openai.requests import StreamOptions
@@ -29,12 +29,12 @@ __all__ = [
     "NamedEvents",
     "NewReading",
     "collect_readings",
+    "format_sse",
     "last_event",
     "merge_events",
-    "milliseconds",
-    "sse",
     "stream_chunks",
     "stream_events",
+    "to_milliseconds",
     "wait_until_begun",
 ]
 
@@ -49,15 +49,17 @@ async def wait_until_begun(streams: Sequence[Stream]) -> None:
     try:
         for stream in streams:
             await stream.wait_for_first_event()
-    except BaseException:  # also if the client disconnects
+    except BaseException:  # including cancellation, if the client disconnects
         for stream in streams:
             stream.cancel()
         raise
 
 
 async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[NewReading]) -> list[list[SampleReader]]:
-    """The readings of each stream's samples, in order. If one fails, the others are cancelled. `new_readings`: for each
-    stream."""
+    """The readings of each stream's samples, in order. If one fails, the others are cancelled.
+
+    `new_readings`: makes the readings; one function per stream.
+    """
 
     async def read(stream: Stream, new_reading: NewReading) -> list[SampleReader]:
         readings: dict[int, SampleReader] = {}
@@ -65,11 +67,11 @@ async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[New
             readings.setdefault(number, new_reading()).read(event)
         return [readings[number] for number in sorted(readings)]
 
-    reads = [asyncio.ensure_future(read(*pair)) for pair in zip(streams, new_readings, strict=True)]
+    read_tasks = [asyncio.ensure_future(read(*pair)) for pair in zip(streams, new_readings, strict=True)]
     try:
-        return list(await asyncio.gather(*reads))
+        return list(await asyncio.gather(*read_tasks))
     finally:
-        for task, stream in zip(reads, streams, strict=True):
+        for task, stream in zip(read_tasks, streams, strict=True):
             task.cancel()
             stream.cancel()
 
@@ -84,12 +86,20 @@ async def stream_chunks(
     keep_alive: float,
     warnings: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncGenerator[str, None]:
-    """See the module docstring. `new_readings`: for each stream; `samples`: the number of samples per stream;
-    `warnings`: for the first chunk."""
+    """See the module docstring.
+
+    Args:
+        answer: formats the chunks.
+        streams: the streams of the request, one per prompt.
+        options: what the stream contains in addition to the text.
+        new_readings: makes the readings; one function per stream.
+        samples: the number of samples per stream.
+        keep_alive: seconds without an event after which a comment is sent.
+        warnings: warnings for the first chunk.
+    """
     readings = [[new_reading() for _ in range(samples)] for new_reading in new_readings]
-    unstarted_choices = (
-        list(range(len(streams) * samples)) if answer.is_chat else []
-    )  # in order, as OpenAI's client requires
+    # A chat answer begins all choices in order, as OpenAI's client requires.
+    unstarted_choices = list(range(len(streams) * samples)) if answer.is_chat else []
     started_choices, output = set[int](), list[str]()
     first_fields: dict[str, Any] = {"warnings": list(warnings)} if warnings else {}
     try:
@@ -97,9 +107,9 @@ async def stream_chunks(
             async for events in batches:
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
-                    ttft = {"ttft_ms": milliseconds(streams[number // samples].ttft)}
-                    for sample in unstarted_choices:  # all of one stream, since a chat has one prompt
-                        output.append(sse(answer.begin(sample, reading) | ttft | first_fields))
+                    ttft = {"ttft_ms": to_milliseconds(streams[number // samples].ttft)}
+                    for sample in unstarted_choices:  # all choices are in one stream, since a chat has one prompt
+                        output.append(format_sse(answer.begin(sample, reading) | ttft | first_fields))
                         first_fields = {}
                     started_choices.update(unstarted_choices)
                     unstarted_choices = []
@@ -108,16 +118,16 @@ async def stream_chunks(
                             started_choices.add(number)
                             chunk |= ttft
                         if options.continuous_usage_stats:
-                            chunk["usage"] = usage_of(readings)
-                        output.append(sse(chunk | first_fields))
+                            chunk["usage"] = count_usage(readings)
+                        output.append(format_sse(chunk | first_fields))
                         first_fields = {}
                 if output or not events:
                     yield "".join(output) or KEEP_ALIVE
                     output.clear()
         if options.include_usage:
-            output.append(sse(answer.usage(readings)))
+            output.append(format_sse(answer.usage(readings)))
     except Exception as error:
-        output.append(sse(body_of(error)))
+        output.append(format_sse(make_error_body(error)))
     finally:
         for stream in streams:
             stream.cancel()
@@ -127,8 +137,11 @@ async def stream_chunks(
 async def merge_events(
     streams: Sequence[Stream], samples: int, keep_alive: float
 ) -> AsyncGenerator[list[tuple[int, StreamEvent]], None]:
-    """The events of all streams, each with the number of its choice. All events that have arrived are yielded together,
-    for a single write to the socket. An empty list: no event arrived for `keep_alive` seconds."""
+    """The events of all streams, each with the number of its choice.
+
+    All events that have arrived are yielded together, for a single write to the socket. An empty list means that no
+    event arrived for `keep_alive` seconds.
+    """
     loop, outcome_arrived = asyncio.get_running_loop(), asyncio.Event()
     timer: asyncio.TimerHandle | None = None
     quiet_since = loop.time()
@@ -163,19 +176,19 @@ async def merge_events(
 
 
 def _take_events(streams: Sequence[Stream], samples: int) -> tuple[list[tuple[int, StreamEvent]], Exception | None]:
-    """The events that have arrived, up to the first stream that failed, and its error."""
+    """The events that have arrived, up to the first stream that failed, and the error of that stream."""
     events = list[tuple[int, StreamEvent]]()
     try:
-        for at, stream in enumerate(streams):
+        for i, stream in enumerate(streams):
             for number, event in stream.take_events():
-                events.append((at * samples + number, event))
+                events.append((i * samples + number, event))
     except Exception as error:
         return events, error
     return events, None
 
 
 class NamedEvents(Protocol):
-    """The events of an API whose events have names, such as OpenAI's Responses API. `type` is the name of an event.
+    """The events of an API with named events, such as OpenAI's Responses API. The member `type` is an event's name.
 
     Attributes:
         keep_alive: what a stream sends while no token arrives.
@@ -189,19 +202,19 @@ class NamedEvents(Protocol):
     def read(
         self, event: StreamEvent, deltas: Sequence[Delta], tokens: Sequence[ShownToken]
     ) -> Iterator[dict[str, Any]]:
-        """The events for an event of the engine. A `SampleReader` has turned it into `deltas` and new `tokens`."""
+        """The events for one engine event, which a `SampleReader` has turned into `deltas` and new `tokens`."""
 
     def end(self, reading: SampleReader) -> Iterator[dict[str, Any]]:
         """The events after the last token."""
 
     def fail(self, error: Exception) -> Iterator[dict[str, Any]]:
-        """The events of an error, after those of `begin`."""
+        """The events for an error, after the events of `begin`."""
 
 
-async def _batches(
+async def _batch_events(
     events: NamedEvents, stream: Stream, new_reading: NewReading, keep_alive: float
 ) -> AsyncGenerator[list[dict[str, Any]]]:
-    """The events in batches, as they arrive. An empty batch: no event came for `keep_alive` seconds."""
+    """The events in batches, as they arrive. An empty batch means that no event came for `keep_alive` seconds."""
     reading = new_reading()
     try:
         yield list(events.begin())
@@ -221,7 +234,7 @@ async def _batches(
 async def last_event(events: NamedEvents, stream: Stream, new_reading: NewReading) -> dict[str, Any]:
     """Read a stream to its end, and return the last event. Raises the error of the stream if it fails."""
     last: dict[str, Any] = {}
-    async with aclosing(_batches(events, stream, new_reading, _NEVER)) as batches:
+    async with aclosing(_batch_events(events, stream, new_reading, _NEVER)) as batches:
         async for batch in batches:
             last = batch[-1] if batch else last
     return last
@@ -232,27 +245,27 @@ async def stream_events(
 ) -> AsyncGenerator[str]:
     """The events as named server-sent events. If the reader stops, the request is cancelled."""
     try:
-        async with aclosing(_batches(events, stream, new_reading, keep_alive)) as batches:
+        async with aclosing(_batch_events(events, stream, new_reading, keep_alive)) as batches:
             async for batch in batches:
-                yield _named_events(batch) or events.keep_alive
+                yield _format_events(batch) or events.keep_alive
     except Exception as error:
-        yield _named_events(events.fail(error))
+        yield _format_events(events.fail(error))
 
 
-def _named_events(events: Iterable[dict[str, Any]]) -> str:
-    return "".join(sse(event, event["type"]) for event in events)
+def _format_events(events: Iterable[dict[str, Any]]) -> str:
+    return "".join(format_sse(event, event["type"]) for event in events)
 
 
-def milliseconds(seconds: float | None) -> float | None:
+def to_milliseconds(seconds: float | None) -> float | None:
     """Milliseconds, rounded to a microsecond."""
     return None if seconds is None else round(1e3 * seconds, 3)
 
 
-def sse(body: dict[str, Any], event: str = "") -> str:
-    """A server-sent event with its data. `event`: its name, if any.
+def format_sse(body: dict[str, Any], event: str = "") -> str:
+    """Format a server-sent event. `event`: its name, if any.
 
-    In this format only CR and LF end a line, and JSON escapes both. Clients that split lines as Python's `splitlines`
-    does would also split at three more characters, so these are escaped.
+    In this format, only CR and LF end a line, and JSON escapes both. Some clients split lines like Python's
+    `splitlines`, which also splits at three other characters, so these are escaped, too.
     """
     name = f"event: {event}\n" if event else ""
     data = json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -1,20 +1,20 @@
-"""The constraint on an answer's text. In: the fields of a request that constrain it, as in OpenAI, vLLM and SGLang.
-Out: a constraint of the engine, its options, and the field that it comes from.
+"""The constraint on an answer's text. In: the fields of a request that constrain the text, as in OpenAI, vLLM and
+SGLang. Out: a constraint for the engine, its options, and the field that contains it.
 
 | field | from |
 |---|---|
 | `response_format`: text, json_object, json_schema, structural_tag (both forms), grammar, regex | OpenAI, vLLM |
 | `response_format`: json_object or json_schema with `schema` next to it | llama.cpp |
-| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; white space | vLLM |
+| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; white-space options | vLLM |
 | `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (deprecated, with a warning) | older vLLM |
 | `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |
 | `lark`, `gbnf`, `grammar` (the name of a bundled grammar) | guided |
 
-A request may have one of these fields. A grammar whose notation the request does not name is read as GBNF or EBNF if it
-contains `::=`, else as Lark.
+A request may contain only one of these fields. If the request does not name the notation of a grammar, the grammar is
+read as GBNF or EBNF if it contains `::=`, otherwise as Lark.
 
-Safety: the texts are untrusted. They can name control tokens only if the operator sets `allow_special_tokens`. They
-cannot refer to files.
+Safety: specifications in requests are untrusted. They can name control tokens only if the operator sets
+`allow_special_tokens`, and they cannot refer to files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from guided.server.http.errors import RequestError
 
 __all__ = ["KINDS", "StructuredOutput", "read_structured_output"]
 
-_DEPRECATED: Final = {
+_DEPRECATED_NAMES: Final = {
     "guided_json": "json",
     "guided_regex": "regex",
     "guided_choice": "choice",
@@ -54,12 +54,12 @@ _ANY_OBJECT: Final = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """A constraint on a text.
+    """A constraint on the text of an answer.
 
     Attributes:
         constraint: the constraint for `Engine.generate`; None: any text.
         options: the constraint's options.
-        param: the field of the request that contains it; "" if no field does.
+        param: the field of the request that contains the constraint; "" if there is none.
         is_json: whether the text is JSON.
         warnings: deprecated name -> what to write instead.
         kind: "schema", "regex", "lark", "gbnf", "grammar" (a bundled one), "structural_tag" or "choice".
@@ -82,11 +82,11 @@ def read_structured_output(
 
     Raises:
         RequestError: a field is malformed, or several fields constrain the text.
-        SpecError: no bundled grammar has the given name. Errors inside a specification are found when it compiles.
+        SpecError: no bundled grammar has this name. Other errors inside a specification are found when it is compiled.
     """
     fields = {name: value for name, value in request_fields.items() if value is not None}
     warnings = {
-        name: f"{name} is deprecated: write structured_outputs={{{_DEPRECATED.get(name, name)!r}: ...}}"
+        name: f"{name} is deprecated: write structured_outputs={{{_DEPRECATED_NAMES.get(name, name)!r}: ...}}"
         for name in fields
         if name.startswith("guided_")
     }
@@ -94,11 +94,13 @@ def read_structured_output(
     reader = _Reader(allow_special_tokens)
     candidates = list[StructuredOutput]()
     if (format := fields.pop("response_format", None)) is not None:
-        candidates.append(reader.response_format(_mapping("response_format", format)))
+        candidates.append(reader.read_response_format(_check_mapping("response_format", format)))
     if (outputs := fields.pop("structured_outputs", None)) is not None:
-        candidates.append(reader.structured_outputs("structured_outputs.", _mapping("structured_outputs", outputs)))
-    if deprecated := {_DEPRECATED[name]: fields.pop(name) for name in list(fields) if name in _DEPRECATED}:
-        candidates.append(reader.structured_outputs("guided_", deprecated))
+        candidates.append(
+            reader.read_structured_outputs("structured_outputs.", _check_mapping("structured_outputs", outputs))
+        )
+    if deprecated := {_DEPRECATED_NAMES[name]: fields.pop(name) for name in list(fields) if name in _DEPRECATED_NAMES}:
+        candidates.append(reader.read_structured_outputs("guided_", deprecated))
     candidates += [reader.read(name, name, value) for name, value in fields.items()]
     candidates = [candidate for candidate in candidates if candidate.constraint is not None]
     if len(candidates) > 1:
@@ -109,12 +111,12 @@ def read_structured_output(
 
 
 class _Reader:
-    """Reads single fields."""
+    """Reads one field at a time."""
 
     def __init__(self, allow_special_tokens: bool) -> None:
         self._allow_special_tokens = allow_special_tokens
 
-    def response_format(self, format: Mapping[str, Any]) -> StructuredOutput:
+    def read_response_format(self, format: Mapping[str, Any]) -> StructuredOutput:
         kind = format.get("type")
         match kind:
             case "text":
@@ -127,7 +129,7 @@ class _Reader:
                 _refuse_unknown("response_format", format, ("type", "schema"))
                 return self.read("json_object", "response_format", True)
             case "json_schema":
-                inner = _mapping("response_format.json_schema", format.get("json_schema"))
+                inner = _check_mapping("response_format.json_schema", format.get("json_schema"))
                 param = "response_format.json_schema.schema"
                 if "schema" not in inner:
                     raise RequestError("response_format.json_schema has no schema", param=param)
@@ -146,7 +148,7 @@ class _Reader:
         message = f"response_format.type must be one of {types}, not {brief(kind)}"
         raise RequestError(message, param="response_format.type")
 
-    def structured_outputs(self, prefix: str, request_fields: Mapping[str, Any]) -> StructuredOutput:
+    def read_structured_outputs(self, prefix: str, request_fields: Mapping[str, Any]) -> StructuredOutput:
         _refuse_unknown(prefix.rstrip("._"), request_fields, (*KINDS, *_MODIFIERS))
         kinds = [kind for kind in KINDS if request_fields.get(kind) is not None and request_fields[kind] is not False]
         if len(kinds) != 1:
@@ -173,10 +175,10 @@ class _Reader:
         return replace(output, options=options)
 
     def read(self, kind: str, param: str, value: Any) -> StructuredOutput:
-        """Read a field's value as a specification of this kind."""
+        """Read the value of a field as a specification of this kind."""
         match kind:
             case "json" | "json_schema":
-                return StructuredOutput(_schema(param, value), {}, param, True, kind="schema", source=value)
+                return StructuredOutput(_parse_schema(param, value), {}, param, True, kind="schema", source=value)
             case "json_object" if value is True:
                 return StructuredOutput(_ANY_OBJECT, {"additional_properties": True}, param, True, kind="schema")
             case "choice":
@@ -184,28 +186,28 @@ class _Reader:
                     raise RequestError(f"{param} must be a list of strings, not {brief(value)}", param=param)
                 return StructuredOutput(value, {}, param, kind="choice", source=value)
             case "structural_tag":
-                tag = _json(param, value) if isinstance(value, str) else value
+                tag = _parse_json(param, value) if isinstance(value, str) else value
                 compile_tag = GrammarCompiler.compile_structural_tag
-                constraint = self._build_constraint(compile_tag, _mapping(param, tag), **_JSON_OPTIONS)
+                constraint = self._build_constraint(compile_tag, _check_mapping(param, tag), **_JSON_OPTIONS)
                 return StructuredOutput(constraint, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
             raise RequestError(f"{param} must be a string, not {brief(value)}", param=param)
         if kind in ("ebnf", "text_grammar"):
             kind = "gbnf" if kind == "ebnf" or is_gbnf(value) else "lark"
-        makers: dict[str, Callable[[str], Any]] = {
+        constraint_makers: dict[str, Callable[[str], Any]] = {
             "regex": str,
             "gbnf": lambda text: self._build_constraint(GrammarCompiler.compile_gbnf, text),
             "lark": lambda text: self._build_constraint(GrammarCompiler.compile_lark, text, **_JSON_OPTIONS),
             "grammar": library_grammar,
         }
-        if kind not in makers:
+        if kind not in constraint_makers:
             raise RequestError(f"{param} cannot be {brief(value)}", param=param)
-        return StructuredOutput(makers[kind](value), {}, param, kind=kind, source=value)
+        return StructuredOutput(constraint_makers[kind](value), {}, param, kind=kind, source=value)
 
     def _build_constraint(
         self, method: Callable[..., CompiledGrammar], source: Any, **options: Any
     ) -> ConstraintCompiler:
-        """A constraint whose grammar the compiler caches by content, for all clients."""
+        """A constraint whose grammar the compiler caches by its content, for all clients."""
         allowed = self._allow_special_tokens
 
         def compile_constraint(compiler: GrammarCompiler) -> CompiledGrammar:
@@ -214,22 +216,22 @@ class _Reader:
         return ConstraintCompiler(compile_constraint)
 
 
-def _schema(param: str, value: Any) -> Any:
-    schema = _json(param, value) if isinstance(value, str) else value
+def _parse_schema(param: str, value: Any) -> Any:
+    schema = _parse_json(param, value) if isinstance(value, str) else value
     if not isinstance(schema, dict | bool):
         raise RequestError(f"{param} must be a JSON Schema, not {brief(schema)}", param=param)
     return schema
 
 
-def _json(param: str, text: str) -> Any:
+def _parse_json(param: str, text: str) -> Any:
     try:
-        read_json(text, Limits(), param)  # refuses duplicate keys, and its errors have a location and a hint
+        read_json(text, Limits(), param)  # refuses duplicate keys; its errors have a location and a hint
         return json.loads(text)
     except (GuidedError, ValueError, RecursionError) as error:
         raise RequestError(str(error), param=param) from error
 
 
-def _mapping(param: str, value: Any) -> Mapping[str, Any]:
+def _check_mapping(param: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise RequestError(f"{param} must be an object, not {brief(value)}", param=param)
     return value

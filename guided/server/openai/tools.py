@@ -1,21 +1,21 @@
-"""Functions that a model may call. In: `tools` and `tool_choice` of a request. Out: the constraint of the answer, and
-the reader of its calls.
+"""Functions that a model may call. In: `tools` and `tool_choice` of a request. Out: the constraint on the answer, and a
+reader for its calls.
 
 | tool_choice | the answer | finish_reason |
 |---|---|---|
 | none | text | stop |
-| auto, the default | text with calls; with a constraint on the text, constrained text or calls | tool_calls, if any |
+| auto (default) | text with calls; if the text has a constraint, constrained text or calls | tool_calls, if any |
 | required | calls | tool_calls |
-| a function | one call of it | stop: calling it was not the model's decision |
+| a function | one call of this function | stop: calling it was not the model's decision |
 
-In free text and after another call, a call without its marker is a call, too (`ToolStyle.with_bare_calls`). If the
-answer continues a message of the assistant, required calls follow its text.
+In free text and after another call, a call without its marker also counts as a call (`ToolStyle.with_bare_calls`). If
+the answer continues an assistant message, required calls follow the text of that message.
 
 Arguments always satisfy their schema, with or without `strict`. With `strict`, an object whose schema does not mention
 additional members may have only the members that the schema names. Calls are written in the model's style
-(`guided.tool_style`). Names of functions and members are checked, so that a request cannot name control tokens.
+(`guided.tool_style`). Names of functions and members are checked, so that a request cannot smuggle in control tokens.
 
-An error in a schema has its location in the request, such as `tools/0/function/parameters/properties/city`.
+An error in a schema reports its location in the request, such as `tools/0/function/parameters/properties/city`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from guided.chat.tokens import names_pattern
+from guided.chat.tokens import make_names_pattern
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.openai.response_format import close_objects
@@ -54,7 +54,7 @@ class Functions:
     Attributes:
         tools: the tools that the prompt describes.
         constraint: the constraint on the answer.
-        call_markers: the markers that begin calls, if an answer is either text or calls; else empty.
+        call_markers: the markers that begin calls, if an answer is either constrained text or calls; otherwise empty.
         has_named_function: whether the request names the function to call.
     """
 
@@ -71,9 +71,9 @@ class Functions:
     @classmethod
     def from_request(
         cls, tools: Sequence[_Json], tool_choice: Any, *, parallel: bool, style: ToolStyle, vocabulary: Vocabulary,
-        text: StructuredOutput,
+        structured_output: StructuredOutput,
     ) -> Functions | None:  # fmt: skip
-        """Read the request's tools; None for the choice "none". `text`: the request's constraint on the text.
+        """Read the request's tools; None for the choice "none". `structured_output` constrains the text.
 
         Raises:
             RequestError: a tool or the choice is malformed, or cannot be combined with the constraint on the text.
@@ -82,26 +82,26 @@ class Functions:
             choice = chosen_tools(tools, tool_choice)
             _check_keys(tools)
         except (SpecError, UnsupportedError) as error:
-            raise _request_error(error) from None
+            raise _to_request_error(error) from None
         if tool_choice == "none":
             return None
         tools = [_require_object(number, tool) for number, tool in enumerate(tools)]
         _check_names(tools, style, vocabulary)
-        text_format = _text_format(style, text) if choice.mode == "auto" else None
+        text_format = _make_text_format(style, structured_output) if choice.mode == "auto" else None
         is_mixed = text_format is None and (choice.mode == "auto" or style.is_always_mixed)
         if text_format is None:
             style = style.with_bare_calls()
         tag = style.structural_tag(
             tools, tool_choice=tool_choice, parallel_tool_calls=parallel, mixed=is_mixed, text=text_format
         )
-        locations = _locations(tag, tools, text_format, text.param)
-        options = {name: value for name, value in text.options.items() if name != "additional_properties"}
+        locations = _find_locations(tag, tools, text_format, structured_output.param)
+        options = {name: value for name, value in structured_output.options.items() if name != "additional_properties"}
 
         def compile_calls(compiler: GrammarCompiler) -> CompiledGrammar:
             if (
-                text_format is None and text.constraint is not None
-            ):  # no text is written, but errors in its schema are reported
-                _check_text(compiler, text)
+                text_format is None and structured_output.constraint is not None
+            ):  # the answer contains no text, but errors in its schema are reported
+                _check_text(compiler, structured_output)
             try:
                 json_options = JsonSchemaOptions.for_generation(**options).non_defaults()
                 grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
@@ -116,7 +116,7 @@ class Functions:
 
 
 def _require_object(number: int, tool: _Json) -> _Json:
-    """Restrict a tool's arguments to objects, even if its schema allows other values. With `strict`, to closed objects.
+    """Restrict a tool's arguments to objects, even if its schema allows other values. `strict`: closed objects.
 
     Raises:
         RequestError: the schema allows no object.
@@ -135,56 +135,64 @@ def _require_object(number: int, tool: _Json) -> _Json:
 
 
 def _wrap_reference(schema: _Json) -> _Json:
-    """Move a `$ref` into `allOf`, since older drafts ignore the other keywords next to a reference."""
+    """Move a `$ref` into `allOf`, since older drafts ignore other keywords next to a reference."""
     if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
         return schema
     document = {name: value for name, value in schema.items() if name in _DOCUMENT_KEYWORDS}
     return {**document, "allOf": [{name: value for name, value in schema.items() if name not in _DOCUMENT_KEYWORDS}]}
 
 
-def _text_format(style: ToolStyle, text: StructuredOutput) -> dict[str, Any] | None:
-    """The format of the text if the answer may also call tools."""
-    if text.constraint is None:
+def _make_text_format(style: ToolStyle, structured_output: StructuredOutput) -> dict[str, Any] | None:
+    """The format of the text, for an answer that may call tools instead. None: free text."""
+    if structured_output.constraint is None:
         return None
-    if not text.is_json:
+    if not structured_output.is_json:
         condition = "if it is a JSON Schema, or if tool_choice is none or required"
-        raise RequestError(f"{text.param} can be combined with tools only {condition}", param=text.param)
+        raise RequestError(
+            f"{structured_output.param} can be combined with tools only {condition}", param=structured_output.param
+        )
     if style.why_no_format:
-        raise RequestError(style.why_no_format, param=text.param)
-    schema: Any = text.constraint
-    if text.options.get("additional_properties"):  # applies to the text only, not to the arguments of calls
+        raise RequestError(style.why_no_format, param=structured_output.param)
+    schema: Any = structured_output.constraint
+    if structured_output.options.get(
+        "additional_properties"
+    ):  # applies to the text only, not to the arguments of calls
         schema = {"additionalProperties": True, **schema}
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _check_text(compiler: GrammarCompiler, text: StructuredOutput) -> None:
+def _check_text(compiler: GrammarCompiler, structured_output: StructuredOutput) -> None:
     try:
-        compile_constraint(compiler, text.constraint, cast(ConstraintOptions, dict(text.options)))
+        compile_constraint(
+            compiler, structured_output.constraint, cast(ConstraintOptions, dict(structured_output.options))
+        )
     except (SpecError, UnsupportedError) as error:
-        error.pointer = text.param + error.pointer
+        error.pointer = structured_output.param + error.pointer
         raise
 
 
 def _check_keys(tools: Sequence[_Json]) -> None:
     """Refuse unknown keys of a tool. Raises SpecError."""
     for number, tool in enumerate(tools):
-        for at, known_keys in _KEYS.items():
-            for name, value in (tool["function"] if at else tool).items():
+        for path, known_keys in _KEYS.items():
+            for name, value in (tool["function"] if path else tool).items():
                 if name not in known_keys:
                     raise SpecError(
-                        f"a tool cannot have {brief(name)}", pointer=f"/tools/{number}{at}/{name}",
+                        f"a tool cannot have {brief(name)}", pointer=f"/tools/{number}{path}/{name}",
                         hint=f"known members are {', '.join(known_keys)}",
                     )  # fmt: skip
                 expected = {"strict": bool, "description": str}.get(name)
                 if expected is not None and value is not None and not isinstance(value, expected):
                     hint = "write true or false" if expected is bool else "write a string"
-                    raise SpecError(f"{name} is {brief(value)}", pointer=f"/tools/{number}{at}/{name}", hint=hint)
+                    raise SpecError(f"{name} is {brief(value)}", pointer=f"/tools/{number}{path}/{name}", hint=hint)
 
 
 def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabulary) -> None:
-    """Refuse names that contain the name of a control token, if the model would read it as that token. Checks names of
-    functions and, in styles without JSON, names of members."""
-    control_tokens = re.compile(names_pattern(filter(None, vocabulary.special_tokens.values())))
+    """Refuse names that contain the name of a control token, since the model would read it as that token.
+
+    Checks names of functions and, in styles that do not write arguments as JSON, names of members.
+    """
+    control_tokens = re.compile(make_names_pattern(filter(None, vocabulary.special_tokens.values())))
 
     def check(name: str, param: str) -> None:
         if match := control_tokens.search(name):
@@ -192,38 +200,41 @@ def _check_names(tools: Sequence[_Json], style: ToolStyle, vocabulary: Vocabular
             raise RequestError(message, param=param)
 
     for number, tool in enumerate(tools):
-        function, at = tool["function"], f"tools/{number}/function"
-        check(function["name"], f"{at}/name")
-        pending = [(function.get("parameters"), f"{at}/parameters")]
+        function, path = tool["function"], f"tools/{number}/function"
+        check(function["name"], f"{path}/name")
+        pending = [(function.get("parameters"), f"{path}/parameters")]
         while pending and style.data["call"]["arguments"] != "json":
-            value, at = pending.pop()
+            value, path = pending.pop()
             if isinstance(value, dict):
                 for name in value:
-                    check(name, f"{at}/{name}")
+                    check(name, f"{path}/{name}")
             inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-            pending += [(child, f"{at}/{key}") for key, child in inner]
+            pending += [(child, f"{path}/{key}") for key, child in inner]
 
 
-def _locations(tag: _Json, tools: Sequence[_Json], text_format: _Json | None, param: str) -> dict[str, str]:
-    """The locations in the request of the structural tag's schemas. `text_format`: the text's format, at `param`."""
+def _find_locations(tag: _Json, tools: Sequence[_Json], text_format: _Json | None, param: str) -> dict[str, str]:
+    """Pointer to each schema in the structural tag -> its location in the request.
+
+    `text_format`: the format of the text, which is at `param` in the request.
+    """
     param_by_id = {} if text_format is None else {id(text_format["json_schema"]): param}
     for number, tool in enumerate(tools):
         param_by_id[id(tool["function"].get("parameters"))] = f"tools/{number}/function/parameters"
     locations, pending = dict[str, str](), list[tuple[Any, str]]([(tag, "")])
     while pending:
-        value, at = pending.pop()
+        value, pointer = pending.pop()
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            where = f"{at}/{key}"
+            inner_pointer = f"{pointer}/{key}"
             if key == "json_schema" and isinstance(inner, dict):
-                locations[where] = param_by_id.get(id(inner), "tools")
+                locations[inner_pointer] = param_by_id.get(id(inner), "tools")
             elif isinstance(inner, dict | list):
-                pending.append((inner, where))
+                pending.append((inner, inner_pointer))
     return locations
 
 
 def _locate_error(error: SpecError | UnsupportedError, locations: Mapping[str, str]) -> SpecError | UnsupportedError:
-    """Give an error its location in the request."""
-    error.pointer = _location(error.pointer, locations)
+    """Set an error's pointer to its location in the request."""
+    error.pointer = _translate_pointer(error.pointer, locations)
     return error
 
 
@@ -232,18 +243,20 @@ def _locate_findings(grammar: CompiledGrammar, locations: Mapping[str, str]) -> 
     if not grammar.findings:
         return grammar
     located_grammar = copy(grammar)
-    findings = [replace(finding, pointer=_location(finding.pointer, locations)) for finding in grammar.findings]
+    findings = [
+        replace(finding, pointer=_translate_pointer(finding.pointer, locations)) for finding in grammar.findings
+    ]
     located_grammar.findings = tuple(dict.fromkeys(findings))  # a tool's schema occurs in several tags
     return located_grammar
 
 
-def _location(pointer: str, locations: Mapping[str, str]) -> str:
-    for where, location in locations.items():
-        if pointer == where or pointer.startswith(f"{where}/"):
-            return location + pointer.removeprefix(where)
+def _translate_pointer(pointer: str, locations: Mapping[str, str]) -> str:
+    for tag_pointer, location in locations.items():
+        if pointer == tag_pointer or pointer.startswith(f"{tag_pointer}/"):
+            return location + pointer.removeprefix(tag_pointer)
     return "tools"
 
 
-def _request_error(error: SpecError | UnsupportedError) -> RequestError:
+def _to_request_error(error: SpecError | UnsupportedError) -> RequestError:
     error.pointer = error.pointer.lstrip("/")
     return RequestError(str(error), param=error.pointer, code="invalid_specification")

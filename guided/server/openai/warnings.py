@@ -17,25 +17,25 @@ from guided.server.engine_thread import Stream
 from guided.server.http.errors import reword_for_clients
 from guided.server.openai.structured import StructuredOutput
 
-__all__ = ["header_of", "warnings_of"]
+__all__ = ["list_warnings", "make_warning_header"]
 
 _MAX_FINDINGS: Final = 20  # in one answer
 _MAX_HEADER: Final = 300  # characters of the header
 
 
-def warnings_of(constraint: StructuredOutput, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
+def list_warnings(constraint: StructuredOutput, param: str, streams: Sequence[Stream] = ()) -> list[dict[str, Any]]:
     """See the module docstring.
 
     Args:
         constraint: the request's constraint on the text.
-        param: the request field that holds the specification, which precedes the location of each finding; "" if
-            findings have complete locations.
-        streams: the request's streams, which share one specification. It is compiled, because the first has begun.
+        param: the request field with the specification; it precedes the location of each finding. "" if findings have
+            complete locations.
+        streams: the request's streams, which share one specification. Since the first one has begun, it is compiled.
     """
     warnings: list[dict[str, Any]] = [
         {"message": message, "param": name} for name, message in constraint.warnings.items()
     ]
-    findings = _findings(streams[0]) if streams else ()
+    findings = _get_findings(streams[0]) if streams else ()
     warnings += [
         {"message": reword_for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
         for finding in findings[:_MAX_FINDINGS]
@@ -45,8 +45,8 @@ def warnings_of(constraint: StructuredOutput, param: str, streams: Sequence[Stre
     return warnings
 
 
-def header_of(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The header `Warning` in ASCII (code 299, human-readable, as vLLM's clients expect)."""
+def make_warning_header(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The header `Warning` in ASCII, with code 299 and a human-readable text, as vLLM's clients expect."""
     if not warnings:
         return {}
     text = str(warnings[0]["message"]).encode("ascii", "backslashreplace").decode()
@@ -54,7 +54,7 @@ def header_of(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
     return {"Warning": f'299 - "{plain[:_MAX_HEADER]}"'}
 
 
-def _findings(stream: Stream) -> Sequence[Finding]:
+def _get_findings(stream: Stream) -> Sequence[Finding]:
     future = stream.tasks[0].future
     if future is None or not future.done() or future.cancelled() or future.exception() is not None:
         return ()

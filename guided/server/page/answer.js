@@ -36,25 +36,25 @@ export class Answer {
 
   add(tokens) {
     if (!tokens.length) return;
-    const stays = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
+    const isAtEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
     this.box.hidden = get("legend").hidden = get("copy").hidden = false;
     for (const token of tokens) {
-      const at = this.tokens.push(token) - 1;
+      const index = this.tokens.push(token) - 1;
       this.counts[token.kind]++;
-      this.box.append(this.element(token, at));
+      this.box.append(this.element(token, index));
     }
     this.showCounts();
-    if (stays) this.box.scrollTop = this.box.scrollHeight;
+    if (isAtEnd) this.box.scrollTop = this.box.scrollHeight;
   }
 
-  element(token, at) {
+  element(token, index) {
     const properties = {
       class: `token ${token.kind}`,
       role: "option",
-      tabindex: at === 0 ? 0 : -1,
-      "data-at": at,
+      tabindex: index === 0 ? 0 : -1,
+      "data-at": index,
       "aria-selected": "false",
-      "aria-label": `Token ${at + 1}: ${shown(token)}, ${NAMES[token.kind]}`,
+      "aria-label": `Token ${index + 1}: ${shown(token)}, ${NAMES[token.kind]}`,
     };
     return make("span", properties, ...parts(token));
   }
@@ -65,9 +65,9 @@ export class Answer {
     get("legend").replaceChildren(...kinds.map(row));
   }
 
-  working(is) {
-    this.box.classList.toggle("working", is);
-    if (is) this.box.hidden = false;
+  setWorking(isWorking) {
+    this.box.classList.toggle("working", isWorking);
+    if (isWorking) this.box.hidden = false;
   }
 
   fail(message) {
@@ -75,54 +75,54 @@ export class Answer {
     get("answer-error").hidden = false;
   }
 
-  /** Select a token. `focus`: focus it, too, so that the page scrolls to it. */
-  select(at, focus = false) {
+  /** Select a token. `focus`: also focus it, so that the page scrolls to it. */
+  select(index, focus = false) {
     const elements = this.box.children;
     if (!elements.length) return;
-    const now = Math.max(0, Math.min(at, elements.length - 1));
-    const before = elements[Math.max(this.selected, 0)];
-    before?.setAttribute("aria-selected", "false");
-    before?.setAttribute("tabindex", "-1");
-    this.selected = now;
-    elements[now].setAttribute("aria-selected", "true");
-    elements[now].setAttribute("tabindex", "0");
-    if (focus) elements[now].focus();
+    const selected = Math.max(0, Math.min(index, elements.length - 1));
+    const previous = elements[Math.max(this.selected, 0)];
+    previous?.setAttribute("aria-selected", "false");
+    previous?.setAttribute("tabindex", "-1");
+    this.selected = selected;
+    elements[selected].setAttribute("aria-selected", "true");
+    elements[selected].setAttribute("tabindex", "0");
+    if (focus) elements[selected].focus();
   }
 
-  open(at, focus = true) {
-    this.select(at, focus);
+  open(index, focus = true) {
+    this.select(index, focus);
     if (this.selected >= 0) this.onOpen(this.selected);
   }
 
   press(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const at = Number(event.target.dataset?.at ?? 0);
-    const to = {
-      ArrowRight: () => at + (this.selected < 0 ? 0 : 1),
-      ArrowLeft: () => at - 1,
-      ArrowDown: () => this.line(at, 1),
-      ArrowUp: () => this.line(at, -1),
+    const index = Number(event.target.dataset?.at ?? 0);
+    const target = {
+      ArrowRight: () => index + (this.selected < 0 ? 0 : 1),
+      ArrowLeft: () => index - 1,
+      ArrowDown: () => this.findInLine(index, 1),
+      ArrowUp: () => this.findInLine(index, -1),
       Home: () => 0,
       End: () => this.tokens.length - 1,
     }[event.key];
-    if (to) this.select(to(), true);
-    else if (event.key === "Enter" || event.key === " ") this.open(at);
+    if (target) this.select(target(), true);
+    else if (event.key === "Enter" || event.key === " ") this.open(index);
     else return;
     event.preventDefault();
   }
 
-  /** The token above or below another. */
-  line(at, step) {
+  /** The index of the token above (`step` -1) or below (`step` 1) another one. */
+  findInLine(index, step) {
     const elements = this.box.children;
-    const here = elements[at].getClientRects()[0];
-    let best = at;
-    for (let next = at + step, row = null; elements[next]; next += step) {
+    const here = elements[index].getClientRects()[0];
+    let best = index;
+    for (let next = index + step, row = null; elements[next]; next += step) {
       const there = elements[next].getClientRects()[0];
       if (!there || Math.abs(there.top - here.top) < 4) continue;
       row ??= there.top;
       if (Math.abs(there.top - row) > 4) break;
-      const far = (each) => Math.abs(elements[each].getClientRects()[0].left - here.left);
-      if (best === at || far(next) <= far(best)) best = next;
+      const distance = (each) => Math.abs(elements[each].getClientRects()[0].left - here.left);
+      if (best === index || distance(next) <= distance(best)) best = next;
     }
     return best;
   }

@@ -1,16 +1,16 @@
-// Requests to the server, and streams. Errors are `ApiError`s; their kind decides how the page shows them.
+// Sends requests to the server, and reads streams. Errors are `ApiError`s; their kind decides how the page shows them.
 
 import { EventParser } from "./sse.js";
 
 const KEY = "guided-key";
-const HELP = {
+const MESSAGES = {
   gone: "The server does not answer.",
   key: "This server needs an API key.",
   busy: "The server is busy: try again soon.",
 };
 
 export class ApiError extends Error {
-  /** kind: "gone", "key", "busy", "refused" (a wrong request) or "defect" (a bug in the server). */
+  /** kind: "gone", "key", "busy", "refused" (an invalid request) or "defect" (a bug in the server). */
   constructor(kind, message, { param = null, code = null } = {}) {
     super(message);
     this.kind = kind;
@@ -34,7 +34,7 @@ async function send(path, body, signal) {
     return await fetch(new URL(path, document.baseURI), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("gone", HELP.gone);
+    throw new ApiError("gone", MESSAGES.gone);
   }
 }
 
@@ -44,18 +44,18 @@ async function check(answer) {
   try {
     details = (await answer.json()).error ?? {};
   } catch {
-    // not an error body of this server: a proxy may have answered
+    // the body is not an error of this server: a proxy may have answered
   }
-  throw errorOf(answer.status, details);
+  throw makeError(answer.status, details);
 }
 
-function errorOf(status, details) {
+function makeError(status, details) {
   const message = details.message ?? `The server returned status ${status}.`;
-  if (status === 401) return new ApiError("key", key.get() ? "The API key is invalid." : HELP.key, details);
+  if (status === 401) return new ApiError("key", key.get() ? "The API key is invalid." : MESSAGES.key, details);
   if (status === 503 || status === 429) {
     return details.code === "engine_stopped"
       ? new ApiError("defect", `The engine has stopped. ${message}`, details)
-      : new ApiError("busy", `${HELP.busy} (${message})`, details);
+      : new ApiError("busy", `${MESSAGES.busy} (${message})`, details);
   }
   return new ApiError(status >= 500 ? "defect" : "refused", message, details);
 }
@@ -65,7 +65,7 @@ export async function ask(path, body, signal) {
   return (await check(await send(path, body, signal))).json();
 }
 
-/** Pass each chunk of a stream to `take`. */
+/** Request a stream, and pass each of its chunks to `take`. */
 export async function stream(path, body, signal, take) {
   const answer = await check(await send(path, { ...body, stream: true }, signal));
   const reader = answer.body.getReader();
@@ -83,7 +83,7 @@ export async function stream(path, body, signal, take) {
     for (const { data } of parser.feed(decoder.decode(piece.value, { stream: true }))) {
       if (data === "[DONE]") return;
       const chunk = JSON.parse(data);
-      if (chunk.error) throw errorOf(chunk.error.code === "engine_stopped" ? 503 : 500, chunk.error);
+      if (chunk.error) throw makeError(chunk.error.code === "engine_stopped" ? 503 : 500, chunk.error);
       take(chunk);
     }
   }

@@ -1,9 +1,9 @@
-// Elements of the page. Texts become text nodes, so a model's output is never interpreted as HTML.
+// Finds and makes elements of the page. Strings become text nodes, so a model's output is never interpreted as HTML.
 
-/** The element with an id. */
+/** The element with this id. */
 export const get = (id) => document.getElementById(id);
 
-/** An element with properties (`class`, `on...`, `data-...`, `aria-...` as HTML names them) and children. */
+/** Make an element with children and properties, which have the names of HTML attributes (`on...`: event handlers). */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -15,7 +15,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** A function that runs `act` when it has not been called again for `wait` milliseconds. */
+/** A function that runs `act` once it has not been called again for `wait` milliseconds. */
 export function debounce(act, wait) {
   let timer = 0;
   return () => {

@@ -1,5 +1,5 @@
-// The editor of the specification: its kind, examples, and the server's verdict, with errors marked in the text. The
-// text box is transparent; a coloured copy behind it is what the user sees.
+// The editor for the specification: its kind, examples, and the server's verdict, with errors marked in the text. The
+// text box is transparent; the user sees a coloured copy behind it.
 
 import { ask } from "./api.js";
 import { colourPieces, splitPieces } from "./colours.js";
@@ -7,19 +7,19 @@ import { count, debounce, get, make } from "./dom.js";
 import { KINDS } from "./examples.js";
 import { offsetOf } from "./tokens.js";
 
-const PAUSE = 250; // milliseconds after the last key before the text is checked
-const MOST_REMARKS = 20;
+const CHECK_DELAY = 250; // milliseconds after the last key until the text is checked
+const MAX_REMARKS = 20;
 
 export class Editor {
-  /** `onError` is called with errors of the server, `onExample` with the prompt of the selected example. */
+  /** `onError` is called with errors from the server, `onExample` with the prompt of the selected example. */
   constructor({ onError, onExample }) {
     this.text = get("spec");
     this.kindBox = get("kind");
     this.exampleBox = get("example");
-    this.texts = {}; // kind -> its last text, so that nothing is lost when the user selects another kind
+    this.texts = {}; // kind -> its last text, so that it is not lost when the user selects another kind
     this.onError = onError;
     this.minTokens = null;
-    this.checkSoon = debounce(() => this.check(), PAUSE);
+    this.checkSoon = debounce(() => this.check(), CHECK_DELAY);
     this.checking = null;
     for (const [kind, { name }] of Object.entries(KINDS)) this.kindBox.append(make("option", { value: kind }, name));
     this.kindBox.addEventListener("change", () => this.show(this.kindBox.value));
@@ -47,7 +47,7 @@ export class Editor {
     return KINDS[this.kind].field(this.text.value);
   }
 
-  /** Show a kind, with its last text or its first example. */
+  /** Show a kind with its last text, or with its first example. */
   show(kind) {
     this.texts[this.shown] = this.text.value;
     this.set(kind, this.texts[kind] ?? KINDS[kind].examples[0]?.text ?? "");
@@ -58,13 +58,13 @@ export class Editor {
     this.kindBox.value = kind;
     this.text.value = text;
     const { examples } = KINDS[kind];
-    const options = examples.map(({ name }, at) => make("option", { value: at }, name));
+    const options = examples.map(({ name }, index) => make("option", { value: index }, name));
     this.exampleBox.replaceChildren(make("option", { value: "" }, "Examples"), ...options);
     this.exampleBox.value = String(examples.findIndex((each) => each.text === text));
     if (this.exampleBox.selectedIndex < 0) this.exampleBox.value = "";
-    const none = kind === "none";
-    get("editor").hidden = none;
-    this.exampleBox.hidden = none;
+    const isFree = kind === "none";
+    get("editor").hidden = isFree;
+    this.exampleBox.hidden = isFree;
     this.check();
   }
 
@@ -94,9 +94,9 @@ export class Editor {
     }
   }
 
-  accept({ min_tokens: least, min_tokens_is_exact: isExact, shortest, size, findings, remarks }) {
-    this.minTokens = least;
-    const tokens = `${isExact ? "" : "at most "}${count(least)} token${least === 1 ? "" : "s"}`;
+  accept({ min_tokens: minTokens, min_tokens_is_exact: isExact, shortest, size, findings, remarks }) {
+    this.minTokens = minTokens;
+    const tokens = `${isExact ? "" : "at most "}${count(minTokens)} token${minTokens === 1 ? "" : "s"}`;
     const parts = [`Valid. The shortest text has ${tokens}; ${count(size.positions)} positions.`];
     this.say("ok", parts, `The shortest text: ${shortest}`);
     const all = [
@@ -105,7 +105,7 @@ export class Editor {
       })),
       ...(remarks ?? []),
     ];
-    get("remarks").replaceChildren(...all.slice(0, MOST_REMARKS).map(remarkOf));
+    get("remarks").replaceChildren(...all.slice(0, MAX_REMARKS).map(makeRemark));
     get("remarks").hidden = all.length === 0;
   }
 
@@ -137,14 +137,14 @@ export class Editor {
     if (state !== "ok") get("remarks").hidden = true;
   }
 
-  /** Show the text in its colours. `span`: the characters to mark, or null. */
+  /** Show the text with its colours. `span`: the characters to mark, or null. */
   mark(span) {
     const text = this.text.value;
     const pieces = KINDS[this.kind].isJson ? colourPieces(text) : [[text, ""]];
     const elements = (parts) => parts.map(([piece, kind]) => (kind ? make("span", { class: kind }, piece) : piece));
     const [before, inside, after] = splitPieces(pieces, span ?? [0, 0]);
     const marked = elements(inside);
-    if (span !== null && text.slice(...span).trim() === "") marked.unshift(" "); // an end has no width
+    if (span !== null && text.slice(...span).trim() === "") marked.unshift(" "); // the end of a line has no width
     const mark = span === null ? [] : [make("mark", {}, ...marked)];
     get("marks").replaceChildren(...elements(before), ...mark, ...elements(after), "\n");
     this.follow();
@@ -159,7 +159,7 @@ export class Editor {
   }
 }
 
-function remarkOf({ kind, place, message, hint, matters }) {
+function makeRemark({ kind, place, message, hint, matters }) {
   const text = `${place ? ` ${place}:` : ""} ${message}${hint ? ` Hint: ${hint}.` : ""}`;
   return make("li", { class: matters ? "matters" : null }, make("b", {}, kind), text);
 }

@@ -1,4 +1,4 @@
-// The kinds of specifications, the request field of each, and examples.
+// The kinds of specifications, their request fields, and examples.
 
 const PERSON = `{
   "type": "object",
@@ -82,7 +82,7 @@ const DATE = "(19|20)\\d{2}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])";
 const MOODS = "positive\nneutral\nnegative";
 const CURIE = "Tell me about Marie Curie.";
 
-/** kind -> {name, examples: [{name, prompt, text}], field(text), isJson}: the fields of a request. */
+/** kind -> {name, examples: [{name, prompt, text}], field(text), isJson}. `field` makes the fields of a request. */
 export const KINDS = {
   schema: {
     name: "JSON Schema",

@@ -1,14 +1,14 @@
-// Parses JSON that is still being written. In: the beginning of a JSON text. Out: a tree of its values so far.
+// Parses JSON that is still being written. In: the beginning of a JSON text. Out: a tree of the values so far.
 //
 // A node: {kind: "object" | "array" | "string" | "number" | "literal", open, value, items}.
 // open: whether it may continue. value: the value of a string, number or literal.
-// items: the items of an object or array, [{key, node}]; key is null in an array, node is null if it has not begun.
+// items: the items of an object or array, [{key, node}]. key is null in an array; node is null if it has not begun.
 
-const DEEPEST = 200;
+const MAX_DEPTH = 200;
 const NUMBER = /-?\d*(?:\.\d*)?(?:[eE][+-]?\d*)?/y;
 const LITERALS = new Map([["t", "true"], ["f", "false"], ["n", "null"]]);
 
-/** {node, error}: node is null if no value has begun; error is the offset at which the text is not JSON, or null. */
+/** {node, error}. node: null if no value has begun. error: the offset at which the text stops being JSON, or null. */
 export function parsePartial(text) {
   const reader = new Reader(text);
   try {
@@ -45,7 +45,7 @@ class Reader {
   value(depth) {
     this.space();
     if (this.ended) return null;
-    if (depth > DEEPEST) throw new NotJson(this.at);
+    if (depth > MAX_DEPTH) throw new NotJson(this.at);
     const first = this.text[this.at];
     if (first === "{") return this.container("object", "}", depth);
     if (first === "[") return this.container("array", "]", depth);

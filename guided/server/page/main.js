@@ -1,4 +1,4 @@
-// The page: requests, answers, and keyboard shortcuts.
+// The page: sends requests, shows answers, and handles keyboard shortcuts.
 
 import { Answer } from "./answer.js";
 import { ApiError, ask, key, stream } from "./api.js";
@@ -11,23 +11,23 @@ import { StepView } from "./step.js";
 import { TokenReader } from "./tokens.js";
 import { Tree } from "./tree.js";
 
-const HEALTH = 5000; // milliseconds between two health checks
+const HEALTH_INTERVAL = 5000; // milliseconds between two health checks
 const NUMBERS = ["max_tokens", "temperature", "top_p", "seed"];
 const LARGEST_SEED = 2 ** 31;
-// Fields that change neither the prompt nor the constraint.
-const SAMPLING = new Set([
+// Fields that change neither the prompt nor the constraint, so steps of such answers can be shown.
+const SAMPLING_FIELDS = new Set([
   ...NUMBERS, "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "min_tokens",
   "logprobs", "top_logprobs", "stream_options", "user", "metadata", "priority", "rid",
 ]);
 
-let running = null; // the AbortController of the request in progress
-let run = null; // the last request: {prompt, specification, max_tokens, other: a field that /step does not support}
+let controller = null; // the AbortController of the request in progress
+let lastRequest = null; // {prompt, specification, max_tokens, other: a field that /step does not support}
 let reader = new TokenReader();
 let retry = () => {};
 let bannerKind = null;
 
-const answer = new Answer((at) => openStep(at));
-const step = new StepView({ onError: (error) => showError(error), onMove: (at) => answer.open(at, false) });
+const answer = new Answer((index) => openStep(index));
+const step = new StepView({ onError: (error) => showError(error), onMove: (index) => answer.open(index, false) });
 const tree = new Tree(get("tree"));
 const editor = new Editor({
   onError: (error) => showError(error, () => editor.check()),
@@ -37,21 +37,21 @@ const editor = new Editor({
 });
 
 // ---- the request
-const mode = () => document.querySelector('input[name="mode"]:checked').value;
+const getMode = () => document.querySelector('input[name="mode"]:checked').value;
 
 function setMode(value) {
   for (const radio of document.getElementsByName("mode")) radio.checked = radio.value === value;
   get("system-row").hidden = value !== "chat";
 }
 
-function promptFields() {
-  if (mode() === "text") return { prompt: get("prompt").value };
+function readPrompt() {
+  if (getMode() === "text") return { prompt: get("prompt").value };
   const system = get("system").value;
   const messages = [{ role: "user", content: get("prompt").value }];
   return { messages: system ? [{ role: "system", content: system }, ...messages] : messages };
 }
 
-function sampling() {
+function readSampling() {
   const fields = {};
   for (const name of NUMBERS) {
     const box = get(name);
@@ -64,7 +64,7 @@ function sampling() {
   try {
     const value = JSON.parse(more);
     if (value === null || typeof value !== "object" || Array.isArray(value)) throw new Error("this is not an object");
-    if ((value.n ?? 1) !== 1) throw new Error("the page shows only one answer: leave n out");
+    if ((value.n ?? 1) !== 1) throw new Error("the page shows only one answer: remove n");
     return { ...fields, ...value };
   } catch (error) {
     throw new ApiError("refused", `More fields of the request: ${error.message}`);
@@ -72,7 +72,7 @@ function sampling() {
 }
 
 async function generate() {
-  if (running) return;
+  if (controller) return;
   answer.clear();
   step.clear();
   showTree("");
@@ -80,50 +80,51 @@ async function generate() {
   reader = new TokenReader();
   let fields;
   try {
-    fields = sampling();
+    fields = readSampling();
   } catch (error) {
     return answer.fail(error.message);
   }
-  run = { prompt: promptFields(), specification: editor.fields(), max_tokens: fields.max_tokens ?? null };
-  run.other = Object.keys(fields).find((name) => !SAMPLING.has(name)) ?? null;
-  const body = { ...run.prompt, ...run.specification, ...fields, return_token_ids: true, return_fields: true };
-  running = new AbortController();
+  lastRequest = { prompt: readPrompt(), specification: editor.fields(), max_tokens: fields.max_tokens ?? null };
+  lastRequest.other = Object.keys(fields).find((name) => !SAMPLING_FIELDS.has(name)) ?? null;
+  const { prompt, specification } = lastRequest;
+  const body = { ...prompt, ...specification, ...fields, return_token_ids: true, return_fields: true };
+  controller = new AbortController();
   setRunning(true);
   const begin = performance.now();
-  let first = null;
-  let end = "";
+  let firstTokenMs = null;
+  let finishReason = "";
   try {
-    await stream(mode() === "chat" ? "v1/chat/completions" : "v1/completions", body, running.signal, (chunk) => {
+    await stream(getMode() === "chat" ? "v1/chat/completions" : "v1/completions", body, controller.signal, (chunk) => {
       for (const choice of chunk.choices) {
         const added = reader.read(choice);
-        if (added.length) first ??= performance.now() - begin;
+        if (added.length) firstTokenMs ??= performance.now() - begin;
         answer.add(added);
-        end = choice.finish_reason ?? end;
+        finishReason = choice.finish_reason ?? finishReason;
       }
       showTree(reader.json);
-      showStatistics({ first, begin, seed: fields.seed });
+      showStatistics({ firstTokenMs, begin, seed: fields.seed });
     });
     hideError();
-    showStatistics({ first, begin, seed: fields.seed, end });
+    showStatistics({ firstTokenMs, begin, seed: fields.seed, end: finishReason });
     if (!reader.tokens.length) answer.fail("The answer is empty: the model ended it immediately.");
-    if (answer.selected < 0 && run.other === null && reader.doubtful >= 0) answer.open(reader.doubtful, false);
+    if (answer.selected < 0 && lastRequest.other === null && reader.doubtful >= 0) answer.open(reader.doubtful, false);
   } catch (error) {
-    if (error.name === "AbortError") showStatistics({ first, begin, seed: fields.seed, end: "stopped" });
+    if (error.name === "AbortError") showStatistics({ firstTokenMs, begin, seed: fields.seed, end: "stopped" });
     else {
       answer.fail(error.message);
       if (error.kind !== "refused") showError(error, generate);
     }
   } finally {
-    running = null;
+    controller = null;
     setRunning(false);
   }
 }
 
-function showStatistics({ first, begin, seed, end = null }) {
+function showStatistics({ firstTokenMs, begin, seed, end = null }) {
   const seconds = (performance.now() - begin) / 1000;
   const number = reader.tokens.length;
   const parts = [`${count(number)} token${number === 1 ? "" : "s"}`];
-  if (first !== null) parts.push(`first after ${Math.round(first)} ms`);
+  if (firstTokenMs !== null) parts.push(`first after ${Math.round(firstTokenMs)} ms`);
   if (end !== null && number) parts.push(`${(number / seconds).toFixed(0)} tokens/s`);
   parts.push(`seed ${seed}`);
   if (end === "length") parts.push("cut by max tokens");
@@ -131,16 +132,16 @@ function showStatistics({ first, begin, seed, end = null }) {
   get("meta").textContent = parts.join(" · ");
 }
 
-function setRunning(is) {
-  get("generate").hidden = is;
-  get("stop").hidden = !is;
-  answer.working(is);
-  if (is && document.activeElement === document.body) get("stop").focus();
-  if (!is && document.activeElement === document.body) get("generate").focus();
+function setRunning(isRunning) {
+  get("generate").hidden = isRunning;
+  get("stop").hidden = !isRunning;
+  answer.setWorking(isRunning);
+  if (isRunning && document.activeElement === document.body) get("stop").focus();
+  if (!isRunning && document.activeElement === document.body) get("generate").focus();
 }
 
 function stop() {
-  running?.abort();
+  controller?.abort();
 }
 
 async function sample() {
@@ -168,8 +169,8 @@ function showTree(text) {
   get("tree-state").textContent = !isJson ? "" : node.open ? "being written" : "complete";
 }
 
-function openStep(at) {
-  if (run && reader.tokens[at]) step.open(run, reader.tokens, at);
+function openStep(index) {
+  if (lastRequest && reader.tokens[index]) step.open(lastRequest, reader.tokens, index);
 }
 
 // ---- the server
@@ -186,11 +187,11 @@ function hideError() {
   get("banner").hidden = true;
 }
 
-function showKey(is, note = null) {
-  get("key-box").hidden = !is;
-  get("key-button").setAttribute("aria-expanded", String(is));
+function showKey(isShown, note = null) {
+  get("key-box").hidden = !isShown;
+  get("key-button").setAttribute("aria-expanded", String(isShown));
   if (note) get("key-note").textContent = note;
-  if (is) get("key").focus();
+  if (isShown) get("key").focus();
 }
 
 async function checkHealth() {
@@ -225,14 +226,14 @@ async function connect() {
   return true;
 }
 
-/** For a first visit: generate an example. */
+/** On a first visit: generate an example. */
 async function demonstrate() {
   if (await connect()) await generate();
 }
 
 // ---- links, keys, buttons
-function fieldsOfPage() {
-  const fields = { mode: mode(), kind: editor.kind, spec: editor.text.value };
+function readPage() {
+  const fields = { mode: getMode(), kind: editor.kind, spec: editor.text.value };
   for (const name of ["system", "prompt", "more", ...NUMBERS]) fields[name] = get(name).value;
   return fields;
 }
@@ -245,7 +246,7 @@ function setPage(fields) {
 }
 
 async function share() {
-  const hash = toHash(fieldsOfPage());
+  const hash = toHash(readPage());
   history.replaceState(null, "", hash);
   try {
     await navigator.clipboard.writeText(location.href);
@@ -282,7 +283,7 @@ function copyBySelection(text) {
 function handleKey(event) {
   const inField = event.target.closest?.("input, textarea, select");
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") generate();
-  else if (event.key === "Escape" && running) stop();
+  else if (event.key === "Escape" && controller) stop();
   else if (event.altKey && event.code === "KeyA") answer.select(Math.max(answer.selected, 0), true);
   else if (event.altKey && event.code === "KeyW") get("why-text").focus();
   else if (event.key === "?" && !inField) get("help").showModal();
@@ -290,7 +291,7 @@ function handleKey(event) {
   event.preventDefault();
 }
 
-function begin() {
+function initialise() {
   followTheme(get("theme"));
   const fields = fromHash(location.hash);
   setPage(fields ?? { prompt: KINDS.schema.examples[0].prompt, temperature: "0" });
@@ -322,9 +323,9 @@ function begin() {
     if (fields) setPage(fields);
   });
   document.addEventListener("keydown", handleKey);
-  setInterval(checkHealth, HEALTH);
+  setInterval(checkHealth, HEALTH_INTERVAL);
   if (fields || location.hash === "#empty") connect();
   else demonstrate();
 }
 
-begin();
+initialise();

@@ -1,4 +1,4 @@
-// Parses server-sent events. In: pieces of text, split anywhere. Out: events, {name, data}.
+// Parses server-sent events. In: pieces of text, split at any position. Out: events, {name, data}.
 // https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 export class EventParser {
@@ -10,7 +10,7 @@ export class EventParser {
   feed(piece) {
     let text = this.#buffer + piece;
     let held = "";
-    if (text.endsWith("\r")) { // a line feed may follow, as part of the same line end
+    if (text.endsWith("\r")) { // a line feed may follow and belong to the same line end
       held = "\r";
       text = text.slice(0, -1);
     }

@@ -1,10 +1,10 @@
-// The stored state of the page: the request, in the hash of its address (which no server receives), and the theme.
+// The stored state of the page: the request, in the URL fragment, which browsers do not send to servers; and the theme.
 
 const FIELDS = ["mode", "system", "prompt", "kind", "spec", "max_tokens", "temperature", "top_p", "seed", "more"];
-const LONGEST = 64 * 1024;
+const MAX_LENGTH = 64 * 1024;
 const THEMES = ["system", "light", "dark"];
 
-/** The hash that contains some fields. */
+/** A URL fragment that contains these fields. */
 export function toHash(fields) {
   const bytes = new TextEncoder().encode(JSON.stringify(fields));
   let binary = "";
@@ -12,9 +12,9 @@ export function toHash(fields) {
   return `#r=${btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
 }
 
-/** The fields in a hash: strings with known names. Null if `toHash` did not make the hash. */
+/** The fields in a URL fragment: strings with known names. Null if `toHash` did not make the fragment. */
 export function fromHash(hash) {
-  if (!hash.startsWith("#r=") || hash.length > LONGEST) return null;
+  if (!hash.startsWith("#r=") || hash.length > MAX_LENGTH) return null;
   try {
     const binary = atob(hash.slice(3).replaceAll("-", "+").replaceAll("_", "/"));
     const fields = JSON.parse(new TextDecoder().decode(Uint8Array.from(binary, (char) => char.charCodeAt(0))));
@@ -25,7 +25,7 @@ export function fromHash(hash) {
   }
 }
 
-/** Apply the selected theme, or the system's. A click on the button selects the next. */
+/** Apply the selected theme, or the system's. A click on the button selects the next theme. */
 export function followTheme(button) {
   let chosen = localStorage.getItem("guided-theme");
   if (!THEMES.includes(chosen)) chosen = "system";

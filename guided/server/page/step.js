@@ -1,15 +1,15 @@
-// One step: the mask, the most likely tokens before and after masking, the budget, and why a text is not allowed.
+// Shows one step: the mask, the most likely tokens before and after masking, the budget, and why a text is not allowed.
 
 import { ask } from "./api.js";
 import { count, get, make, percent } from "./dom.js";
 import { shown, visible } from "./tokens.js";
 
-const TOP = 12;
-const MOST = 60; // allowed tokens
-const NOT_YET = "Steps of answers with reasoning or tool calls are not supported yet.";
+const TOP_TOKENS = 12; // most likely tokens to show
+const ALLOWED_TOKENS = 60; // allowed tokens to show
+const NOT_SUPPORTED = "Steps of answers with reasoning or tool calls are not supported yet.";
 
 export class StepView {
-  /** `onError` is called with errors of the server, `onMove` with the number of a step. */
+  /** `onError` is called with errors from the server, `onMove` with the number of a step. */
   constructor({ onError, onMove }) {
     this.box = get("step");
     this.onError = onError;
@@ -47,14 +47,14 @@ export class StepView {
     this.answer("", "");
     const isMixed = tokens.some(({ kind }) => kind === "tool" || kind === "reasoning");
     if (isMixed || run.other) {
-      const why = isMixed ? NOT_YET : `Steps of requests with ${run.other} are not supported yet.`;
+      const why = isMixed ? NOT_SUPPORTED : `Steps of requests with ${run.other} are not supported yet.`;
       this.box.replaceChildren(make("p", { class: "empty" }, why));
       get("why").hidden = true;
       return;
     }
     this.box.setAttribute("aria-busy", "true");
     try {
-      const step = await askStep(run, this.before, { top: TOP, most: MOST }, asking.signal);
+      const step = await askStep(run, this.before, { top: TOP_TOKENS, most: ALLOWED_TOKENS }, asking.signal);
       if (!asking.signal.aborted) this.show(step, token);
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -68,7 +68,7 @@ export class StepView {
 
   show(step, token) {
     const { mask, budget, removed, state } = step;
-    const parts = [facts(step)];
+    const parts = [makeFacts(step)];
     if (mask.forced.length) {
       const words = mask.forced.map((each) => make("span", { class: "chip code forced" }, shown(each)));
       const title = make("h3", {}, "Forced: nothing else is allowed");
@@ -76,15 +76,15 @@ export class StepView {
     }
     const ask = (each) => this.explain({ token: each.id }, each);
     const side = (title, list) => make("div", {}, make("h3", {}, title), list);
-    const sides = [side(state ? "The model alone" : "The model", bars(step.before, token, ask))];
-    if (state) sides.push(side("Under the mask", bars(step.after, token, null)));
+    const sides = [side(state ? "The model alone" : "The model", makeBars(step.before, token, ask))];
+    if (state) sides.push(side("Under the mask", makeBars(step.after, token, null)));
     parts.push(make("div", { class: "sides" }, ...sides));
     if (state) {
       const words = mask.tokens.map((each) => make("span", { class: "chip code" }, shown(each)));
-      const more = mask.allowed > words.length ? ` (the first ${words.length})` : "";
-      const title = mask.allowed === 1 ? "1 allowed token" : `${count(mask.allowed)} allowed tokens${more}`;
+      const shownPart = mask.allowed > words.length ? ` (the first ${words.length})` : "";
+      const title = mask.allowed === 1 ? "1 allowed token" : `${count(mask.allowed)} allowed tokens${shownPart}`;
       const allowed = make("details", {}, make("summary", {}, title), make("div", { class: "words" }, ...words));
-      parts.push(allowed, stateOf(state, removed, budget));
+      parts.push(allowed, makeState(state, removed, budget));
     }
     this.box.className = "step";
     this.box.replaceChildren(...parts);
@@ -93,7 +93,7 @@ export class StepView {
     if (card.getBoundingClientRect().top > window.innerHeight - 120) card.scrollIntoView({ block: "nearest" });
   }
 
-  /** Explain why a text or a token is, or is not, allowed in this step. */
+  /** Explain why a text or a token is or is not allowed in this step. */
   async explain(continuation, token = null) {
     if (continuation.text === "") return this.answer("", "");
     const name = token ? shown(token) : visible(continuation.text);
@@ -126,7 +126,7 @@ function askStep(run, before, numbers, signal) {
   return ask("v1/grammars/step", body, signal);
 }
 
-function facts({ mask, budget, removed, state }) {
+function makeFacts({ mask, budget, removed, state }) {
   const rows = [
     ["Allowed", count(mask.allowed), `of ${count(mask.of)} tokens`],
     ["Removed", percent(removed.mass), "of the model's probability"],
@@ -138,15 +138,16 @@ function facts({ mask, budget, removed, state }) {
   return make("dl", { class: "facts" }, ...rows.map(box));
 }
 
-/** Tokens with their probabilities. A click on a removed token calls `onAsk`. */
-function bars(tokens, chosen, onAsk) {
+/** A list of tokens with their probabilities. A click on a removed token calls `onAsk`. */
+function makeBars(tokens, chosen, onAsk) {
   if (!tokens.length) return make("p", { class: "empty" }, "Nothing.");
   const rows = tokens.map((token) => {
-    const gone = !token.allowed;
-    const asks = { type: "button", title: "Why not this?", onclick: () => onAsk(token) };
-    const word = make(gone && onAsk ? "button" : "span", { class: "word code", ...(gone && onAsk ? asks : {}) });
+    const isRemoved = !token.allowed;
+    const button = { type: "button", title: "Why not this?", onclick: () => onAsk(token) };
+    const canAsk = isRemoved && onAsk;
+    const word = make(canAsk ? "button" : "span", { class: "word code", ...(canAsk ? button : {}) });
     word.append(shown(token), ...(token.end ? [make("small", {}, " the end")] : []));
-    const kinds = [gone ? "gone" : "", token.id === chosen.id ? "chosen" : ""].join(" ").trim();
+    const kinds = [isRemoved ? "gone" : "", token.id === chosen.id ? "chosen" : ""].join(" ").trim();
     const share = make("span", { class: "share" }, percent(token.probability));
     const row = make("li", { class: kinds || null }, word, share);
     row.style.setProperty("--share", `${(100 * token.probability).toFixed(2)}%`);
@@ -155,12 +156,12 @@ function bars(tokens, chosen, onAsk) {
   return make("ul", { class: "bars" }, ...rows);
 }
 
-function stateOf(state, removed, budget) {
+function makeState(state, removed, budget) {
   const rows = [["Expected", state.expected]];
   if (state.places.length) rows.push(["In", state.places.join(", ")]);
   rows.push(["May end here", state.may_end ? "yes" : "no"]);
   rows.push(["Shortest end", state.completion || "(nothing more)"]);
-  if (budget.bound) rows.push(["The budget", `took ${percent(removed.by_budget)} of the probability by itself`]);
+  if (budget.bound) rows.push(["The budget", `alone removed ${percent(removed.by_budget)} of the probability`]);
   const row = ([name, value]) => [make("dt", {}, name), make("dd", {}, value)];
   return make("dl", { class: "state" }, ...rows.flatMap(row));
 }

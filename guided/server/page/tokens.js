@@ -1,5 +1,5 @@
 // Turns the chunks of a stream into tokens with their texts and kinds. In: choices of chunks. Out: tokens,
-// {id, bytes, text, kind}. A character whose bytes span several tokens is the text of the last of them.
+// {id, bytes, text, kind}. If the bytes of a character span several tokens, the last one has the character as its text.
 
 const KINDS = ["sampled", "forced", "tool", "reasoning"];
 export { KINDS };
@@ -10,11 +10,11 @@ export class TokenReader {
   constructor() {
     this.tokens = [];
     this.content = "";
-    this.calls = []; // the arguments of each call, as text
+    this.calls = []; // the arguments of each call, as JSON text
     this.fields = {}; // at the end: how sure the model was of each value
   }
 
-  /** The tokens that a choice of a chunk adds. */
+  /** Read a choice in a chunk, and return the tokens that it adds. */
   read(choice) {
     const delta = choice.delta ?? {};
     this.content += delta.content ?? choice.text ?? "";
@@ -23,8 +23,8 @@ export class TokenReader {
     }
     this.fields = choice.fields ?? this.fields;
     const ids = choice.token_ids ?? [];
-    const added = (choice.tokens ?? []).map((token, at) => ({
-      id: ids[at],
+    const added = (choice.tokens ?? []).map((token, index) => ({
+      id: ids[index],
       bytes: token.bytes,
       text: this.#decoder.decode(Uint8Array.from(token.bytes), { stream: true }),
       kind: kindOf(delta, token.forced),
@@ -33,7 +33,7 @@ export class TokenReader {
     return added;
   }
 
-  /** The number of the token at which the specification removed most, in the least confident field. -1: there is none. */
+  /** The index of the token where the specification removed most, in the least confident field. -1: there is none. */
   get doubtful() {
     if (this.tokens.some(({ kind }) => kind === "tool" || kind === "reasoning")) return -1; // see StepView
     const fields = Object.values(this.fields).filter(({ position }) => this.tokens[position]?.kind === "sampled");
@@ -43,7 +43,7 @@ export class TokenReader {
     }).position;
   }
 
-  /** The text that may be JSON: the answer's text, or else the arguments of the last call. */
+  /** The text that may be JSON: the answer's text, or if that is empty, the arguments of the last call. */
   get json() {
     return this.content.trim() ? this.content : this.calls.at(-1) ?? "";
   }
@@ -55,7 +55,7 @@ function kindOf(delta, forced) {
   return forced ? "forced" : "sampled";
 }
 
-/** A token's label: its text with visible white space; its bytes if they are not text; or its name. */
+/** A token's label: its text with visible white space, or its bytes if they are not text, or its name. */
 export function shown({ id, bytes, text, token }) {
   if (!bytes?.length) return token || `id ${id}`;
   const label = text || token;
@@ -72,9 +72,11 @@ export function visible(text) {
     .replace(/[\u0000-\u001f\u007f]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
-/** The offset in a JavaScript string (UTF-16) of the character with this number (code points). */
-export function offsetOf(text, number) {
-  let at = 0;
-  for (let left = number; left > 0 && at < text.length; left--) at += text.codePointAt(at) > 0xffff ? 2 : 1;
-  return at;
+/** The offset in a JavaScript string (UTF-16) of the character at an index that counts code points. */
+export function offsetOf(text, index) {
+  let offset = 0;
+  for (let left = index; left > 0 && offset < text.length; left--) {
+    offset += text.codePointAt(offset) > 0xffff ? 2 : 1;
+  }
+  return offset;
 }

@@ -1,9 +1,9 @@
-// The tree of the JSON so far. In: nodes of json.js. An element is kept while its node has the same kind, so folded
-// elements stay folded while the tree grows.
+// Shows the JSON so far as a tree. In: nodes from json.js. An element is kept while its node has the same kind, so
+// folded elements stay folded while the tree grows.
 
 import { make } from "./dom.js";
 
-const MOST = 2000; // nodes
+const MAX_NODES = 2000;
 
 export class Tree {
   constructor(box) {
@@ -11,22 +11,22 @@ export class Tree {
   }
 
   show(node) {
-    this.left = MOST;
+    this.left = MAX_NODES;
     if (node === null) {
       this.box.replaceChildren();
       return;
     }
-    const before = this.box.firstElementChild;
-    const now = this.element(before, node, null);
-    if (now !== before) this.box.replaceChildren(now);
+    const previous = this.box.firstElementChild;
+    const element = this.element(previous, node, null);
+    if (element !== previous) this.box.replaceChildren(element);
   }
 
-  /** An element for a node: the previous element, if it fits. */
-  element(before, node, name) {
+  /** An element for a node. Reuses the previous element if it fits. */
+  element(previous, node, name) {
     this.left--;
     const kind = node?.kind ?? "nothing";
-    const fits = before?.dataset.kind === kind && before.dataset.name === String(name);
-    const element = fits ? before : this.create(kind, name);
+    const fits = previous?.dataset.kind === kind && previous.dataset.name === String(name);
+    const element = fits ? previous : this.create(kind, name);
     if (node === null) return element;
     if (node.items) this.fill(element, node);
     else {
@@ -55,12 +55,12 @@ export class Tree {
     label.textContent = `${what[0]}${what[1]} ${number} ${what[2]}${number === 1 ? "" : "s"}`;
     label.classList.toggle("open", node.open);
     const list = element.lastElementChild;
-    node.items.forEach((item, at) => {
+    node.items.forEach((item, index) => {
       if (this.left <= 0) return;
-      const row = list.children[at] ?? list.appendChild(make("li"));
-      const before = row.firstElementChild;
-      const now = this.element(before, item.node, node.kind === "object" ? item.key : at);
-      if (now !== before) row.replaceChildren(now);
+      const row = list.children[index] ?? list.appendChild(make("li"));
+      const previous = row.firstElementChild;
+      const element = this.element(previous, item.node, node.kind === "object" ? item.key : index);
+      if (element !== previous) row.replaceChildren(element);
     });
     while (list.children.length > number) list.lastElementChild.remove();
   }

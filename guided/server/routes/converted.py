@@ -1,4 +1,4 @@
-"""Shared by routes that convert their requests to chat completions: reading a request, and beginning its answer."""
+"""Functions for routes that convert their requests to chat completions: read a request, and begin its answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from guided.server.engine_thread import Stream
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.openai.converted_request import ConvertedRequest
 from guided.server.openai.reading import read_request
 from guided.server.openai.streaming import wait_until_begun
@@ -21,7 +21,7 @@ _Body = TypeVar("_Body", bound=ConvertedRequest)
 
 
 def read_converted(server: Server, kind: type[_Body], value: Any) -> tuple[_Body, PreparedRequest]:
-    """Parse a request, and build the engine's requests.
+    """Parse a request, and build its engine requests.
 
     Raises:
         RequestError, GuidedError: the request is refused.
@@ -34,7 +34,7 @@ def read_converted(server: Server, kind: type[_Body], value: Any) -> tuple[_Body
 
 
 async def count_prompt_tokens(server: Server, request: Request, kind: type[ConvertedRequest]) -> int:
-    """The number of tokens of a request's prompt. Raises as `read_converted` and `Server.encode`."""
+    """The number of tokens of a request's prompt. Raises the errors of `read_converted` and `Server.encode`."""
     body, prepared = await server.read(request, partial(read_converted, server, kind))
     with body.rename_errors():
         [part] = prepared.parts
@@ -51,7 +51,7 @@ async def begin_answer(
     priority: int = 0,
     rid: str | None = None,
 ) -> tuple[Stream, list[dict[str, Any]]]:
-    """Submit a request, and wait for its first token. Return its stream, and the warnings of the answer.
+    """Submit a request, and wait for its first token. Return its stream and the warnings in the answer.
 
     Args:
         server, request: the server and the HTTP request.
@@ -61,13 +61,16 @@ async def begin_answer(
     Raises:
         RequestError, GuidedError: the request is refused.
     """
-    context = request_context_of(request)
-    request.state.param, context.constraint_field = body.param(prepared.param), body.param(prepared.text.param) or ""
+    context = get_request_context(request)
+    request.state.param, context.constraint_field = (
+        body.rename_param(prepared.param),
+        body.rename_param(prepared.structured_output.param) or "",
+    )
     with body.rename_errors():
         [stream] = server.submit(request, prepared.parts, priority, rid=rid, is_streamed=is_streamed)
         await run_while_connected(request, wait_until_begun([stream]))
     warnings = [
-        {"message": body.rename(warning["message"]), "param": body.param(warning["param"])}
+        {"message": body.rename(warning["message"]), "param": body.rename_param(warning["param"])}
         for warning in prepared.warnings([stream])
     ]
     return stream, warnings

@@ -1,10 +1,10 @@
-"""`/stream`: the tokens of a text as they arrive, one event each: a minimal demonstration of streaming.
+"""`/stream`: a minimal demonstration of streaming, with one event for each token of a completion.
 
     {"prompt": "ROMEO:", "max_tokens": 50}  ->  data: {"token": " I", "token_id": 7, "is_first": true, "ttft_ms": 12.5}
                                                 data: {"token": " am", "token_id": 9, "is_first": false}
                                                 data: {"done": true, "full_text": " I am"}
 
-A token that ends inside a character has the text "". The token that completes it has the whole character.
+If a token ends inside a character, its text is "". The token that completes the character contains the whole character.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pydantic import ConfigDict, Field
 from guided.engine.request import Options
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
-from guided.server.http.errors import body_of
+from guided.server.http.errors import make_error_body
 from guided.server.http.openapi import takes
 from guided.server.openai.reading import StrictModel, read_request
-from guided.server.openai.streaming import milliseconds, sse, wait_until_begun
+from guided.server.openai.streaming import format_sse, to_milliseconds, wait_until_begun
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["StreamRequest", "add"]
@@ -56,12 +56,12 @@ async def _events(stream: Stream) -> AsyncGenerator[str, None]:
         async for _, event in stream:
             for number, token in enumerate(event.tokens, 1):
                 text = event.text if number == len(event.tokens) else ""
-                first = {"ttft_ms": milliseconds(stream.ttft)} if is_first else {}
-                yield sse({"token": text, "token_id": token, "is_first": is_first} | first)
+                first = {"ttft_ms": to_milliseconds(stream.ttft)} if is_first else {}
+                yield format_sse({"token": text, "token_id": token, "is_first": is_first} | first)
                 is_first = False
             if event.result is not None:
-                yield sse({"done": True, "full_text": event.result.text})
+                yield format_sse({"done": True, "full_text": event.result.text})
     except Exception as error:
-        yield sse(body_of(error))
+        yield format_sse(make_error_body(error))
     finally:
         stream.cancel()

@@ -12,16 +12,16 @@ from guided.server.anthropic.message_events import MessageEvents
 from guided.server.anthropic.messages_request import CountTokensRequest, MessagesRequest
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.openai.streaming import last_event, stream_events
-from guided.server.openai.warnings import header_of
+from guided.server.openai.warnings import make_warning_header
 from guided.server.routes.converted import begin_answer, count_prompt_tokens, read_converted
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["add"]
 
 _VERSIONS: Final = ("2026-10-21", "2023-06-01")
-"""Versions of the Messages API. The newer one has no `temperature`, `top_p` and `top_k`, which are read here anyway."""
+"""Versions of the Messages API. The newer one has no `temperature`, `top_p` and `top_k`, but they are accepted here."""
 _ANSWER: Final = {
     "id": "string",
     "type": "string",
@@ -49,7 +49,7 @@ def add(app: FastAPI, server: Server) -> None:
 
 
 def _check_version(request: Request) -> None:
-    """Raise RequestError if a request asks for another version of the API."""
+    """Raise RequestError if a request asks for an unknown version of the API."""
     version = request.headers.get("anthropic-version", _VERSIONS[0])
     if version not in _VERSIONS:
         message = f"the version {brief(version)} of the API is unknown: write {' or '.join(_VERSIONS)}"
@@ -57,17 +57,17 @@ def _check_version(request: Request) -> None:
 
 
 async def _answer(server: Server, request: Request) -> Response:
-    """A message, whole or as a stream."""
+    """Answer a request with a message, whole or as a stream."""
     body, prepared = await server.read(request, partial(read_converted, server, MessagesRequest))
     stream, warnings = await begin_answer(server, request, body, prepared, is_streamed=bool(body.stream))
     events = MessageEvents(
         server.settings.model_name,
         stream.prompt_tokens,
-        request_id=request_context_of(request).id,
+        request_id=get_request_context(request).id,
         shows_thinking=body.shows_thinking,
         warnings=warnings,
     )
-    headers = header_of(warnings)
+    headers = make_warning_header(warnings)
     if body.stream:
         return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)
     with body.rename_errors():

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
 from guided.server.http.openapi import takes
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.openai.answers import Answer
 from guided.server.openai.completion_request import CompletionRequest
 from guided.server.openai.conversations import build_chat_request
@@ -23,7 +23,7 @@ from guided.server.openai.echo import EchoedPrompt, check_scores
 from guided.server.openai.requests import ChatRequest, StreamOptions, read_request
 from guided.server.openai.streaming import NewReading, collect_readings, stream_chunks, wait_until_begun
 from guided.server.openai.structured import StructuredOutput
-from guided.server.openai.warnings import header_of, warnings_of
+from guided.server.openai.warnings import list_warnings, make_warning_header
 from guided.server.server import Server, run_while_connected, stream_response
 
 __all__ = ["PreparedRequest", "add", "prepare_request"]
@@ -56,54 +56,55 @@ def add(app: FastAPI, server: Server) -> None:
     @app.get("/v1/models")
     @takes(answer={"object": "string", "data": "array"})
     def models() -> dict[str, Any]:
-        return {"object": "list", "data": [_model(server)]}
+        return {"object": "list", "data": [_describe_model(server)]}
 
     @app.get("/v1/models/{name:path}")
     @takes(answer={"id": "string", "object": "string", "created": "integer", "owned_by": "string"})
     def model(name: str) -> dict[str, Any]:
         server.check_model(name)
-        return _model(server)
+        return _describe_model(server)
 
 
-def _model(server: Server) -> dict[str, Any]:
+def _describe_model(server: Server) -> dict[str, Any]:
     name, context = server.settings.model_name, server.engine.model.config.context
     return {"id": name, "object": "model", "created": server.start_time, "owned_by": "guided", "max_model_len": context}
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """The engine's requests for an HTTP request, and how to read the answer.
+    """The engine requests for an HTTP request, and how to read the answer.
 
     Attributes:
-        parts: one request of the engine for each prompt.
-        text: the constraint on the text.
-        param: the field of the specification, for its errors; None: there is none, or the errors name it themselves.
-        new_reading: makes the `SampleReader` of a sample.
-        echoes: for each prompt, what the text repeats of it; empty: nothing.
+        parts: one engine request for each prompt.
+        structured_output: the constraint on the text.
+        param: the field with the specification, for its errors; None if there is none, or if the errors already name
+            it.
+        new_reading: makes the `SampleReader` for a sample.
+        echoes: the echo of each prompt; empty: the text does not repeat the prompts.
     """
 
     parts: Sequence[EngineRequest]
-    text: StructuredOutput
+    structured_output: StructuredOutput
     param: str | None = None
     new_reading: NewReading = SampleReader
     echoes: Sequence[EchoedPrompt] = ()
 
     @property
     def new_readings(self) -> Sequence[NewReading]:
-        """Make the `SampleReader`s of each prompt."""
+        """Functions that make the `SampleReader`s, one function per prompt."""
         if not self.echoes:
             return [self.new_reading] * len(self.parts)
         return [partial(SampleReader, echo=echo) for echo in self.echoes]
 
     def warnings(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
         """The warnings in the answer, once the streams have begun."""
-        return warnings_of(self.text, self.param or "", streams)
+        return list_warnings(self.structured_output, self.param or "", streams)
 
 
 def prepare_request(
     server: Server, body: ChatRequest | CompletionRequest, *, allow_server_tools: bool = True
 ) -> PreparedRequest:
-    """Build the engine's requests. Requests of /v1/responses arrive in the form of chat completions.
+    """Build the engine requests. Requests to other APIs, such as /v1/responses, arrive as chat completions.
 
     Args:
         allow_server_tools: whether the answer may call the server's own tools; the route must then report the results.
@@ -111,24 +112,26 @@ def prepare_request(
     Raises:
         RequestError, GuidedError: the request is refused.
     """
-    text = body.structured_output(allow_special_tokens=server.settings.allow_special_tokens)
+    structured_output = body.structured_output(allow_special_tokens=server.settings.allow_special_tokens)
     if isinstance(body, ChatRequest):
         settings = server.settings if allow_server_tools else replace(server.settings, tools=())
-        part, reading_options, warnings = build_chat_request(body, text, server.engine, settings)
-        text = replace(text, warnings={**text.warnings, **warnings})
+        part, reading_options, warnings = build_chat_request(body, structured_output, server.engine, settings)
+        structured_output = replace(structured_output, warnings={**structured_output.warnings, **warnings})
         has_tools = reading_options.new_call_reader is not None  # errors of tools have their own locations
-        param = None if has_tools else text.param or None
-        return PreparedRequest([part], text, param, partial(SampleReader, reading_options))
-    if text.constraint is not None:
-        warnings = body.stop_warnings(f"{text.param} determines this answer", is_free=False)
-        text = replace(text, warnings={**text.warnings, **warnings})
-    return PreparedRequest(body.requests(text, _COMPLETION_TOKENS), text, text.param or None)
+        param = None if has_tools else structured_output.param or None
+        return PreparedRequest([part], structured_output, param, partial(SampleReader, reading_options))
+    if structured_output.constraint is not None:
+        warnings = body.stop_warnings(f"{structured_output.param} determines this answer", allows_free_text=False)
+        structured_output = replace(structured_output, warnings={**structured_output.warnings, **warnings})
+    return PreparedRequest(
+        body.requests(structured_output, _COMPLETION_TOKENS), structured_output, structured_output.param or None
+    )
 
 
-async def _with_echoes(
+async def _add_echoes(
     server: Server, request: Request, body: CompletionRequest, prepared: PreparedRequest
 ) -> PreparedRequest:
-    """The request with prompts that are token ids, and with their echoes. Raises as `Server.encode`, `check_scores`."""
+    """Replace the prompts by token ids, and add the echoes. Raises the errors of `Server.encode` and `check_scores`."""
     server.admission.check_outputs(body.n * len(prepared.parts))
     prompts = [part.prompt for part in prepared.parts]
     encoded = [await server.encode(request, prompt, raw=True) for prompt in prompts]
@@ -149,8 +152,11 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
 
     body, prepared = await server.read(request, read)
     if isinstance(body, CompletionRequest) and body.echo:
-        prepared = await _with_echoes(server, request, body, prepared)
-    request.state.param, request_context_of(request).constraint_field = prepared.param, prepared.text.param
+        prepared = await _add_echoes(server, request, body, prepared)
+    request.state.param, get_request_context(request).constraint_field = (
+        prepared.param,
+        prepared.structured_output.param,
+    )
     streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, is_streamed=body.stream)
     is_chat = isinstance(body, ChatRequest)
     answer = Answer(
@@ -164,8 +170,10 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     if not body.stream:
         readings = await run_while_connected(request, collect_readings(streams, prepared.new_readings))
         warnings = prepared.warnings(streams)
-        body_of_answer = await asyncio.to_thread(answer.body, readings)  # fields of long answers take a while
-        return JSONResponse(body_of_answer | ({"warnings": warnings} if warnings else {}), headers=header_of(warnings))
+        answer_body = await asyncio.to_thread(answer.body, readings)  # the fields of long answers take a while
+        return JSONResponse(
+            answer_body | ({"warnings": warnings} if warnings else {}), headers=make_warning_header(warnings)
+        )
     await run_while_connected(request, wait_until_begun(streams))
     warnings = prepared.warnings(streams)
     options = body.stream_options or StreamOptions()
@@ -173,4 +181,4 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     events = stream_chunks(
         answer, streams, options, prepared.new_readings, samples=body.n, keep_alive=keep_alive, warnings=warnings
     )
-    return stream_response(events, header_of(warnings))
+    return stream_response(events, make_warning_header(warnings))

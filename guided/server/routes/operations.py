@@ -12,7 +12,7 @@ from pydantic import ConfigDict
 
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
-from guided.server.http.request_context import request_context_of
+from guided.server.http.request_context import get_request_context
 from guided.server.openai.reading import StrictModel, read_request
 from guided.server.server import Server
 
@@ -20,7 +20,7 @@ __all__ = ["AbortRequest", "add"]
 
 
 class AbortRequest(StrictModel):
-    """A request of /abort_request, as in SGLang, with one of its two fields."""
+    """A request to /abort_request, as in SGLang. It contains exactly one of the two fields."""
 
     model_config = ConfigDict(strict=False)
 
@@ -60,4 +60,4 @@ def add(app: FastAPI, server: Server) -> None:
         body = await server.read(request, partial(read_request, AbortRequest))
         if (body.rid is None) is not body.abort_all:
             raise RequestError("give either rid or abort_all=true", param="rid")
-        return {"aborted": server.abort(request_context_of(request).key_number, body.rid)}
+        return {"aborted": server.abort(get_request_context(request).key_number, body.rid)}

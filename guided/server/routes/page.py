@@ -1,4 +1,4 @@
-"""The inspector's page at `/`, and its files below `/page/`. They are read at the start, so requests open no file."""
+"""The inspector's page at `/`, and its files below `/page/`. They are read at startup, so requests open no files."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def add(app: FastAPI, server: Server) -> None:
 
 def _read(path: Path) -> _File:
     data = path.read_bytes()
-    tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-    return _File(data, {**_HEADERS, "Content-Type": _TYPES[path.suffix], "ETag": tag})
+    etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    return _File(data, {**_HEADERS, "Content-Type": _TYPES[path.suffix], "ETag": etag})

@@ -14,7 +14,7 @@ from guided.server.openai.answers import Answer
 from guided.server.openai.responses_events import ResponseEvents
 from guided.server.openai.responses_request import InputTokensRequest, ResponsesRequest
 from guided.server.openai.streaming import last_event, stream_events
-from guided.server.openai.warnings import header_of
+from guided.server.openai.warnings import make_warning_header
 from guided.server.routes.converted import begin_answer, count_prompt_tokens, read_converted
 from guided.server.server import Server, run_while_connected, stream_response
 
@@ -55,14 +55,14 @@ def add(app: FastAPI, server: Server) -> None:
 
 
 async def _answer(server: Server, request: Request) -> Response:
-    """A response, whole or as a stream."""
+    """Answer a request with a response, whole or as a stream."""
     body, prepared = await server.read(request, partial(read_converted, server, ResponsesRequest))
     stream, warnings = await begin_answer(
         server, request, body, prepared, is_streamed=body.stream, priority=body.priority, rid=body.rid
     )
     answer = Answer(True, server.settings.model_name, server.engine.vocabulary, body.top)
     events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))
-    headers = header_of(warnings)
+    headers = make_warning_header(warnings)
     if body.stream:
         return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)
     with body.rename_errors():

@@ -1,7 +1,7 @@
-"""`/tokenize` and `/detokenize`: text to token ids and back; `/tokenizer_info`: names of special tokens. As in vLLM.
+"""`/tokenize` and `/detokenize`: text to token ids and back. `/tokenizer_info`: names of special tokens. As in vLLM.
 
-With these three, a client has a tokenizer without the files of the model, such as lm-evaluation-harness with
-`tokenizer_backend=remote`.
+With these routes, a client can use the tokenizer without the files of the model. For example, lm-evaluation-harness
+does so with `tokenizer_backend=remote`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["add"]
 
 
 class TokenizeRequest(StrictModel):
-    """A text to tokenise. For a conversation, the request is a `ChatRequest`.
+    """A text to tokenize. For a conversation, the request is a `ChatRequest` instead.
 
     Attributes:
-        add_special_tokens: None: the ids are those of a prompt of `/v1/completions`. Otherwise, they are those of the
-            tokenizer: names of special tokens in the text become these tokens, the text may have any length, and the
-            ids begin with the model's BOS if this is true.
+        add_special_tokens: None: encode the text like a prompt of `/v1/completions`. Otherwise, encode it with the
+            tokenizer alone: names of special tokens in the text become these tokens, and the text may have any length.
+            True: the ids also begin with the model's BOS token.
     """
 
     model: str | None = None
@@ -78,16 +78,16 @@ def add(app: FastAPI, server: Server) -> None:
 
     @app.get("/tokenizer_info")
     async def tokenizer_info() -> dict[str, str | None]:
-        return _info(server.engine)
+        return _collect_tokenizer_info(server.engine)
 
 
 def _encode(engine: Engine, text: str, *, bos: bool) -> list[int]:
-    """The ids of a text in which names of special tokens are these tokens."""
+    """The ids of a text; names of special tokens in it become these tokens."""
     return [*(engine.bos if bos else ()), *engine.vocabulary.encode_with_special(text)]
 
 
-def _info(engine: Engine) -> dict[str, str | None]:
-    """Names of special tokens, each of which `/tokenize` encodes as one id, and the chat template."""
+def _collect_tokenizer_info(engine: Engine) -> dict[str, str | None]:
+    """The names of special tokens, each of which `/tokenize` encodes as one id, and the chat template."""
     names, chat = engine.vocabulary.special_tokens, engine.chat_template
     tokens = dict(chat.tokens) if chat else {}
     tokens.setdefault(
