@@ -16,7 +16,7 @@ from guided.matching.canonical.pairs import PairTable
 from guided.matching.canonical.spelling import Spelling, spelling_of
 from guided.matching.canonical.splitter import Splitter
 from guided.matching.protocol import ForkingMatcher
-from guided.vocabulary.byte_pairs import Split, build_pairs_from_ranks
+from guided.vocabulary.byte_pairs import Split, build_pairs_from_ranks, find_overlap
 from guided.vocabulary.pretokenizers import PATTERNS
 from tests.canonical_support import encodings, huggingface, prefixes, tiktoken_like
 from tests.effort import examples
@@ -191,6 +191,30 @@ def test_other_tokenizers_are_refused(change, reason):
     with pytest.raises(UnsupportedError, match=reason) as caught:
         spelling_of(huggingface([], **change))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("tokens", [[], [b"ab", b"cd"], [b"<a>", b"<b>"], [b"abc", b"d", b"e" * 1000 + b"f"]])
+def test_added_tokens_without_overlap(tokens):
+    assert find_overlap(tokens) is None
+
+
+def test_added_tokens_overlap():
+    """Compare with the definition: one is a part of the other, or begins within it and continues after it."""
+    source, found = random.Random(3), 0
+    for _ in range(3000):
+        tokens = {bytes(source.choices(b"abc", k=source.randint(1, 4))) for _ in range(source.randint(1, 4))}
+        overlap = find_overlap(sorted(tokens))
+        pairs = [
+            (first, second)
+            for first in tokens
+            for second in tokens
+            if (first != second and second in first)
+            or any(second.startswith(first[start:]) for start in range(1, len(first)))
+        ]
+        assert overlap in pairs if pairs else overlap is None
+        found += bool(pairs)
+    assert 300 < found < 2700
+    assert find_overlap([b"a", b"ab"]) == (b"ab", b"a")
 
 
 def test_vocabularies_without_merges_are_refused(tmp_path):

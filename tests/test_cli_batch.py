@@ -385,7 +385,7 @@ def test_a_file_is_not_written_over(tmp_path):
     after = target.read_text().splitlines()
     assert [json.loads(line)["id"] for line in after] == ["a", "b", "c"]
     assert [after[0], after[2]] == [before.splitlines()[0], before.splitlines()[2]]
-    for other in (("--max-tokens", "9"), ("--max-tokens", "9", "--adapter", "directory")):
+    for other in (("--kv-dtype", "int8"), ("--max-tokens", "9"), ("--max-tokens", "9", "--adapter", "directory")):
         _, err = batch(tmp_path, lines, *flags, "--resume", *other)
         assert "0 of 3" in err and "3 answers belong to other requests" in err
     assert "an answer to 'a', which is not in the batch" in batch(tmp_path, lines[1:], *flags, "--resume", code=2)[1]

@@ -132,7 +132,7 @@ def test_unenforced_keywords_are_reported():
         ("explain", {"regex": "a", "text": "a", "token": 1}, "token"),
         ("explain", {"regex": "a", "token": 258}, "token"),
         ("explain", {"regex": "a", "prefix": "b"}, "prefix"),
-        ("explain", {"regex": "a", "prefix": [97, 97]}, "tokens.1"),
+        ("explain", {"regex": "a", "prefix": [97, 97]}, "prefix.1"),
         ("explain", {"regex": "a", "text": "\ud800"}, None),
         ("explain", {"regex": "a", "prefix": "\ud800"}, None),
         ("explain", {"regex": "a", "prefix": "a" * 65537}, "prefix"),

@@ -138,7 +138,8 @@ def test_old_names_are_warned_of():
         ({"regex": "a", "ebnf": 'root ::= "a"'}, "ebnf", "regex and ebnf cannot be combined"),
         ({"response_format": named({}), "lark": 'start: "a"'}, "lark", "cannot be combined"),
         ({"structural_tag": "{"}, "structural_tag", "is not JSON"),
-        ({"structured_outputs": {"json_object": "yes"}}, "structured_outputs.json_object", "yes"),
+        ({"structured_outputs": {"json_object": "yes"}}, "structured_outputs.json_object", "must be true, not 'yes'"),
+        ({"structured_outputs": {"json_object": 1}}, "structured_outputs.json_object", "must be true, not 1"),
     ],
 )  # fmt: skip
 def test_refusals(fields, param, message):

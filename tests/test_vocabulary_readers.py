@@ -56,7 +56,7 @@ def test_ranks_file(path):
     [
         (b"", "lists no tokens"),
         (b"YQ== 0\nYg==\n", r"line 2: b'Yg==' is not a base64 token and its rank"),
-        (b"YQ== 0\n\nYg== 1\n", "line 2"),
+        (b"YQ== 0\n\nYg==\n", "line 3"),
         (b"Y 0\n", "line 1"),
         (b"YQ== x\n", "line 1: .* invalid rank b'x'"),
         (b"YQ== -1\n", "invalid rank b'-1'"),
@@ -69,6 +69,17 @@ def test_broken_ranks_files(path, data, message):
     path.write_bytes(data)
     with pytest.raises(VocabularyError, match=message):
         Vocabulary.from_tiktoken(path, eos_token_ids=[5])
+
+
+def test_empty_lines_of_ranks_files_are_skipped(path):
+    """As tiktoken does."""
+    path.write_bytes(b"YQ== 0\n\nYg== 1\n\n")
+    assert Vocabulary.from_tiktoken(path, eos_token_ids=[2]).tokens[:2] == (b"a", b"b")
+
+
+def test_a_name_that_is_too_long_for_a_file_does_not_exist():
+    with pytest.raises(VocabularyError, match="does not exist"):
+        Vocabulary.from_huggingface("x" * 300)
 
 
 def test_not_an_encoding():

@@ -34,7 +34,9 @@ def real(minimum: float, maximum: float = math.inf) -> Callable[[str], float]:
             number = float(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-        if not (math.isfinite(number) and minimum <= number <= maximum):
+        if not math.isfinite(number):
+            raise argparse.ArgumentTypeError(f"{text} is not a finite number")
+        if not minimum <= number <= maximum:
             raise argparse.ArgumentTypeError(f"{text} is not between {minimum:g} and {maximum:g}")
         return number
 

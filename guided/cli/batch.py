@@ -197,6 +197,7 @@ class Batch:
             args.model,
             args.adapter,
             args.dtype,
+            args.kv_dtype,
             args.raw,
             args.system,
             args.tool_tokens,

@@ -81,7 +81,7 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     """
     key = name.lower() if isinstance(name, str) else ""
     is_known = key in MODELS or key in SHIPPED
-    is_on_disk = bool(os.fspath(name)) and Path(name).exists()
+    is_on_disk = bool(os.fspath(name)) and os.path.exists(name)  # also if the name is too long for a file
     if not is_known and not is_on_disk and isinstance(name, str) and is_hub_name(name):
         return fetch_from_hub(name, revision)
     if revision is not None:
@@ -100,7 +100,7 @@ def _explain_not_found(name: str | os.PathLike[str]) -> str:
         return "the name of the model is empty: give a name, a GGUF file or a directory"
     path = Path(name)
     if path.suffix == ".gguf" or path.is_absolute() or len(path.parts) > 1:
-        parent = next(folder for folder in path.absolute().parents if folder.is_dir())
+        parent = next(folder for folder in path.absolute().parents if os.path.isdir(folder))
         where = "in this folder" if parent == Path.cwd() else f"below {parent}"
         names = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
         listing = f"; it contains {', '.join(names)}" if names and parent == path.absolute().parent else ""

@@ -11,7 +11,7 @@ merges, overlapping added tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -27,6 +27,7 @@ __all__ = [
     "build_pairs_from_huggingface",
     "build_pairs_from_merges",
     "build_pairs_from_ranks",
+    "find_overlap",
     "no_byte_pairs",
 ]
 
@@ -87,17 +88,45 @@ class BytePairs:
         missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
         if missing:
             raise _make_error(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
-        token_by_prefix = {data[:n]: data for data in self.added_tokens for n in range(1, len(data) + 1)}
-        for token in self.added_tokens:
-            parts = (
-                (token[start:end], start, end)
-                for start in range(len(token))
-                for end in range(start + 1, len(token) + 1)
-            )
-            for part, start, end in parts:
-                is_overlap = part in self.added_tokens if end < len(token) else start > 0 and part in token_by_prefix
-                if is_overlap:
-                    raise _make_error(f"the added tokens {token!r} and {token_by_prefix[part]!r} overlap")
+        if (overlap := find_overlap(self.added_tokens)) is not None:
+            raise _make_error(f"the added tokens {overlap[0]!r:.80} and {overlap[1]!r:.80} overlap")
+
+
+def find_overlap(tokens: Iterable[bytes]) -> tuple[bytes, bytes] | None:
+    """Two tokens of which the second is a part of the first, or begins within the first and continues after it.
+
+    How: the trie of the tokens with its failure links (Aho and Corasick, 1975): a link leads from a text to its longest
+    proper suffix in the trie. Cost: linear in the bytes of the tokens.
+    """
+    children: list[dict[int, int]] = [{}]
+    token_below, token_at = [b""], [b""]  # for each node, some token that begins with its text, and the token it is
+    for token in tokens:
+        node = 0
+        for byte in token:
+            if byte not in children[node]:
+                children[node][byte] = len(children)
+                children.append({})
+                token_below.append(token)
+                token_at.append(b"")
+            node = children[node][byte]
+        token_at[node] = token
+    links, inner_tokens = [0] * len(children), token_at.copy()  # inner token: the longest that a node's text ends with
+    queue = list(children[0].values())
+    for node in queue:  # breadth first, so the links of shorter texts are known
+        if not token_at[node] and inner_tokens[node]:
+            return token_below[node], inner_tokens[node]
+        if token_at[node] and links[node]:
+            return token_at[node], token_below[links[node]]
+        if token_at[node] and children[node]:
+            return token_below[next(iter(children[node].values()))], token_at[node]
+        for byte, child in children[node].items():
+            link = links[node]
+            while link and byte not in children[link]:
+                link = links[link]
+            links[child] = children[link].get(byte, 0)
+            inner_tokens[child] = token_at[child] or inner_tokens[links[child]]
+            queue.append(child)
+    return None
 
 
 BytePairsFactory = Callable[[], BytePairs]

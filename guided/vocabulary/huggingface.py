@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,10 +39,10 @@ def read_huggingface(tokenizer: Any) -> Source:
     ends: set[int] = set()
     if isinstance(tokenizer, (str, PathLike)):
         path = Path(tokenizer)
-        if isinstance(tokenizer, str) and not path.exists() and is_hub_name(tokenizer):
+        if isinstance(tokenizer, str) and not exists(path) and is_hub_name(tokenizer):
             path = fetch_tokenizer(tokenizer)
-        path = path / "tokenizer.json" if path.is_dir() else path
-        if not path.exists():
+        path = path / "tokenizer.json" if isdir(path) else path
+        if not exists(path):  # also if the name is too long for a file
             raise VocabularyError(
                 f"{path} does not exist: a tokenizer is an object of transformers or tokenizers, the path of a "
                 'tokenizer.json or of a folder with one, or "org/model" on the Hugging Face hub'

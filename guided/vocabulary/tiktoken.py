@@ -90,13 +90,13 @@ def _read_ranks(data: bytes, path: Path) -> dict[bytes, int]:
     lines = data.splitlines()
     ranks: dict[bytes, int] = {}
     try:
-        for line in lines:
+        for line in filter(None, lines):
             spelling, rank = line.split()
             ranks[a2b_base64(spelling, strict_mode=True)] = _parse_rank(rank)
     except (ValueError, Base64Error) as error:
         reason = f"{line[:60]!r} is not a base64 token and its rank: {str(error)[:100]}"
         raise VocabularyError(f"{path}: line {lines.index(line) + 1}: {reason}") from None
-    if len(ranks) != len(lines):
+    if len(ranks) != len(list(filter(None, lines))):
         raise VocabularyError(f"{path}: a token is listed twice")
     if not ranks:
         raise VocabularyError(f"{path}: the file lists no tokens")

@@ -22,6 +22,7 @@ import asyncio
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -117,6 +118,10 @@ def _parse_json(body: bytearray, max_depth: int) -> Any:
     except UnicodeEncodeError:
         raise RequestError("a string in the body contains a lone surrogate, which UTF-8 cannot encode") from None
     except ValueError as error:
+        if "integer string conversion" in str(error):  # Python reads integers of at most 4,300 digits
+            raise RequestError(
+                f"an integer in the body has more than {sys.get_int_max_str_digits():,} digits"
+            ) from None
         raise RequestError(f"the body is not JSON: {error}") from None
     if value is _TOO_DEEP or _measure_depth(value, max_depth) > max_depth:
         raise RequestError(f"arrays and objects in the body are nested more than {max_depth} deep")

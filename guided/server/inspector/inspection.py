@@ -190,7 +190,7 @@ def _find_remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> 
         return None
 
 
-def accept_prefix(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarMatcher:
+def accept_prefix(grammar: CompiledGrammar, prefix: str | list[int], param: str) -> GrammarMatcher:
     """A matcher that has accepted a prefix.
 
     Raises:
@@ -199,14 +199,14 @@ def accept_prefix(grammar: CompiledGrammar, prefix: str | list[int]) -> GrammarM
     matcher = GrammarMatcher(grammar)
     if isinstance(prefix, str):
         if not matcher.accept_string(prefix):
-            raise RequestError(
-                f"the prefix is not allowed\n{error_location_of(grammar, prefix.encode())}", param="prefix"
-            )
+            raise RequestError(f"the prefix is not allowed\n{error_location_of(grammar, prefix.encode())}", param=param)
         return matcher
     for index, token in enumerate(prefix):
         if token >= grammar.vocabulary.size or not matcher.accept_token(token):
             reason = matcher.explain(token).reason if token < grammar.vocabulary.size else "there is no such token"
-            raise RequestError(f"token {index}, with the id {token}, is not allowed: {reason}", param=f"tokens.{index}")
+            raise RequestError(
+                f"token {index}, with the id {token}, is not allowed: {reason}", param=f"{param}.{index}"
+            )
     return matcher
 
 
@@ -227,7 +227,7 @@ def explain(engine: Engine, request: ExplainRequest, *, allow_special_tokens: bo
         seconds,
     )
     assert grammar is not None
-    matcher = accept_prefix(grammar, request.prefix)
+    matcher = accept_prefix(grammar, request.prefix, "prefix")
     if isinstance(request.prefix, str):
         prefix = request.prefix.encode()
     else:

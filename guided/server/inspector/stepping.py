@@ -113,7 +113,7 @@ class Step:
                 if context_left < needed
                 else BudgetError(needed, token_limit)
             )
-        matcher = accept_prefix(grammar, request.tokens)
+        matcher = accept_prefix(grammar, request.tokens, "tokens")
         return cls([*ids, *request.tokens], matcher, token_limit, tokens_left, request.top, request.most)
 
     @torch.inference_mode()

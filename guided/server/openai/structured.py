@@ -181,6 +181,8 @@ class _Reader:
                 return StructuredOutput(_parse_schema(param, value), {}, param, True, kind="schema", source=value)
             case "json_object" if value is True:
                 return StructuredOutput(_ANY_OBJECT, {"additional_properties": True}, param, True, kind="schema")
+            case "json_object":
+                raise RequestError(f"{param} must be true, not {brief(value)}", param=param)
             case "choice":
                 if not (isinstance(value, list) and value and all(isinstance(choice, str) for choice in value)):
                     raise RequestError(f"{param} must be a list of strings, not {brief(value)}", param=param)
