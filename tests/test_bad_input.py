@@ -105,7 +105,7 @@ def fill(*given: Any, **options: Any) -> Any:
 
 NODES = "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
 RULES = 'write Grammar({"start": node})'
-REGULAR = "these take only regular nodes, without Special, Permutation or recursion: apply them to such parts"
+REGULAR = "apply And, Not and Length to regular parts only, without Special, Permutation or recursion"
 NO_OUTPUT = "the specification allows no output at all"
 EMPTY_GRAMMAR = "look for an empty Alt or Chars, contradictory bounds, or recursion that never ends"
 EMPTY_REGEX = "its parts contradict each other: check lookarounds, empty sets and lone surrogates"
