@@ -133,7 +133,7 @@ class Builder:
 
     def chars(self, ranges: Sequence[tuple[int, int]]) -> int:
         """
-        One character of these ranges (lowest, highest). ValueError unless they are sorted, disjoint, without surrogates.
+        One character of these ranges (lowest, highest). ValueError if they overlap, are unsorted or have surrogates.
         """
 
     def text(self, text: str) -> int:
@@ -273,7 +273,7 @@ class Builder:
             call_work: units of work that one call on the states may take.
             later: rules that are compiled when they are first entered: (rule, a digest of its future content, an upper
                 bound on the bytes of its shortest text). Until then, the rule itself is a placeholder.
-            compile_later: compiles some of these rules, given by their numbers in `later`, and returns a list of compiled
+            compile_later: compiles some of these rules, given by their numbers in `later`, and returns the compiled
                 grammars. Called on any OS thread, without a lock. Its exceptions are raised where the rule was entered.
 
         Raises:

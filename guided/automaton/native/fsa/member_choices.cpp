@@ -280,7 +280,7 @@ struct MemberChoices::Plan {
   const std::vector<int64_t>& costs;
   const int64_t max_cost;
   RemainingBounds bounds;
-  std::vector<std::pair<int64_t, int32_t>> cheapest_by_slot;  // (cost, member), without a level; sorted
+  std::vector<std::pair<int64_t, int32_t>> cheapest_by_slot;         // (cost, member), without a level; sorted
   std::pair<int64_t, int32_t> cheapest_repeatable{kImpossible, -1};  // (cost, member)
   std::vector<std::vector<int64_t>> rows;                            // by diagram: costs, by node and number
   int64_t total = kImpossible;

@@ -58,7 +58,7 @@ Args:
     call_work: units of work that one call on the states may take.
     later: rules that are compiled when they are first entered: (rule, a digest of its future content, an upper
         bound on the bytes of its shortest text). Until then, the rule itself is a placeholder.
-    compile_later: compiles some of these rules, given by their numbers in `later`, and returns a list of compiled
+    compile_later: compiles some of these rules, given by their numbers in `later`, and returns the compiled
         grammars. Called on any OS thread, without a lock. Its exceptions are raised where the rule was entered.
 
 Raises:
@@ -80,7 +80,7 @@ void bind_builder(nb::module_& m) {
       "is no such node). While another OS thread compiles the grammar, calls raise RuntimeError.")
       .def(nb::init<>(), "A builder without nodes.")
       .def("chars", &Builder::chars, "ranges"_a,
-           "One character of these ranges (lowest, highest). ValueError unless they are sorted, disjoint, without "
+           "One character of these ranges (lowest, highest). ValueError if they overlap, are unsorted or have "
            "surrogates.")
       .def("text", &Builder::text, "text"_a, "Exactly this text. ValueError if it contains a surrogate.")
       .def("many", nb::overload_cast<const std::string&, const std::vector<int32_t>&>(&Builder::many), "kind"_a,
