@@ -105,7 +105,7 @@ def fill(*given: Any, **options: Any) -> Any:
 
 NODES = "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
 RULES = 'write Grammar({"start": node})'
-REGULAR = "these take only regular nodes, without Special, Permutation or recursion: apply them to such parts"
+REGULAR = "apply And, Not and Length to regular parts only, without Special, Permutation or recursion"
 NO_OUTPUT = "the specification allows no output at all"
 EMPTY_GRAMMAR = "look for an empty Alt or Chars, contradictory bounds, or recursion that never ends"
 EMPTY_REGEX = "its parts contradict each other: check lookarounds, empty sets and lone surrogates"
@@ -223,7 +223,8 @@ SPECIFICATIONS = [
     (rule(Seq((Text("a"), None))), SpecError, "rule 'start': None is not a node of guided.ir", "", NODES, None),
     (rule(Seq(Text("a"))), SpecError, "rule 'start': Seq(items=..) is malformed", "", SEQ, None),
     (rule(Text(b"a")), SpecError, "rule 'start': Text(text=b'a') is malformed", "", TEXT, None),
-    (rule(Text("\ud800")), SpecError, "rule 'start': Text(text='\\ud800'): text holds a surrogate", "", TEXT, None),
+    (rule(Text("\ud800")), SpecError, "rule 'start': Text(text='\\ud800'): the text contains a surrogate", "", TEXT,
+     None),
     (rule(Chars("az")), SpecError, "rule 'start': Chars(ranges='az'): 'a' is not a pair of code points", "", CHARS,
      None),
     (rule(Chars(((98, 97),))), SpecError, "rule 'start': Chars(ranges=..): 98 to 97 is not a range within 0 to 1114111",
@@ -336,7 +337,7 @@ ARGUMENTS = [
     (lambda: matcher().explain(999), VocabularyError, "999 is not a token id of this vocabulary (0 to 257)"),
     (lambda: matcher().explain(1.5), TypeError, "text is a str or bytes, not a float"),
     (lambda: matcher().rollback(1), ValueError, "rollback(1): only 0 steps were taken"),
-    (lambda: matcher().rollback(-1), ValueError, "rollback(-1): a number of steps is at least 0"),
+    (lambda: matcher().rollback(-1), ValueError, "rollback(-1): the number of steps must be at least 0"),
     (fill(np.zeros((1, 8), np.int32)), ValueError, "bitmask has 8 words in a row, but the vocabulary needs 9"),
     (fill(bitmask(), 1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), -1), IndexError, "row outside the bitmask"),

@@ -306,7 +306,7 @@ def test_a_table_is_of_its_builder():
     utf8 = _core.Encoding([([(0, 127)], [[(0, 127, 0, 1)]])])
     with pytest.raises(ValueError, match="no lexer"):
         table.compile_lexer(utf8, native, (1000, 1.0, 1000, 1000, 1000))
-    with pytest.raises(ValueError, match="not rules"):
+    with pytest.raises(ValueError, match="number of digests"):
         table.compile_rules(_core.Builder(), utf8, len, native, {}, [], (1000, 1.0, 1000, 1000, 1000), "", [b""], None)
 
 

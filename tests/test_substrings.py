@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.automaton.reference.substrings import all_substrings, trie_of
+from guided.automaton.reference.substrings import all_substrings, build_trie
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.json_schema.text.spelling import JSON_STRING, MINIMAL_STRING
 from guided.frontends.regex.derivatives import Terms
@@ -207,7 +207,7 @@ def test_a_repetitive_text_is_searched_a_few_times():
 def test_derivatives_equal_those_of_the_trie(data: st.DataObject):
     node = some_substrings(data, 5)
     terms = Terms()
-    mine, trie = terms.read(node), terms.read(trie_of(all_substrings(node)))
+    mine, trie = terms.read(node), terms.read(build_trie(all_substrings(node)))
     assert all(len(ranges) == 1 for ranges, _ in terms.transitions(mine))
     difference = terms.union(
         [terms.intersection([mine, terms.negate(trie)]), terms.intersection([trie, terms.negate(mine)])]

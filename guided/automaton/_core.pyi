@@ -9,7 +9,7 @@ from typing import Any, overload
 
 class TokenVocabulary:
     """
-    The bytes of each token id, the trie of them, and the token tables that all grammars share.
+    The bytes of each token id, the trie of all tokens, and the token tables that all grammars share.
     """
 
     def __init__(self, tokens: Sequence[bytes | None], end_tokens: Sequence[int], size: int, cache_bytes: int) -> None:
@@ -29,7 +29,7 @@ class TokenVocabulary:
 
     @property
     def size(self) -> int:
-        """How many token ids there are: a bitmask row has a bit for each."""
+        """How many token ids there are. A bitmask row has a bit for each id."""
 
     @property
     def byte_complete(self) -> bool:
@@ -37,7 +37,7 @@ class TokenVocabulary:
 
     @property
     def longest(self) -> int:
-        """The bytes of the longest token."""
+        """The length of the longest token in bytes."""
 
     @property
     def trie_nodes(self) -> int:
@@ -45,7 +45,7 @@ class TokenVocabulary:
 
     @property
     def cached_bytes(self) -> int:
-        """The memory of the token tables that are cached, in bytes."""
+        """The memory of the cached token tables, in bytes."""
 
     @property
     def cached_tables(self) -> int:
@@ -55,12 +55,12 @@ class TokenVocabulary:
         """Whether some token begins with `data` and is longer."""
 
     def clear_cache(self) -> None:
-        """Drop the cached token tables. Grammars that use one keep it."""
+        """Drop the cached token tables. Grammars keep the tables that they use."""
 
 class Compiled:
     """
-    A compiled grammar. It never changes for its users; states are added while matchers run, on any
-    number of OS threads.
+    A compiled grammar. Its behaviour never changes. Matchers add states while they run, on any number of
+    OS threads.
     """
 
     @property
@@ -73,15 +73,17 @@ class Compiled:
 
     @property
     def recursive(self) -> bool:
-        """Whether a rule can contain itself, so that the stack has no bound."""
+        """
+        Whether a rule can contain itself. Then the depth of the stack is not bounded.
+        """
 
     @property
     def states(self) -> int:
-        """How many states were visited so far."""
+        """How many states have been visited so far."""
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of these states and of what is cached for them, in bytes."""
+        """The memory of these states and of their caches, in bytes."""
 
     @property
     def rebuilds(self) -> int:
@@ -94,7 +96,7 @@ class CompiledRules(Compiled):
 
     @property
     def limits_tokens(self) -> bool:
-        """Whether the tokens of some rule's text are counted."""
+        """Whether some rule has a limit on tokens."""
 
     def automaton(self) -> list[tuple[int, bool, list[tuple[int, int, int]]]]:
         """
@@ -102,17 +104,17 @@ class CompiledRules(Compiled):
         """
 
 class Encoding:
-    """An encoding that was read once, for all grammars."""
+    """An encoding, read once for all grammars."""
 
     def __init__(
         self, forms: Sequence[tuple[Sequence[tuple[int, int]], Sequence[Sequence[tuple[int, int, int, int]]]]]
     ) -> None:
         """
-        Read an encoding: how characters become bytes.
+        Read an encoding, which defines how characters become bytes.
 
         Args:
             forms: (ranges of code points, digits); a digit is a list of (lowest byte, highest byte, value, step), where
-                byte b adds `value + (b - lowest) * step` to the number that the digits spell.
+                byte b adds `value + (b - lowest) * step` to the code point.
 
         Raises:
             ValueError: ranges or digits are out of range.
@@ -122,8 +124,8 @@ class Builder:
     """
     Collects the nodes of a grammar's IR and compiles them.
 
-    Each method that adds a node returns its number; children are given by their numbers (IndexError where
-    there is no such node). While a grammar is compiled on another OS thread, calls raise RuntimeError.
+    Each method that adds a node returns its number. Children are given by their numbers (IndexError if there
+    is no such node). While another OS thread compiles the grammar, calls raise RuntimeError.
     """
 
     def __init__(self) -> None:
@@ -131,11 +133,11 @@ class Builder:
 
     def chars(self, ranges: Sequence[tuple[int, int]]) -> int:
         """
-        One character out of ranges (lowest, highest): sorted, disjoint, without surrogates (else ValueError).
+        One character of these ranges (lowest, highest). ValueError if they overlap, are unsorted or have surrogates.
         """
 
     def text(self, text: str) -> int:
-        """These characters; ValueError where one is a surrogate."""
+        """Exactly this text. ValueError if it contains a surrogate."""
 
     def many(self, kind: str, items: Sequence[int]) -> int:
         """
@@ -160,7 +162,7 @@ class Builder:
         """A reference to a rule, by its number."""
 
     def special(self, first: int, last: int) -> int:
-        """One token, by its id: any from `first` to `last`."""
+        """One control token, whose id is from `first` to `last`."""
 
     def permutation(
         self,
@@ -176,10 +178,10 @@ class Builder:
 
         Args:
             items: the members' nodes.
-            required: which of them must occur.
-            repeatable: which of them may occur more than once.
+            required: by member, whether it must occur.
+            repeatable: by member, whether it may occur more than once.
             separator: the node between two members.
-            min, max: how many members there are in all; `max` -1: no upper bound.
+            min, max: bounds on the number of members; `max` -1: no upper bound.
 
         Raises:
             ValueError: the lists have different lengths, or the bounds are out of range.
@@ -204,7 +206,7 @@ class Builder:
             items, required, repeatable, separator, min, max: as in `permutation`; `min` is at least 1.
             slots: the slot of each member; a slot is written at most once, unless its member is repeatable.
             ordered: whether members come in the order of their slots.
-            nodes: the condition, (kind, parts), nodes before those that they are parts of.
+            nodes: the condition as a list of (kind, parts), in which parts come before the nodes that contain them.
         """
 
     def automaton(self, accept: Sequence[bool], edges: Sequence[tuple[int, int, int, int]]) -> int:
@@ -212,35 +214,37 @@ class Builder:
         A deterministic automaton over code points. Its start is state 0.
 
         Args:
-            accept: which states accept.
-            edges: (from, lowest, highest, to), in the order of states and code points.
+            accept: by state, whether it accepts.
+            edges: (from, lowest, highest, to), sorted by state and code point.
 
         Raises:
-            ValueError: there are no states, or edges are out of order, overlap, or lead elsewhere.
+            ValueError: there are no states, or edges are out of order, overlap, or lead to states that do not exist.
         """
 
     def substrings(self, texts: Sequence[str], marked: bool) -> int:
         """
-        The substrings of the texts, not the empty one. With `marked`, they begin after U+D800 and end before
-        U+D801. ValueError where there is another surrogate.
+        The non-empty substrings of the texts. With `marked`, they begin after U+D800 and end before U+D801.
+        ValueError if a text contains another surrogate.
         """
 
     def dispatch(self, automaton: int, states: Sequence[int], items: Sequence[int]) -> int:
         """
-        An automaton, by its number, and for some of its states a node that follows where a text leads there.
+        An automaton, by its number; after a text that leads to one of `states`, the corresponding item follows.
         """
 
     def distinct(self, item: int, names: Sequence[str]) -> int:
         """A node whose entries must differ from each other and from `names`."""
 
     def max_tokens(self, item: int, max: int) -> int:
-        """The texts of a regular node, in at most `max` tokens."""
+        """The texts of a regular node, written in at most `max` tokens."""
 
     def entry(self, item: int) -> int:
-        """A node whose value is an entry of the uniqueness scope around it."""
+        """A node whose value is an entry of the surrounding uniqueness scope."""
 
     def encoding(self, encoding: Encoding) -> int:
-        """The number of an encoding for `encoded`. The first must be UTF-8."""
+        """
+        Add an encoding and return its number for `encoded`. The first encoding must be UTF-8.
+        """
 
     def compile(
         self,
@@ -260,43 +264,41 @@ class Builder:
         Compile the rules that were added, without the GIL. The builder can be used again afterwards.
 
         Args:
-            vocabulary: whose tokens the grammar is compiled for.
+            vocabulary: the vocabulary for which the grammar is compiled.
             rules: the node of each rule.
             names: the name of each rule, for errors and explanations.
             start: the number of the start rule.
             max_states, max_seconds, max_work: limits of compilation.
-            memory: how many bytes the states of the grammar may take while matchers run, and one call may add to them.
+            memory: how many bytes the states of the grammar may take while matchers run, and how many one call may add.
             call_work: units of work that one call on the states may take.
-            later: rules that are compiled when they are first entered: (rule, a digest of what it will be, bytes that
-                its shortest text has at most). The rule itself stands for it until then.
-            compile_later: compiles some of them, given by their numbers in `later`: a list of compiled grammars.
-                Called on any OS thread, without a lock; what it raises is raised where the rule was entered.
+            later: rules that are compiled when they are first entered: (rule, a digest of its future content, an upper
+                bound on the bytes of its shortest text). Until then, the rule itself is a placeholder.
+            compile_later: compiles some of these rules, given by their numbers in `later`, and returns the compiled
+                grammars. Called on any OS thread, without a lock. Its exceptions are raised where the rule was entered.
 
         Raises:
-            SpecError: nothing satisfies the grammar.
-            UnsupportedError: a combination of nodes that is not supported.
-            VocabularyError: the tokens cannot write the language.
+            SpecError: the grammar generates nothing.
+            UnsupportedError: a combination of nodes is not supported.
+            VocabularyError: the tokens cannot write any text of the language.
             LimitExceeded: a limit was reached.
             IndexError: a rule, a reference or a control token does not exist.
         """
 
 class KeptNodes:
-    """
-    Subtrees of the IR that many grammars share as the same objects, read once.
-    """
+    """A cache of IR subtrees that many grammars share as the same objects."""
 
     def __init__(self) -> None:
-        """No subtrees yet."""
+        """An empty cache."""
 
     def clear(self) -> None:
-        """Forget all subtrees."""
+        """Drop all subtrees."""
 
     def __len__(self) -> int:
-        """How many subtrees are kept."""
+        """How many subtrees are cached."""
 
     @property
     def nodes(self) -> int:
-        """How many nodes they have, states of automata included."""
+        """How many nodes and automaton states the subtrees have."""
 
 class NodeTypes:
     """The classes of nodes, with the offsets of their fields."""
@@ -309,7 +311,7 @@ class NodeTypes:
             types: the classes, in the order of `Usual`.
 
         Raises:
-            ValueError: there are more or fewer classes, or a field is not a slot of its class.
+            ValueError: the number of classes is wrong, or a field is not a slot of its class.
         """
 
 class NodeReader:
@@ -324,19 +326,19 @@ class NodeReader:
         A reader that adds nodes to `builder`.
 
         Args:
-            types: the classes of nodes that are read here.
+            types: the classes of nodes that the reader knows.
             rules: name -> number.
-            most: the limit of nodes.
-            kept: subtrees of earlier readings; None: every node is read.
+            most: the limit on nodes.
+            kept: the cache of subtrees; None: every node is read.
         """
 
     def read(self, root: object, other: Callable[[Any], int]) -> int:
         """
-        The number of a node, after it and all nodes below it were read.
+        Read a node and all nodes below it, and return its number.
 
         Args:
-            other: called with each node that is not read here; it returns the node's number or raises the error, and
-                may call `read` again.
+            other: called with each unusual node. It returns the node's number or raises the error, and may call `read`
+                again.
 
         Raises:
             ValueError: a node contains itself, or calls nest too deeply.
@@ -351,13 +353,13 @@ class StoredTable:
         Check a table.
 
         Args:
-            ints: its integers, as little-endian words of four bytes.
+            ints: the integers of the table, as little-endian 32-bit words.
             texts: the texts to which it refers, each once.
-            number, tables: its number, and the number of tables.
-            max_nodes: the limit of nodes.
+            number, tables: the number of this table, and the number of all tables.
+            max_nodes: the limit on nodes.
 
         Raises:
-            ValueError: the table is malformed, or has rare parts. Python's reader finds out which.
+            ValueError: the table is malformed, or has rare parts. Python's reader distinguishes these cases.
         """
 
     def __len__(self) -> int:
@@ -377,11 +379,13 @@ class StoredTable:
 
     @property
     def origins(self) -> dict[str, str]:
-        """The names of rules -> their locations in the specification."""
+        """The name of a rule -> its location in the specification."""
 
     @property
     def schemas(self) -> list[tuple[str, int]]:
-        """Names of rules, and the positions of their schemas in the table."""
+        """
+        (name of a rule, position of its schema in the table) for each rule with a schema.
+        """
 
     @property
     def embedded(self) -> list[int]:
@@ -390,8 +394,8 @@ class StoredTable:
     @property
     def later(self) -> list[tuple[str, str, int, int]]:
         """
-        Deferred rules: the name, hexadecimal digits that identify the content, the bytes of the shortest
-        text, and the number of the table.
+        Deferred rules: (name, hexadecimal digits that identify the content, upper bound on the bytes of the
+        shortest text, number of the table).
         """
 
     def compile_rules(
@@ -418,7 +422,7 @@ class StoredTable:
             special_ids: the name of a token -> its ids.
             end_tokens: the ids that end an output.
             limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
-            prefix: is put before the names of rules.
+            prefix: is prepended to the names of rules.
             later: a digest of each deferred rule, in the order of `later`.
             compile_later: see `Builder.compile`.
 
@@ -508,14 +512,15 @@ class Matcher:
 
     def _output_masks(self, ids: Any, max_tokens: int | None) -> tuple[Any, Any]:
         """
-        Accept ids as `_accept_output` does, and return the masks of all positions.
+        Accept ids like `_accept_output`, and return the masks of all positions.
 
         Returns:
             The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). After an id
             that is not allowed, the row is empty.
 
         Raises:
-            LimitExceeded: the rows take more than the memory limit of the grammar. BudgetError: as `_accept_output`.
+            LimitExceeded: the rows take more than the memory limit of the grammar.
+            BudgetError: not even the shortest output fits.
         """
 
     def rollback(self, n: int) -> None:
@@ -532,7 +537,7 @@ class Matcher:
     @property
     def budget_bound(self) -> bool:
         """
-        Whether the last mask may lack tokens because of the budget. False: it equals the mask without a budget.
+        Whether the budget may have removed tokens from the last mask. False: it equals the mask without a budget.
         """
 
     def is_accepting(self) -> bool:
@@ -564,12 +569,12 @@ class Matcher:
 
     def _accept_bytes(self, data: bytes) -> bool:
         """
-        Accept bytes as one step, however they are divided into tokens. False: refused, state unchanged.
+        Accept bytes as one step, for any division into tokens. False: not allowed, state unchanged.
         """
 
     def _accept_part(self, data: bytes) -> bool:
         """
-        Accept bytes of an unfinished token as one step. False: refused, state unchanged.
+        Accept bytes of an unfinished token as one step. False: not allowed, state unchanged.
         """
 
     def _end_token(self) -> bool:
@@ -595,7 +600,7 @@ class Matcher:
 
     def _probe(self, data: bytes) -> tuple[int, bytes]:
         """
-        The number of leading bytes that can be read, and the bytes that are possible after these.
+        The number of leading bytes that can be read, and the bytes that may come after them.
         """
 
     def _characters(self, data: bytes, begun: bytes) -> list[tuple[int, int]]:
@@ -604,7 +609,7 @@ class Matcher:
 
         Args:
             data: bytes that can be read here.
-            begun: the bytes of an incomplete character that were read before. The result has complete characters.
+            begun: the bytes of an incomplete character that were read before. The result has the complete characters.
         """
 
     def _open_rules(self, data: bytes) -> list[str]:
@@ -612,12 +617,13 @@ class Matcher:
 
     def _accepted(self) -> list[int | bytes]:
         """
-        The accepted steps: the ids of tokens, and bytes that were accepted as bytes.
+        The accepted steps: ids of tokens, and bytes for steps that accepted bytes.
         """
 
     def _rests(self) -> tuple[int, int, int]:
         """
-        Tokens to the end after any one token: upper bounds from the rules and from distinct values, the largest found.
+        The number of tokens to the end after any one token: an upper bound from the rules, an upper bound from
+        distinct values, and the largest number found.
         """
 
     def _walk_mask(self) -> list[int]:
@@ -645,7 +651,7 @@ def fill_batch(
 
 def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int]) -> list[float]:
     """
-    Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+    Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher will need.
 
     The grammar caches the results. Errors are raised by fill_next_token_bitmask. Returns the seconds of thread time for
     each matcher.
@@ -665,16 +671,16 @@ class CompiledComposition(Compiled):
         call_work: int,
     ) -> None:
         """
-        Put compiled grammars one after the other.
+        Compose compiled grammars according to a graph.
 
         Args:
-            parts: the compiled grammars, which nobody else uses.
+            parts: the compiled grammars. Nothing else may use them.
             occurrences: (part, next, last): the part's number, the occurrences that may follow, and whether the output
-                may end behind it.
-            first: the occurrences that the output may begin with.
+                may end after this one.
+            first: the occurrences with which the output may begin.
             is_empty: whether the output may be empty.
-            vocabulary: of all parts.
-            memory: how many bytes the states may take, in addition to those of the parts, before they are dropped.
+            vocabulary: the vocabulary of all parts.
+            memory: how many bytes the states may take before they are dropped, in addition to the states of the parts.
             call_work: units of work that one call on the states may take.
         """
 
@@ -699,15 +705,16 @@ class CompiledLexer(Compiled):
         Make a grammar with a lexer from its compiled parts.
 
         Args:
-            rules: the rules, compiled for a vocabulary in which each terminal is the control token of its number.
+            rules: the rules, compiled for a vocabulary in which the number of each terminal is its control token.
             terminals: each terminal's compiled pattern, in the order in which the lexer tries them.
-            ignored: by terminal, whether the lexer drops its lexemes, which may be anywhere.
+            ignored: by terminal, whether the lexer drops its lexemes. They may occur between any other lexemes.
             keywords: (terminal, keyword, embedded, pattern): a lexeme of the terminal that matches the compiled pattern
-                is the keyword. An embedded keyword is not tried as a separate terminal.
+                becomes the keyword. An embedded keyword is not tried as a separate terminal.
             control: by terminal, the id of the control token that it stands for in the output, or -1 for a pattern.
             contexts: (marks, terminals): the terminals that are also tried if the rules can accept exactly these marks.
                 The numbers of marks follow those of the terminals.
-            contextual: whether to try only the terminals that the rules can accept, and those of the context; else all.
+            contextual: whether to try only the terminals that the rules can accept, and those of the context. If not,
+                all are tried.
             indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
                 `guided.ir.Indentation`. Terminals are given by number, `indent` and `dedent` as symbols of the rules.
             vocabulary: the vocabulary of the output.
@@ -723,7 +730,7 @@ class CompiledLexer(Compiled):
 
     @property
     def lexemes(self) -> int:
-        """How many states of lexemes were visited so far."""
+        """How many lexer states have been visited so far."""
 
     @property
     def tables(self) -> int:

@@ -69,7 +69,7 @@ _SHARED_NODES = _core.KeptNodes()
 """Node objects that many grammars share, such as those for the text of an integer. They are read only once."""
 _HINTS = {
     "Encoded inside": "apply Encoded to the result of the operation instead",
-    "inside And": "these take only regular nodes, without Special, Permutation or recursion: apply them to such parts",
+    "inside And": "apply And, Not and Length to regular parts only, without Special, Permutation or recursion",
     "the shortest text takes": "allow more tokens or a shorter text",
     "left recursion": "use right recursion, or remove the count",
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
@@ -120,46 +120,46 @@ def compile_native(grammar: Grammar, target: Target, limits: Limits) -> _core.Co
 
 
 class GrammarBuilder:
-    """Adds one grammar to the core, rule by rule. The arguments are those of `compile_native`.
+    """Adds one grammar to the core, rule by rule. Takes the arguments of `compile_native`.
 
     Attributes:
         builder: the core's builder; its first encoding is UTF-8.
     """
 
     def __init__(self, grammar: Grammar, target: Target, limits: Limits) -> None:
-        self.grammar, self.target, self.limits, self.limits_tokens = grammar, target, limits, False
+        self.grammar, self.target, self.limits, self.has_token_limits = grammar, target, limits, False
         self.quoted_length = 0  # characters in the documents of all `Substrings` so far
         self.end_tokens = frozenset(target.end_tokens)
         self.builder = _core.Builder()
-        self.rule = ""
-        self.rule_number = {name: i for i, name in enumerate(grammar.rules)}
-        self.reader = _core.NodeReader(self.builder, _NODE_TYPES, self.rule_number, limits.nodes, _SHARED_NODES)
+        self.rule_name = ""  # of the rule that is being read
+        self.rule_numbers = {name: i for i, name in enumerate(grammar.rules)}
+        self.reader = _core.NodeReader(self.builder, _NODE_TYPES, self.rule_numbers, limits.nodes, _SHARED_NODES)
         self.encodings: list[tuple[Encoding, int]] = []
         self._add_encoding(UTF8)
 
     def compile(self, prefix: str = "") -> _core.CompiledRules:
-        """Compile the grammar. `prefix`: the prefix of the rules' names. Errors: those of `compile_native`."""
-        if self.grammar.start not in self.rule_number:
+        """Compile the grammar. Raises the errors of `compile_native`. `prefix` is prepended to the rules' names."""
+        if self.grammar.start not in self.rule_numbers:
             raise SpecError(
                 f"the start rule {self.grammar.start!r} is not defined", hint=self._suggest_rule(self.grammar.start)
             )
-        if invalid_names := [name for name in self.rule_number if not isinstance(name, str)]:
+        if invalid_names := [name for name in self.rule_numbers if not isinstance(name, str)]:
             raise SpecError(
                 f"the rule name {invalid_names[0]!r} is not a string", hint='write Grammar({"start": node})'
             )
-        if invalid_names := [name for name in self.rule_number if has_surrogate(name)]:
+        if invalid_names := [name for name in self.rule_numbers if has_surrogate(name)]:
             raise SpecError(
                 f"the rule name {invalid_names[0]!r} contains a lone surrogate", hint="use other characters"
             )
         spend(len(self.grammar.rules))
         rules = self._read_rules()
         del self.reader  # it refers to all nodes
-        if self.limits_tokens:
+        if self.has_token_limits:
             check_entries(self.grammar)
-        start, limits = self.rule_number[self.grammar.start], self.limits
+        start, limits = self.rule_numbers[self.grammar.start], self.limits
         names = [prefix + name for name in self.grammar.rules]
         later_rules = [
-            (self.rule_number[name], blake2b(later.content, digest_size=16).digest(), later.shortest_bound)
+            (self.rule_numbers[name], blake2b(later.content, digest_size=16).digest(), later.shortest_bound)
             for name, later in self.grammar.later.items()
         ]
         try:
@@ -180,9 +180,9 @@ class GrammarBuilder:
             raise
 
     def _later_compiler(self) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:
-        """The function that the core calls to compile deferred rules when they are entered.
+        """Return the function that the core calls to compile deferred rules when they are entered.
 
-        It adds the origins of the compiled rules to the origins of this grammar.
+        The function adds the origins of the compiled rules to the origins of this grammar.
         """
         later, origins = list(self.grammar.later.items()), self.grammar.origins
         assert isinstance(origins, dict)
@@ -190,9 +190,9 @@ class GrammarBuilder:
 
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
             out = []
-            for rule, it in [later[number] for number in numbers]:
+            for rule, later_rule in [later[number] for number in numbers]:
                 with limit_compilation(limits, work=False):
-                    grammar, prefix = it.read(), f"{rule}: "
+                    grammar, prefix = later_rule.read(), f"{rule}: "
                     origins.update({prefix + name: grammar.origins.get(name, name) for name in grammar.rules})
                     out.append(GrammarBuilder(grammar, target, limits).compile(prefix))
             return out
@@ -200,14 +200,14 @@ class GrammarBuilder:
         return compile_later
 
     def _read_rules(self) -> list[int]:
-        """Read the nodes of all rules. Returns the number of each rule's node in the core."""
+        """Read the nodes of all rules. Returns the core's number of each rule's root node."""
         numbers, read, add = [], self.reader.read, self.add_checked
         try:
             for name, root in self.grammar.rules.items():
-                self.rule = name
+                self.rule_name = name
                 numbers.append(read(root, add))
         except ValueError as error:
-            message = f"rule {self.rule!r}: {error}"
+            message = f"rule {self.rule_name!r}: {error}"
             raise SpecError(message, hint="for recursion, name a rule and refer to it") from error
         return numbers
 
@@ -222,47 +222,47 @@ class GrammarBuilder:
             TypeError,
             ValueError,
         ) as error:  # from the checks in `_add` or from the core
-            raise _node_error(self.rule, node, error) from error
+            raise _node_error(self.rule_name, node, error) from error
 
     def _add(self, node: Node) -> int:
         """Add the children of a node to the core, and then the node. Returns its number."""
-        build = self.builder
+        builder = self.builder
         if type(node) not in _NODES:
             raise TypeError("not a node")
 
-        def number(child: Node) -> int:
+        def read_child(child: Node) -> int:
             return self.reader.read(child, self.add_checked)
 
         match node:
             case Text(text):
-                return build.text(text)
+                return builder.text(text)
             case Ref(name):
                 raise SpecError(
-                    f"rule {self.rule!r} refers to {name!r}, which is not defined", hint=self._suggest_rule(name)
+                    f"rule {self.rule_name!r} refers to {name!r}, which is not defined", hint=self._suggest_rule(name)
                 )
             case Repeat(item, low, high):
-                return build.repeat(number(item), *self._native_bounds(low, high))
+                return builder.repeat(read_child(item), *self._native_bounds(low, high))
             case Length(item, low, high):
-                return build.length(number(item), *self._native_bounds(low, high))
+                return builder.length(read_child(item), *self._native_bounds(low, high))
             case Chars(ranges):
-                return build.chars(_sorted_ranges(ranges))
+                return builder.chars(_sorted_ranges(ranges))
             case Encoded(item, encoding):
-                return build.encoded(number(item), self._add_encoding(encoding))
+                return builder.encoded(read_child(item), self._add_encoding(encoding))
             case Automaton(states, start):
-                return build.automaton(*_renumber_from_start(states, start))
+                return builder.automaton(*_renumber_from_start(states, start))
             case Substrings():
                 marked = mark_texts(node, self.limits, self.quoted_length)
                 self.quoted_length += sum(map(len, node.texts))
-                return build.substrings(*marked)
+                return builder.substrings(*marked)
             case Dispatch(automaton, exits, followers):
                 renumbered = {automaton.start: 0, 0: automaton.start}  # as in `_renumber_from_start`
                 exit_states = [renumbered.get(state, state) for state in exits]
-                return build.dispatch(number(automaton), exit_states, [number(item) for item in followers])
+                return builder.dispatch(read_child(automaton), exit_states, [read_child(item) for item in followers])
             case MaxTokens(item, max_tokens):
-                self.limits_tokens = True
-                return build.max_tokens(number(item), self._native_bounds(0, max_tokens)[1])
+                self.has_token_limits = True
+                return builder.max_tokens(read_child(item), self._native_bounds(0, max_tokens)[1])
             case Distinct(item, names):
-                return build.distinct(number(item), list(names))
+                return builder.distinct(read_child(item), list(names))
             case Special(token):
                 return self._add_special(token)
             case OtherTokens():
@@ -275,23 +275,25 @@ class GrammarBuilder:
             case Permutation(members, separator, low, high, slots, ordered, condition):
                 if not isinstance(members, tuple) or any(type(member) is not Member for member in members):
                     raise TypeError("the members must be a tuple of Member")
-                items = [number(member.item) for member in members]
+                items = [read_child(member.item) for member in members]
                 required = [member.required for member in members]
                 repeatable = [member.repeatable for member in members]
                 bounds = self._native_bounds(low, high)
                 if not slots and not ordered and condition is None:
-                    return build.permutation(items, required, repeatable, number(separator), *bounds)
+                    return builder.permutation(items, required, repeatable, read_child(separator), *bounds)
                 slots = slots or tuple(range(len(members)))
                 nodes = [] if condition is None else flatten_condition(condition)
-                return build.conditional(items, required, repeatable, number(separator), *bounds, slots, ordered, nodes)
+                return builder.conditional(
+                    items, required, repeatable, read_child(separator), *bounds, slots, ordered, nodes
+                )
         raise TypeError("not a node")
 
     def _suggest_rule(self, name: object) -> str:
-        close = close_name(str(name), map(str, self.rule_number))
-        return f"did you mean {close!r}?" if close else f"the rules are {', '.join(map(str, self.rule_number)):.200}"
+        close = close_name(str(name), map(str, self.rule_numbers))
+        return f"did you mean {close!r}?" if close else f"the rules are {', '.join(map(str, self.rule_numbers)):.200}"
 
     def _native_bounds(self, low: int, high: int | None) -> tuple[int, int]:
-        """The bounds in the core's form. An upper bound that no output can reach counts as unbounded."""
+        """Convert bounds to the core's form. An upper bound that no output can reach counts as unbounded."""
         if low < 0 or (high is not None and high < 0):
             raise ValueError("a count must be at least 0")
         if low > _MAX_COUNT:
@@ -318,9 +320,9 @@ class GrammarBuilder:
         )
 
     def _add_tokens(self, ids: Sequence[int]) -> int:
-        """Add a choice between these tokens, whose ids are sorted."""
-        ends = [at for at, number in enumerate(ids) if at + 1 == len(ids) or ids[at + 1] != number + 1]
-        starts = [0, *(at + 1 for at in ends[:-1])]
+        """Add a choice between tokens. `ids` is sorted."""
+        ends = [i for i, number in enumerate(ids) if i + 1 == len(ids) or ids[i + 1] != number + 1]
+        starts = [0, *(i + 1 for i in ends[:-1])]
         runs = [self.builder.special(ids[start], ids[end]) for start, end in zip(starts, ends, strict=False)]
         return runs[0] if len(runs) == 1 else self.builder.many("alt", runs)
 
@@ -340,7 +342,7 @@ class GrammarBuilder:
         return ids
 
     def _add_encoding(self, encoding: Encoding) -> int:
-        """The number of an encoding in the core. The search is linear: there are few encodings, and hashing is slow."""
+        """Return the core's number of an encoding. The search is linear: there are few, and hashing them is slow."""
         for other, number in self.encodings:
             if other is encoding or other == encoding:
                 return number
@@ -364,7 +366,7 @@ def _renumber_from_start(states: _States, start: int) -> tuple[list[bool], list[
     order[start], order[0] = 0, start
     number = dict(enumerate(order))  # exchanges two numbers, so it is its own inverse
     try:
-        edges = [(at, low, high, number[to]) for at, old in enumerate(order) for low, high, to in states[old][1]]
+        edges = [(new, low, high, number[to]) for new, old in enumerate(order) for low, high, to in states[old][1]]
     except KeyError as error:
         raise ValueError(f"there is no state {error}") from None
     return [states[old][0] for old in order], edges
@@ -383,23 +385,23 @@ def _sorted_ranges(ranges: Ranges) -> Ranges:
 
 
 def _node_error(rule: str, node: object, error: Exception) -> SpecError:
-    """The error for an object that is not a node, or for a node with wrong fields. Its message omits child nodes."""
-    kind = type(node)
-    if kind not in _NODES or not is_dataclass(node):
+    """The error for an object that is not a node, or for a node with invalid fields. Its message omits child nodes."""
+    node_class = type(node)
+    if node_class not in _NODES or not is_dataclass(node):
         hint = (
             f"write Text({brief(node)})"
             if isinstance(node, str)
             else "nodes are Text, Chars, Seq, Alt, Repeat, Ref, ..."
         )
-        what = brief(node) if _is_printable(node) else f"an object of {kind.__name__}"
+        what = brief(node) if _is_printable(node) else f"an object of {node_class.__name__}"
         return SpecError(f"rule {rule!r}: {what} is not a node of guided.ir", hint=hint)
     values = {field.name: getattr(node, field.name, ...) for field in fields(node)}
     fields_shown = [
         f"{name}={brief(value)}" if _is_printable(value) else f"{name}=.." for name, value in values.items()
     ]
     reason = f": {error}" if isinstance(error, ValueError) else " is malformed"
-    meaning = (kind.__doc__ or "").partition("\n")[0]
-    return SpecError(f"rule {rule!r}: {kind.__name__}({', '.join(fields_shown)}){reason}", hint=meaning)
+    meaning = (node_class.__doc__ or "").partition("\n")[0]
+    return SpecError(f"rule {rule!r}: {node_class.__name__}({', '.join(fields_shown)}){reason}", hint=meaning)
 
 
 def _is_printable(value: object) -> bool:

@@ -2,9 +2,9 @@
 
 In: a grammar with `Lexed` nodes in sequences, choices and repetitions. Out: the core's compiled grammar.
 
-How: Glushkov's construction (Russian Mathematical Surveys 16(5), 1961; also Berry and Sethi, TCS 48, 1986), with the
-parts as letters: the `Lexed` nodes, and the nodes between them. Each occurrence of a part stores the occurrences that
-may follow it. Adjacent nodes without a lexer form one part, so that few tokens span two parts.
+How: Glushkov's construction (Russian Mathematical Surveys 16(5), 1961; also Berry and Sethi, TCS 48, 1986), whose
+letters are here the parts: the `Lexed` nodes, and the nodes between them. Each occurrence of a part stores the
+occurrences that may follow it. Adjacent nodes without a lexer form one part, so that few tokens span two parts.
 
     "a" Lexed(1) ("," Lexed(1))*       parts  "a", 1, ","       occurrences  "a" -> 1 -> "," -> 1' -> ","
 
@@ -41,12 +41,12 @@ class Occurrence:
 
 @dataclass(slots=True)
 class PartGraph:
-    """The parts of a grammar, their occurrences, which of these may come first, and whether the output may be empty."""
+    """The parts of a grammar and their occurrences. `first`: the occurrences that may come first."""
 
     parts: list[Grammar] = field(default_factory=list)
     occurrences: list[Occurrence] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
-    is_empty: bool = False
+    may_be_empty: bool = False
 
 
 def compile_composed(
@@ -59,15 +59,16 @@ def compile_composed(
 
     Raises:
         SpecError, VocabularyError: from `compile_part`, for a part.
-        UnsupportedError: also if a part with a lexer is in a recursive rule, or in an operation on sets of texts.
-        LimitExceeded: also for more than 500 occurrences of parts.
+        UnsupportedError: from `compile_part`; or a `Lexed` is in a recursive rule or in an operation on sets of texts,
+            or the grammar also has a `MaxTokens`.
+        LimitExceeded: from `compile_part`; or the grammar has more than 500 occurrences of parts.
     """
     graph = build_part_graph(grammar)
     return _core.CompiledComposition(
         [compile_part(part) for part in graph.parts],
         [(occurrence.part, list(occurrence.next), occurrence.is_last) for occurrence in graph.occurrences],
         graph.first,
-        graph.is_empty,
+        graph.may_be_empty,
         vocabulary,
         limits.memory,
         limits.call_work,
@@ -75,35 +76,38 @@ def compile_composed(
 
 
 def build_part_graph(grammar: Grammar) -> PartGraph:
-    """Find the parts of a grammar and their order. Errors: those of `compile_composed`, except from `compile_part`."""
+    """Find the parts of a grammar and their order.
+
+    Raises `UnsupportedError` and `LimitExceeded` for the same reasons as `compile_composed`.
+    """
     builder = _Builder(grammar.rules, grammar.origins)
     try:
-        fragment = builder.fragment(Ref(grammar.start), "")
+        fragment = builder.add_node(Ref(grammar.start), "")
     except RecursionError:
         raise LimitExceeded("depth", 1000, 900, fixed=True) from None
-    for at in fragment.last:
-        builder.graph.occurrences[at].is_last = True
-    builder.graph.first, builder.graph.is_empty = fragment.first, fragment.is_empty
+    for i in fragment.last:
+        builder.graph.occurrences[i].is_last = True
+    builder.graph.first, builder.graph.may_be_empty = fragment.first, fragment.may_be_empty
     return builder.graph
 
 
 @dataclass(slots=True)
 class _Fragment:
-    """The occurrences with which the texts of a node can begin and end, and whether it may be empty."""
+    """The occurrences that can begin and end the texts of a node, and whether its text may be empty."""
 
     first: list[int]
     last: list[int]
-    is_empty: bool
+    may_be_empty: bool
 
 
 class _Builder:
     def __init__(self, rules: Mapping[str, Node], origins: Mapping[str, str]) -> None:
         self.rules, self.origins = rules, origins
         self.graph = PartGraph()
-        self.numbers: dict[object, int] = {}
+        self.part_numbers: dict[object, int] = {}
         self.mention_cache: dict[int, set[str]] = {}
         self.open_rules: list[str] = []
-        self.mentions_by_rule = {name: self.mentions(node) for name, node in rules.items()}
+        self.mentions_by_rule = {name: self.find_mentions(node) for name, node in rules.items()}
         self.rules_with_lexer = {name for name, mentions in self.mentions_by_rule.items() if "" in mentions}
         while (
             new_names := {name for name, mentions in self.mentions_by_rule.items() if mentions & self.rules_with_lexer}
@@ -111,10 +115,10 @@ class _Builder:
         ):
             self.rules_with_lexer |= new_names
 
-    def fragment(self, node: Node, rule: str) -> _Fragment:
+    def add_node(self, node: Node, rule: str) -> _Fragment:
         """Add the occurrences of a node in `rule`."""
         if not self.has_lexer(node):
-            return self.part(node, rule)
+            return self.add_part(node, rule)
         match node:
             case Lexed(grammar):
                 return self.add_occurrence(serial(node), grammar)
@@ -123,47 +127,50 @@ class _Builder:
                     place = self.origins.get(name) or name
                     raise UnsupportedError(f"{place} is recursive and contains a grammar with a lexer", hint=_HINT)
                 self.open_rules.append(name)
-                fragment = self.fragment(self.rules[name], name)
+                fragment = self.add_node(self.rules[name], name)
                 self.open_rules.pop()
                 return fragment
             case Seq(items):
-                return self.sequence(self.fragment(part, rule) for part in self.merge_without_lexer(Seq, items))
+                return self.concatenate(self.add_node(part, rule) for part in self.merge_without_lexer(Seq, items))
             case Alt(items):
-                return self.choice([self.fragment(part, rule) for part in self.merge_without_lexer(Alt, items)])
+                return self.unite([self.add_node(part, rule) for part in self.merge_without_lexer(Alt, items)])
             case Repeat(item, low, high):
-                return self.repeat(item, low, high, rule)
+                return self.add_repeat(item, low, high, rule)
         raise UnsupportedError(
             f"a grammar with a lexer cannot be in {type(node).__name__}, which combines sets of texts", hint=_HINT
         )
 
-    def mentions(self, node: Node) -> set[str]:
-        """`_find_mentions`, cached, so that each node is visited once."""
+    def find_mentions(self, node: Node) -> set[str]:
+        """Call `_find_mentions`, cached by node."""
         number = serial(node)
         if number not in self.mention_cache:
             self.mention_cache[number] = _find_mentions(node)
         return self.mention_cache[number]
 
     def has_lexer(self, node: Node) -> bool:
-        mentions = self.mentions(node)
+        mentions = self.find_mentions(node)
         return "" in mentions or bool(mentions & self.rules_with_lexer)
 
     def merge_without_lexer(self, kind: type[Seq | Alt], items: Iterable[Node]) -> list[Node]:
-        """The items, with adjacent items without a lexer merged. In a choice, all of them are merged."""
+        """Merge adjacent items without a lexer; in a choice, merge all items without a lexer."""
         out: list[Node] = []
-        uncompiled: list[Node] = []
+        without_lexer: list[Node] = []
         for item in items:
             if not self.has_lexer(item):
-                uncompiled.append(item)
+                without_lexer.append(item)
                 continue
-            if uncompiled and kind is Seq:
-                out.append(Seq(tuple(uncompiled)))
-                uncompiled = []
+            if without_lexer and kind is Seq:
+                out.append(Seq(tuple(without_lexer)))
+                without_lexer = []
             out.append(item)
-        return [*out, kind(tuple(uncompiled))] if uncompiled else out
+        return [*out, kind(tuple(without_lexer))] if without_lexer else out
 
-    def part(self, node: Node, rule: str) -> _Fragment:
-        """Add a node without a lexer as a part, with the rules that it needs. `rule` has a lexer, so is not needed."""
-        names = dict.fromkeys(self.mentions(node))
+    def add_part(self, node: Node, rule: str) -> _Fragment:
+        """Add a node without a lexer as a part, with the rules to which it refers. The node itself becomes rule `rule`.
+
+        That name is free, because `rule` contains a lexer, so the node cannot refer to it.
+        """
+        names = dict.fromkeys(self.find_mentions(node))
         pending = list(names)
         for name in pending:  # grows during the loop
             new_names = [other for other in self.mentions_by_rule.get(name, ()) if other not in names]
@@ -173,48 +180,48 @@ class _Builder:
         return self.add_occurrence(serial(node), Grammar({rule: node, **rules}, rule, self.origins))
 
     def add_occurrence(self, key: object, grammar: Grammar) -> _Fragment:
-        if key not in self.numbers:
-            self.numbers[key] = len(self.graph.parts)
+        if key not in self.part_numbers:
+            self.part_numbers[key] = len(self.graph.parts)
             self.graph.parts.append(grammar)
-        at = len(self.graph.occurrences)
-        if at >= _MAX_OCCURRENCES:
+        i = len(self.graph.occurrences)
+        if i >= _MAX_OCCURRENCES:
             hint = "repeat less often, or without an upper bound"
-            raise LimitExceeded("states", at + 1, _MAX_OCCURRENCES, fixed=True, hint=hint)
-        self.graph.occurrences.append(Occurrence(self.numbers[key]))
-        return _Fragment([at], [at], False)
+            raise LimitExceeded("states", i + 1, _MAX_OCCURRENCES, fixed=True, hint=hint)
+        self.graph.occurrences.append(Occurrence(self.part_numbers[key]))
+        return _Fragment([i], [i], False)
 
-    def sequence(self, parts: Iterable[_Fragment]) -> _Fragment:
+    def concatenate(self, parts: Iterable[_Fragment]) -> _Fragment:
         fragment = _Fragment([], [], True)
         for part in parts:
-            for at in fragment.last:
-                self.graph.occurrences[at].next |= dict.fromkeys(part.first)
+            for i in fragment.last:
+                self.graph.occurrences[i].next |= dict.fromkeys(part.first)
             fragment = _Fragment(
-                fragment.first + part.first if fragment.is_empty else fragment.first,
-                fragment.last + part.last if part.is_empty else part.last,
-                fragment.is_empty and part.is_empty,
+                fragment.first + part.first if fragment.may_be_empty else fragment.first,
+                fragment.last + part.last if part.may_be_empty else part.last,
+                fragment.may_be_empty and part.may_be_empty,
             )
         return fragment
 
-    def choice(self, parts: list[_Fragment]) -> _Fragment:
-        first = [at for part in parts for at in part.first]
-        return _Fragment(first, [at for part in parts for at in part.last], any(part.is_empty for part in parts))
+    def unite(self, parts: list[_Fragment]) -> _Fragment:
+        first = [i for part in parts for i in part.first]
+        return _Fragment(first, [i for part in parts for i in part.last], any(part.may_be_empty for part in parts))
 
-    def repeat(self, item: Node, low: int, high: int | None, rule: str) -> _Fragment:
+    def add_repeat(self, item: Node, low: int, high: int | None, rule: str) -> _Fragment:
         """Unroll a repetition. Copies of the item beyond the lower bound are optional."""
         if high == 0:
             return _Fragment([], [], True)
         copies = []
         for number in range(max(low, 1) if high is None else high):
-            copy = self.fragment(item, rule)
-            copies.append(_Fragment(copy.first, copy.last, copy.is_empty or number >= low))
+            copy = self.add_node(item, rule)
+            copies.append(_Fragment(copy.first, copy.last, copy.may_be_empty or number >= low))
         if high is None:
-            for at in copies[-1].last:
-                self.graph.occurrences[at].next |= dict.fromkeys(copies[-1].first)
-        return self.sequence(copies)
+            for i in copies[-1].last:
+                self.graph.occurrences[i].next |= dict.fromkeys(copies[-1].first)
+        return self.concatenate(copies)
 
 
 def _find_mentions(node: Node) -> set[str]:
-    """The rules to which a node refers. "" stands for a grammar with a lexer."""
+    """The names of the rules to which a node refers. The name "" stands for a `Lexed` node."""
     out: set[str] = set()
     for item in parts_of(node):
         if isinstance(item, Ref):
@@ -222,5 +229,5 @@ def _find_mentions(node: Node) -> set[str]:
         elif isinstance(item, Lexed):
             out.add("")
         elif isinstance(item, MaxTokens):
-            raise UnsupportedError("a token limit together with a grammar with a lexer is not supported", hint=_HINT)
+            raise UnsupportedError("a token limit cannot be combined with a grammar that has a lexer", hint=_HINT)
     return out

@@ -25,7 +25,7 @@ __all__ = ["compile_lexed", "ids_of_terminals"]
 _NO_TOKEN: Final = -1
 _TABLE_BYTES: Final = 1 << 16
 _MAX_TERMINALS: Final = 5000
-_EMPTY_HINT: Final = "look for terminals that others shadow, and for rules that never end"
+_EMPTY_HINT: Final = "look for terminals that earlier ones shadow, and for rules that never end"
 
 
 def compile_lexed(
@@ -42,37 +42,44 @@ def compile_lexed(
     if len(names) > _MAX_TERMINALS:
         raise LimitExceeded("nodes", len(names), _MAX_TERMINALS, fixed=True)
     ids = ids_of_terminals(lexer)
-    number = {name: ids[name] for name in names}
+    terminal_numbers = {name: ids[name] for name in names}
     contexts = set().union(*lexer.contexts)
-    symbols = {name: at for name, at in ids.items() if name not in contexts}
-    marks = {name: at for name, at in ids.items() if name in contexts}
+    symbols = {name: id for name, id in ids.items() if name not in contexts}
+    marks = {name: id for name, id in ids.items() if name in contexts}
     end = len(ids)
     terminal_vocabulary = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
-    target = Target(terminal_vocabulary, {name: [at] for name, at in ids.items()}, [end])
+    target = Target(terminal_vocabulary, {name: [id] for name, id in ids.items()}, [end])
     parser = compile_native(replace(grammar, lexer=None), target, limits)
-    texts = [_compile_terminal(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals]
+    terminal_rules = [
+        _compile_terminal(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals
+    ]
     keywords = []
     for terminal_number, terminal in enumerate(lexer.terminals):
         for keyword in terminal.keywords:
-            at = number[keyword.name]
-            has_same_texts = lexer.terminals[at].item == keyword.item
+            keyword_number = terminal_numbers[keyword.name]
+            has_same_pattern = lexer.terminals[keyword_number].item == keyword.item
             keyword_rules = (
-                texts[at] if has_same_texts else _compile_terminal(keyword.name, keyword.item, vocabulary, limits)
+                terminal_rules[keyword_number]
+                if has_same_pattern
+                else _compile_terminal(keyword.name, keyword.item, vocabulary, limits)
             )
-            keywords.append((terminal_number, at, keyword.embedded, keyword_rules))
+            keywords.append((terminal_number, keyword_number, keyword.embedded, keyword_rules))
     try:
         return _core.CompiledLexer(
             parser,
-            texts,
+            terminal_rules,
             [name in lexer.ignored for name in names],
             keywords,
             [_NO_TOKEN] * len(names),
             [
-                ([marks[mark] for mark in where], [number[name] for name in terminals if name in number])
-                for where, terminals in lexer.contexts.items()
+                (
+                    [marks[mark] for mark in context],
+                    [terminal_numbers[name] for name in terminals if name in terminal_numbers],
+                )
+                for context, terminals in lexer.contexts.items()
             ],
             lexer.contextual,
-            None if lexer.indentation is None else _to_native(lexer.indentation, number, symbols),
+            None if lexer.indentation is None else _to_native(lexer.indentation, terminal_numbers, symbols),
             vocabulary,
             limits.memory,
             limits.call_work,
@@ -83,8 +90,8 @@ def compile_lexed(
 
 
 def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
-    """The token ids in the rules' vocabulary: first the terminals, in order, then indentation and marks of contexts."""
-    ids = {terminal.name: at for at, terminal in enumerate(lexer.terminals)}
+    """The token ids in the rules' vocabulary, by name: first the terminals in order, then indentation, then marks."""
+    ids = {terminal.name: i for i, terminal in enumerate(lexer.terminals)}
     if lexer.indentation is not None:
         for name in (lexer.indentation.indent, lexer.indentation.dedent):
             ids.setdefault(name, len(ids))
@@ -93,14 +100,16 @@ def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
     return ids
 
 
-def _to_native(indentation: Indentation, number: Mapping[str, int], symbols: Mapping[str, int]) -> tuple[Any, ...]:
-    """The indentation in the core's form."""
+def _to_native(
+    indentation: Indentation, terminal_numbers: Mapping[str, int], symbols: Mapping[str, int]
+) -> tuple[Any, ...]:
+    """Convert the indentation to the core's form."""
     opening, closing = (
-        [number[name] for name in sorted(names) if name in number]
+        [terminal_numbers[name] for name in sorted(names) if name in terminal_numbers]
         for names in (indentation.opening, indentation.closing)
     )
     return (
-        number.get(indentation.newline, _NO_TOKEN), symbols[indentation.indent], symbols[indentation.dedent],
+        terminal_numbers.get(indentation.newline, _NO_TOKEN), symbols[indentation.indent], symbols[indentation.dedent],
         opening, closing, indentation.tab, indentation.most_levels, indentation.most_width,
     )  # fmt: skip
 

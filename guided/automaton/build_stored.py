@@ -1,10 +1,10 @@
 """Compiles stored grammars with the native core, which reads the tables itself, without objects of the IR.
 
 In: the tables of a file (`frontends/stored/tables.py`). Out: the core's compiled grammar, with the names and schemas
-that its users need; or None if the core refuses a table because it is malformed, has rare parts such as captures, or
-cannot be compiled. Then the caller reads the IR and compiles it. All error messages come from there.
+that its users need; or None if the core rejects a table because it is malformed, has rare parts such as captures, or
+cannot be compiled. Then the caller reads the IR and compiles it, which also raises all errors.
 
-The core checks tables and nodes as the other readers do, so it accepts no bytes that they refuse. This module reads the
+The core makes the same checks as the other readers, so it accepts no bytes that they reject. This module reads the
 leaf rows that need Python: schemas, `OtherTokens`, `Substrings`, and tokens whose name has several ids.
 
 Cost: about a tenth of reading the IR.
@@ -36,7 +36,7 @@ _Bounds: TypeAlias = tuple[int, float, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class CompiledTable:
-    """A compiled grammar of a table.
+    """The compiled grammar of one table.
 
     Attributes:
         native: the core's grammar.
@@ -53,7 +53,7 @@ class CompiledTable:
 
 
 def compile_stored(tables: Tables, number: int, target: Target, limits: Limits) -> CompiledTable | None:
-    """Compile the grammar of a table. None if the IR must be read instead."""
+    """Compile the grammar of table `number`. None if the IR must be read instead."""
     return _TableCompiler(tables, target, limits).compile(number)
 
 
@@ -73,8 +73,8 @@ class _TableCompiler:
             )
             spend(len(table))
             read_row, origins = tables.row_reader(number), table.origins
-            embedded = {at: read_row(at) for at in table.embedded}
-            schemas = {name: embedded[at] for name, at in table.schemas}
+            embedded = {row: read_row(row) for row in table.embedded}
+            schemas = {name: embedded[row] for name, row in table.schemas}
             if table.has_lexer:
                 native: _core.Compiled = table.compile_lexer(
                     native_encoding(UTF8), self.target.vocabulary, self._bounds()
@@ -95,7 +95,7 @@ class _TableCompiler:
         builder, target, later = GrammarBuilder(Grammar({}), self.target, self.limits), self.target, table.later
         digests = [blake2b(bytes.fromhex(content), digest_size=16).digest() for _, content, _, _ in later]
         return table.compile_rules(
-            builder.builder, native_encoding(UTF8), lambda at: builder.add_checked(read_row(at)), target.vocabulary,
+            builder.builder, native_encoding(UTF8), lambda row: builder.add_checked(read_row(row)), target.vocabulary,
             target.special_ids, sorted(target.end_tokens), self._bounds(), prefix, digests,
             self._later_compiler(later, origins) if later else None,
         )  # fmt: skip
@@ -103,10 +103,10 @@ class _TableCompiler:
     def _later_compiler(
         self, later: Sequence[tuple[str, str, int, int]], origins: dict[str, str]
     ) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:
-        """As `GrammarBuilder._later_compiler`, for deferred rules in other tables."""
+        """Like `GrammarBuilder._later_compiler`, but the deferred rules are in other tables."""
 
         def compile_later(numbers: Sequence[int]) -> list[_core.CompiledRules]:
-            return [self._compile_later(rule, at, origins) for rule, _, _, at in map(later.__getitem__, numbers)]
+            return [self._compile_later(rule, table, origins) for rule, _, _, table in map(later.__getitem__, numbers)]
 
         return compile_later
 

@@ -1,4 +1,4 @@
-"""Converts a condition on the members of a permutation to the core's form: a list of the condition and its parts."""
+"""Converts a condition on the members of a permutation to the core's form, a list."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["flatten_condition"]
 
 _MAX_CONDITION_DEPTH: Final = 100_000
 _CONDITIONS: Final = (Written, AllOf, AnyOf, NoneOf)
-"""The position of a class is the number of this kind of condition in the core."""
+"""The kinds of conditions, in the order in which the core numbers them."""
 
 
 def flatten_condition(condition: Condition) -> list[tuple[int, tuple[int, ...]]]:
-    """A condition and all its parts as one list. Each object occurs once, after its parts.
+    """List a condition and all its parts. Each object occurs once, after its parts.
 
     An element is (kind, numbers). For `Written`, the numbers are members; otherwise, they are positions of parts in the
     list. The traversal uses an explicit stack, so Python's recursion limit does not apply.
@@ -24,17 +24,21 @@ def flatten_condition(condition: Condition) -> list[tuple[int, tuple[int, ...]]]
     out: list[tuple[int, tuple[int, ...]]] = []
     stack = [condition]
     while stack:
-        at = stack[-1]
-        if not isinstance(at, _CONDITIONS):
+        current = stack[-1]
+        if not isinstance(current, _CONDITIONS):
             raise TypeError("not a condition")
-        parts = () if isinstance(at, Written) else at.items
+        parts = () if isinstance(current, Written) else current.items
         missing = [part for part in parts if serial(part) not in positions]
-        if serial(at) in positions or not missing:
+        if serial(current) in positions or not missing:
             stack.pop()
-            if serial(at) not in positions:
-                positions[serial(at)] = len(out)
-                numbers = at.members if isinstance(at, Written) else tuple(positions[serial(part)] for part in parts)
-                out.append((_CONDITIONS.index(type(at)), numbers))
+            if serial(current) not in positions:
+                positions[serial(current)] = len(out)
+                numbers = (
+                    current.members
+                    if isinstance(current, Written)
+                    else tuple(positions[serial(part)] for part in parts)
+                )
+                out.append((_CONDITIONS.index(type(current)), numbers))
         elif len(stack) > _MAX_CONDITION_DEPTH:
             raise ValueError(f"conditions nest deeper than {_MAX_CONDITION_DEPTH}")
         else:

@@ -1,4 +1,4 @@
-"""Refuses entries of uniqueness scopes that the core does not support. In: a grammar. Cost: linear in its nodes."""
+"""Rejects entries of uniqueness scopes that the core does not support. In: a grammar. Cost: linear in its nodes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["check_entries"]
 
 
 def check_entries(grammar: Grammar) -> None:
-    """Refuse `MaxTokens` in an `Entry`.
+    """Raise `UnsupportedError` for `MaxTokens` in an `Entry`.
 
-    The core does not check whether a value can still become an unseen one within the limit.
+    The core cannot check whether a value can still become an unseen one within the limit.
     """
-    seen = {inside: ByIdentity[object, None]() for inside in (False, True)}  # members have no serial number
+    seen = {is_in_entry: ByIdentity[object, None]() for is_in_entry in (False, True)}  # members have no serial number
     todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
     while todo:
-        node, inside = todo.pop()
-        inside = inside or isinstance(node, Entry)
-        if node in seen[inside]:
+        node, is_in_entry = todo.pop()
+        is_in_entry = is_in_entry or isinstance(node, Entry)
+        if node in seen[is_in_entry]:
             continue
-        seen[inside][node] = None
-        if inside and isinstance(node, MaxTokens):
+        seen[is_in_entry][node] = None
+        if is_in_entry and isinstance(node, MaxTokens):
             raise UnsupportedError("MaxTokens inside an Entry", hint="limit the characters instead, with Length")
-        todo += [(child, inside) for child in children(node)]
-        if inside and isinstance(node, Ref):
+        todo += [(child, is_in_entry) for child in children(node)]
+        if is_in_entry and isinstance(node, Ref):
             todo.append((grammar.rules[node.name], True))

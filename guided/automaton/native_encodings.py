@@ -1,4 +1,4 @@
-"""The core's objects for encodings. In: an `Encoding` of the IR. Out: the equivalent object of the core.
+"""Converts an `Encoding` of the IR to the equivalent object of the core.
 
 Cached by serial number, because nearly all grammars use the same two encodings.
 """

@@ -19,8 +19,8 @@ end. `list` itself makes that call, so its return leads back to itself; after `x
 after `x`. So left recursion (hidden or not), cyclic rules and empty rules need no special case.
 
 Only *productive* terms enter a state (`terms.py`), so a state exists only if a completion does. If values must differ,
-this is not enough, because all remaining values may have been seen. Then a state is kept only if a search over at most
-`MAX_AHEAD` states finds a completion.
+this is not enough, because every value that could still follow may have been seen. Then a state is kept only if a
+search over at most `MAX_AHEAD` states finds a completion.
 
 Cost: a step is linear in the items of the state. States (at most `MAX_STATES`), returns and derivatives are memoised.
 With `Distinct`, each step may search.
@@ -49,11 +49,11 @@ MAX_AHEAD = 5_000
 
 
 Call: TypeAlias = tuple[Node, Scopes]
-"""A rule or the item of a repetition, and the open scopes when it is called."""
+"""A rule or the item of a repetition, and the scopes that are open when it is called."""
 
 
 class Return:
-    """The continuation of a call of `callee`: the terms that the parser reads when the call ends. Compared by identity.
+    """The continuation of a call of `callee`: the terms that the parser reads after the call. Compared by identity.
 
     `calls` are the calls that began at one position in the text: callee -> {(terms after the call, owner of the
     caller)}. The owner is the caller's return, unless the caller was itself called at this position. Then it is the
@@ -75,7 +75,7 @@ _END = Return(None, {})
 class State:
     """A set of items that wait for a byte or a control token. Compared by identity: equal sets are the same object.
 
-    `viable` says whether some completion exists; None means unknown.
+    `viable`: whether a completion exists; None means unknown.
     """
 
     def __init__(self, items: frozenset[Item], accepting: bool, viable: bool | None = True) -> None:
@@ -107,7 +107,7 @@ class Language:
         return self._if_viable(self._step(state, byte))
 
     def special(self, state: State, names: Collection[int | str]) -> State | None:
-        """The state after a control token with any of `names`, or None. The token adds nothing to an entry's text."""
+        """The state after a control token with one of `names`, or None. The token adds nothing to an entry's text."""
         return self._if_viable(self._special(state, names))
 
     def either(self, a: State | None, b: State | None) -> State | None:
@@ -117,7 +117,7 @@ class Language:
         return self._if_viable(self._state(a.items | b.items, a.accepting or b.accepting))
 
     def after_token(self, state: State, texts: Collection[bytes]) -> State | None:
-        """The state after a token ends here. `texts`: the texts of all tokens (see `limits.py`)."""
+        """The state after a token ends here, or None. `texts`: the texts of all tokens (see `limits.py`)."""
         items: set[Item] = set()
         for rest, return_, scopes in state.items:
             head = rest[0].after_token(texts) if isinstance(rest[0], LimitedRun) else rest[0]
@@ -153,10 +153,10 @@ class Language:
         )
 
     def _close(self, kernel: Iterable[Item]) -> State | None:
-        """The state of these items and of all that they predict and complete, or None if no item can be completed.
+        """The state of these items and all items that they predict and complete, or None if no item can be completed.
 
         This is Earley's predictor and completer. A call that begins here has no return until all its callers are known.
-        Until then, the call itself is the owner of its items.
+        Until then, the call itself owns its items.
         """
         todo: list[tuple[Rest, Owner, Scopes]] = list(kernel)
         seen: set[tuple[Rest, Owner, Scopes]] = set()
@@ -186,7 +186,7 @@ class Language:
                 todo.extend([(tail, owner, scopes_after_mark)] if scopes_after_mark is not None else [])
             elif isinstance(head, Ref | Repeat):
                 todo.extend([(tail, owner, scopes)] if self._terms.nullable(head) else [])
-                for callee, after in self._call(head):
+                for callee, after in self._calls(head):
                     call = (callee, scopes)
                     if call not in calls:
                         body = self._terms.rules[callee.name] if isinstance(callee, Ref) else callee
@@ -207,7 +207,7 @@ class Language:
         viable = True if accepting or not self._terms.has_uniqueness else None
         return self._states.setdefault((items, accepting), State(items, accepting, viable))
 
-    def _call(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
+    def _calls(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
         """The nodes that `head` calls, each with the terms of `head` that remain after the call."""
         if isinstance(head, Ref):
             if self._terms.productive(head):
@@ -225,26 +225,26 @@ class Language:
         return state if state is not None and state.viable else None
 
     def _search(self, start: State) -> None:
-        """Decide by a best-first search whether `start` has a completion. The size estimates affect only its speed."""
+        """Decide by a best-first search whether `start` has a completion. The size estimates affect only the speed."""
         predecessors: dict[State, State | None] = {start: None}
         todo = [(self._size(start), 0, start)]
         while todo:
-            at = heapq.heappop(todo)[2]
-            next_states = [self._step(at, byte) for byte in self._live]
-            next_states += [self._special(at, {name}) for name in self.control_tokens]
-            for after in dict.fromkeys(next_states):
-                if after is None or after.viable is False or after in predecessors:
+            state = heapq.heappop(todo)[2]
+            next_states = [self._step(state, byte) for byte in self._live]
+            next_states += [self._special(state, {name}) for name in self.control_tokens]
+            for successor in dict.fromkeys(next_states):
+                if successor is None or successor.viable is False or successor in predecessors:
                     continue
-                predecessors[after] = at
-                if after.viable:
-                    ancestor: State | None = after
+                predecessors[successor] = state
+                if successor.viable:
+                    ancestor: State | None = successor
                     while ancestor is not None:
                         ancestor.viable, ancestor = True, predecessors[ancestor]
                     return
                 if len(predecessors) > MAX_AHEAD:
                     raise LimitExceeded("states", len(predecessors), MAX_AHEAD, fixed=True)
-                heapq.heappush(todo, (self._size(after), len(predecessors), after))
-        for state in predecessors:  # all states reachable from these have been visited, and none is viable
+                heapq.heappush(todo, (self._size(successor), len(predecessors), successor))
+        for state in predecessors:  # the search has visited every state that these can reach, and none is viable
             state.viable = False
 
     def _size(self, state: State) -> int:
@@ -257,10 +257,10 @@ class Language:
         reached: dict[Call | None, frozenset[tuple[Rest, Owner]]] = {}
         todo = [callee]
         while todo:
-            name = todo.pop()
-            if name not in reached:
-                reached[name] = frozenset(self._resumptions(name, calls))
-                todo.extend(owner for _, owner in reached[name] if not isinstance(owner, Return))
+            call = todo.pop()
+            if call not in reached:
+                reached[call] = frozenset(self._resumptions(call, calls))
+                todo.extend(owner for _, owner in reached[call] if not isinstance(owner, Return))
         # If all owners are returns, the callee does not matter: equal continuations become the same object.
         if all(isinstance(owner, Return) for _, owner in reached[callee]):
             callee, reached = None, {None: reached[callee]}
@@ -273,15 +273,15 @@ class Language:
         """For each callee, an estimate of the length of the shortest completion, computed by Bellman-Ford rounds."""
         sizes = dict.fromkeys(calls, len(calls) * MAX_AHEAD)
         for _ in calls:
-            for name, next_states in calls.items():
+            for callee, resumptions in calls.items():
                 spend()
-                for rest, owner in next_states:
-                    after = owner.size if isinstance(owner, Return) else sizes[owner]
-                    sizes[name] = min(sizes[name], after + sum(map(self._terms.size, rest)))
+                for rest, owner in resumptions:
+                    owner_size = owner.size if isinstance(owner, Return) else sizes[owner]
+                    sizes[callee] = min(sizes[callee], owner_size + sum(map(self._terms.size, rest)))
         return sizes
 
     def _resumptions(self, callee: Call | None, calls: Calls) -> Iterator[tuple[Rest, Owner]]:
-        """The terms after `callee`. A caller without remaining terms is replaced by its continuation.
+        """The terms after a call of `callee`. A caller without remaining terms is replaced by its continuation.
 
         This tail-call elimination keeps the returns of right-recursive rules from growing with the text.
         """
@@ -307,7 +307,7 @@ class Language:
         return return_.resumed
 
 
-def _after(grammar: Grammar, data: bytes) -> State | None:
+def _read(grammar: Grammar, data: bytes) -> State | None:
     language = Language(grammar)
     state = language.start
     for byte in data:
@@ -318,11 +318,11 @@ def _after(grammar: Grammar, data: bytes) -> State | None:
 
 
 def accepts(grammar: Grammar, data: bytes) -> bool:
-    """Whether `data` is in the language of `grammar`. Outputs with control tokens do not equal any `data`."""
-    state = _after(grammar, data)
+    """Whether `data` is in the language of `grammar`. An output with control tokens equals no `data`."""
+    state = _read(grammar, data)
     return state is not None and state.accepting
 
 
 def viable(grammar: Grammar, data: bytes) -> bool:
     """Whether `data` is a prefix of some output of `grammar`. Control tokens may be needed to complete it."""
-    return _after(grammar, data) is not None
+    return _read(grammar, data) is not None

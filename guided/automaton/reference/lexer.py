@@ -3,7 +3,7 @@
 In: a `Grammar` in whose rules `Special(name)` is a terminal, and a `Lexer`. Out: states, as in `language.py`.
 
 Problem. A lexer decides without lookahead: the longest match wins, even if the parser cannot continue after it. While
-a text is being written, it is not yet known where a lexeme ends. After `<`, the next byte may make it `<=`.
+a text is being written, the end of a lexeme is not yet known: after `<`, the next byte may make it `<=`.
 
 A state is therefore a set of *readings*. Each reading is one way to split the text so far: the state of the parser, the
 terminals that may still match the current lexeme, and the *competitors*: for each lexeme that this reading has ended,
@@ -43,10 +43,10 @@ from guided.ir.nodes import Grammar, Lexer, Node, Special, Terminal
 
 __all__ = ["LexedLanguage", "LexedState", "Tokenization"]
 
-_MAX_READINGS = 100_000  # in all states of one search; one state may have as many readings as the text has bytes
+_MAX_READINGS = 100_000  # in all states of one search; one state can have as many readings as the text has bytes
 
 Match: TypeAlias = tuple[int, Run]
-"""A terminal that may match the current lexeme: its number, and the run of the rest of its pattern."""
+"""A terminal that may match the current lexeme: its number, and the run for the rest of its pattern."""
 
 
 class LexerPosition(NamedTuple):
@@ -58,7 +58,7 @@ class LexerPosition(NamedTuple):
 
 
 class Tokenization(NamedTuple):
-    """One way to split the text (see the module's docstring). `has_started`: the current lexeme has at least one byte.
+    """A reading (see the module's docstring). `has_started`: whether the current lexeme has at least one byte.
 
     `keywords`: (terminal, keyword, run) for each keyword that the lexeme may still spell. `width`: the width of the
     lexeme's last line so far, if the lexeme may be a newline and contains a line feed.
@@ -85,9 +85,9 @@ class LexedLanguage:
         self._lexer, self._live = lexer, live
         self._numbers = {terminal.name: number for number, terminal in enumerate(lexer.terminals)}
         self._spelling = Spelling(UTF8, live)
-        self._runs = [self._run(terminal.item) for terminal in lexer.terminals]
+        self._runs = [self._start_run(terminal.item) for terminal in lexer.terminals]
         self._keywords = [
-            [(number, self._numbers[keyword.name], self._run(keyword.item)) for keyword in terminal.keywords]
+            [(number, self._numbers[keyword.name], self._start_run(keyword.item)) for keyword in terminal.keywords]
             for number, terminal in enumerate(lexer.terminals)
         ]
         self._newlines = frozenset(
@@ -112,7 +112,7 @@ class LexedLanguage:
         return self.first if self._is_completable(self.first) else None
 
     def accepting(self, state: LexedState) -> bool:
-        """Whether the text may end here: at its end, no competitor can match any more."""
+        """Whether the text may end here. Competitors do not matter: at the end, none can match any more."""
         return any(not reading.has_started and self._may_end(reading.position) for reading in state)
 
     def step(self, state: LexedState, byte: int) -> LexedState | None:
@@ -129,7 +129,7 @@ class LexedLanguage:
     def can_continue(self, state: LexedState) -> bool:
         """Whether the current lexeme can end as a terminal that is allowed here. If not, no output begins like this.
 
-        If so, a completion may still not exist; `step` searches for one.
+        Even if so, there may be no completion; `step` searches for one.
         """
         return any(not reading.has_started or any(self._allowed_endings(reading)) for reading in state)
 
@@ -146,7 +146,7 @@ class LexedLanguage:
 
     # ---- stepping
 
-    def _run(self, item: Node) -> Run:
+    def _start_run(self, item: Node) -> Run:
         return self._spelling.run(regular(item, {}))
 
     def read_one(self, reading: Tokenization, byte: int) -> list[Tokenization]:
@@ -166,7 +166,7 @@ class LexedLanguage:
         out = []
         winner = _matching_terminal(matches)
         if winner is not None:
-            position = self._after_lexeme(reading.position, winner, self._lexeme_name(winner, keywords), width)
+            position = self._after_lexeme(reading.position, winner, self._name_lexeme(winner, keywords), width)
             unfinished = _unfinished_matches(matches)
             if position is not None:
                 out.append(
@@ -176,11 +176,11 @@ class LexedLanguage:
             out.append(Tokenization(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
 
-    def _lexeme_name(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
+    def _name_lexeme(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
         """The name of the lexeme: a keyword of the terminal that matched, or that terminal.
 
         A lexeme of an ignored terminal is ignored even if it is a keyword. A lexeme of any other terminal is never
-        ignored: it becomes its keyword even if that is an ignored terminal. The parser may refuse it.
+        ignored: it becomes its keyword even if the keyword is an ignored terminal, which the parser may then reject.
         """
         name = self._lexer.terminals[winner].name
         if name not in self._lexer.ignored:
@@ -190,7 +190,7 @@ class LexedLanguage:
         return name
 
     def _after_lexeme(self, position: LexerPosition, winner: int, name: str, width: int | None) -> LexerPosition | None:
-        """The position after a lexeme that `winner` matched and that counts as `name`, or None if it is not allowed."""
+        """The position after a lexeme that `winner` matched and that is called `name`, or None if it is not allowed."""
         if self._lexer.terminals[winner].name in self._lexer.ignored:
             return position
         indentation, brackets = self._lexer.indentation, position.brackets
@@ -222,23 +222,26 @@ class LexedLanguage:
 
     def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Tokenization:
         """The reading at the start of a new lexeme."""
-        candidates = self._candidates(position.parser) | self._lexer.ignored
+        candidates = self._find_candidates(position.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
             candidates |= {self._lexer.indentation.newline}
-        tried_numbers = {number for name, number in self._numbers.items() if name in candidates}
+        candidate_numbers = {number for name, number in self._numbers.items() if name in candidates}
         embedded = {
             self._numbers[name]
-            for number in tried_numbers
+            for number in candidate_numbers
             for name in _embedded_keywords(self._lexer.terminals[number])
         }
-        matches = [(number, self._runs[number]) for number in sorted(tried_numbers - embedded)]
+        matches = [(number, self._runs[number]) for number in sorted(candidate_numbers - embedded)]
         keywords = [
-            entry for number in sorted(tried_numbers) for entry in self._keywords[number] if entry[1] in tried_numbers
+            entry
+            for number in sorted(candidate_numbers)
+            for entry in self._keywords[number]
+            if entry[1] in candidate_numbers
         ]
         return Tokenization(position, False, tuple(matches), tuple(keywords), competitors)
 
-    def _candidates(self, parser: ParserState) -> frozenset[str]:
-        """The terminals that the parser can accept, and those that `Lexer.contexts` adds for its marks.
+    def _find_candidates(self, parser: ParserState) -> frozenset[str]:
+        """The terminals that the parser can accept, and those that `Lexer.contexts` adds for its acceptable marks.
 
         If the set of marks is not a key of `contexts`, the largest keys in this set apply.
         """
@@ -263,7 +266,7 @@ class LexedLanguage:
         return None if width is None else min(width + columns.get(byte, 0), too_wide)
 
     def _begin_line(self, position: LexerPosition, indentation: Indentation, width: int | None) -> LexerPosition | None:
-        """The position after a newline and the indentation or dedentations that follow it, or None if not allowed."""
+        """The position after a newline and the indentation or dedentations that follow, or None if not allowed."""
         after = self._shift(position, indentation.newline)
         if after is None or width is None:
             return None
@@ -288,29 +291,29 @@ class LexedLanguage:
     def _is_completable(self, start: LexedState) -> bool:
         if start not in self._completable:
             predecessors: dict[LexedState, LexedState | None] = {start: None}
-            todo, completable_state, readings = [start], None, 0
+            todo, completable, reading_count = [start], None, 0
             for state in todo:
                 if self.accepting(state) or self._completable.get(state, False):
-                    completable_state = state
+                    completable = state
                     break
                 for byte in self._live:
                     after = self.read(state, byte)
                     if after and after not in predecessors and self._completable.get(after, True):
                         predecessors[after] = state
                         todo.append(after)
-                        readings += len(after)
-                for visited, limit in ((len(predecessors), MAX_AHEAD), (readings, _MAX_READINGS)):
-                    if visited > limit:
-                        raise LimitExceeded("states", visited, limit, fixed=True)
-            if completable_state is None:
+                        reading_count += len(after)
+                for amount, limit in ((len(predecessors), MAX_AHEAD), (reading_count, _MAX_READINGS)):
+                    if amount > limit:
+                        raise LimitExceeded("states", amount, limit, fixed=True)
+            if completable is None:
                 self._completable.update(dict.fromkeys(predecessors, False))
-            while completable_state is not None:
-                self._completable[completable_state], completable_state = True, predecessors[completable_state]
+            while completable is not None:
+                self._completable[completable], completable = True, predecessors[completable]
         return self._completable[start]
 
 
 def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
-    """The terminals after `byte`, up to the first one that matches: the others can no longer win."""
+    """The matches after `byte`, up to the first terminal that matches here: the others can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
         after = [(terminal, next_run) for next_run in run.after(byte)]
@@ -321,7 +324,7 @@ def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
 
 
 def _matching_terminal(matches: tuple[Match, ...]) -> int | None:
-    """The terminal that matches here."""
+    """The terminal that matches here, or None."""
     return next((terminal for terminal, run in matches if run.may_stop), None)
 
 

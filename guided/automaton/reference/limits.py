@@ -1,9 +1,9 @@
-"""Token limits in the reference implementation: the rest of a `MaxTokens`, and how it changes when a token ends.
+"""Token limits in the reference implementation: follows the rest of a `MaxTokens` and counts the tokens that end.
 
 In: the run of the regular item, and the texts of all tokens. Out: a `LimitedRun`, which is a run that also stores how
 many tokens are left and whether a byte has been read. Each token that ends within the item's text uses one of these
-tokens. The run is then dropped unless the remaining tokens can write the rest, such that the last token ends with the
-rest.
+tokens. The run is then dropped unless the remaining tokens can write the rest and the last of them ends where the rest
+ends.
 
 Cost: a breadth-first search over the runs to which tokens lead. The code is deliberately slow.
 """
@@ -38,7 +38,7 @@ class LimitedRun:
 
     @property
     def is_alive(self) -> bool:
-        """Whether some text completes it, in any number of tokens."""
+        """Whether some text completes the rest, in any number of tokens."""
         return self.run.can_continue or self.may_stop
 
     def after(self, byte: int) -> tuple[LimitedRun, ...]:
@@ -46,7 +46,7 @@ class LimitedRun:
         return tuple(LimitedRun(run, self.tokens_left, True) for run in self.run.after(byte))
 
     def after_token(self, texts: Collection[bytes]) -> LimitedRun | None:
-        """The rest after a token ends here."""
+        """The rest after a token ends here, or None if the remaining tokens cannot write it."""
         if not self.has_read:
             return self
         min_tokens = fewest_tokens(self.run, texts)
@@ -58,7 +58,7 @@ class LimitedRun:
 
 
 def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:
-    """The fewest tokens, at least one, that lead from `start` to an end; None if none do."""
+    """The smallest positive number of tokens that lead from `start` to an end, or None if no tokens do."""
     seen, level, count = {start}, [start], 0
     while level:
         next_level: list[Run] = []
@@ -67,7 +67,7 @@ def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:
             for text in texts:
                 runs = {run}
                 for byte in text:
-                    runs = {after for each in runs for after in each.after(byte)}
+                    runs = {next_run for each in runs for next_run in each.after(byte)}
                 if any(each.may_stop for each in runs):
                     return count
                 next_level += runs - seen

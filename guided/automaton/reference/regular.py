@@ -1,21 +1,21 @@
-"""Regular languages by derivatives: matches regular IR nodes byte by byte, as the lowest layer of the reference.
+"""Matches regular IR nodes byte by byte, by derivatives. This is the lowest layer of the reference implementation.
 
 In: a regular node (characters, sequences, alternatives, repetitions, intersections, complements, length windows), an
 `Encoding`, and the *live* bytes, which occur in some token. Out: a `Run`, which is a position in the node. It says
-whether the text may end here, whether a byte can follow, and to which runs each byte leads.
+whether the text may end there, whether a byte can follow, and to which runs each byte leads.
 
 How: Brzozowski's derivatives ("Derivatives of regular expressions", JACM 11(4), 1964). The derivative of a language by
-a character contains the strings that may follow that character; for example, the derivative of `ab|ac` by `a` is `b|c`.
-Since nodes are normalised, there are finitely many derivatives. They are taken by code points, because `Not` and
-`Length` work on code points. An encoding writes a code point as positional digits, one byte each. So a run inside a
-character also stores the form of the encoding, the number of digits read, and their sum so far. Bytes that do not spell
-code points are in no language, not even in a language under `Not`.
+a character is the set of strings that may follow that character; for example, the derivative of `ab|ac` by `a` is
+`b|c`. Since nodes are normalised, there are finitely many derivatives. Derivatives are taken by code points, because
+`Not` and `Length` work on code points. An encoding writes a code point as positional digits, one byte each. So a run
+inside a character also stores the form of the encoding, the number of digits read, and their sum so far. Bytes that do
+not spell code points are in no language, not even in a language under `Not`.
 
 A run is *alive* if some text of live bytes completes it. Runs that are not alive are never returned.
 
-Cost: one derivative for each interval into which the node's character classes divide the code points. To decide whether
-a run is alive, derivatives with up to `MAX_STATES` operands are searched. This is deliberately slow: no automaton is
-built or minimised.
+Cost: one derivative for each interval into which the node's character classes divide the code points. Deciding whether
+a run is alive searches derivatives with up to `MAX_STATES` operands in total. This is deliberately slow: no automaton
+is built or minimised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
-from guided.automaton.reference.substrings import all_substrings, trie_of
+from guided.automaton.reference.substrings import all_substrings, build_trie
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.encodings import Encoding, Form
 from guided.ir.nodes import (
@@ -51,7 +51,7 @@ from guided.meter import spend
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
 
 MAX_STATES = 50_000
-"""The maximum number of states of a language, and of operands of all derivatives in one search (see `_operand_count`).
+"""The maximum number of states of a language, and of operands in all derivatives of one search (`_operand_count`).
 
 Beyond this, `LimitExceeded` is raised.
 """
@@ -108,16 +108,16 @@ def complement(item: Node) -> Node:
 
 
 def regular(node: Node, rules: Mapping[str, Node]) -> Node:
-    """The regular `node`, built by the constructors above, with the rules to which it refers inlined.
+    """Rebuild the regular `node` with the constructors above, and inline the rules to which it refers.
 
     Raises:
-        SpecError: a rule that is not defined or is recursive, or a node that is not regular.
-        UnsupportedError: an `Encoded` inside the node.
+        SpecError: a rule is not defined or is recursive, or a node is not regular.
+        UnsupportedError: there is an `Encoded` inside the node.
         LimitExceeded: more than `MAX_DEPTH` levels or `MAX_NODES` nodes.
     """
     count = 0
 
-    def build(node: Node, inside: tuple[str, ...], depth: int) -> Node:
+    def build(node: Node, open_rules: tuple[str, ...], depth: int) -> Node:
         nonlocal count
         count += 1
         spend()
@@ -125,8 +125,8 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
             amount, name, allowed = (depth, "depth", MAX_DEPTH) if depth > MAX_DEPTH else (count, "nodes", MAX_NODES)
             raise LimitExceeded(name, amount, allowed, fixed=True)
 
-        def all_of(items: tuple[Node, ...]) -> list[Node]:
-            return [build(item, inside, depth + 1) for item in items]
+        def build_all(items: tuple[Node, ...]) -> list[Node]:
+            return [build(item, open_rules, depth + 1) for item in items]
 
         match node:
             case Chars(ranges):
@@ -137,25 +137,25 @@ def regular(node: Node, rules: Mapping[str, Node]) -> Node:
             case Automaton():
                 return node
             case Substrings():
-                return trie_of(all_substrings(node))
+                return build_trie(all_substrings(node))
             case Seq(items):
-                return seq(all_of(items))
+                return seq(build_all(items))
             case Alt(items):
-                return alt(all_of(items))
+                return alt(build_all(items))
             case And(items):
-                return intersect(all_of(items))
+                return intersect(build_all(items))
             case Not(item):
-                return complement(all_of((item,))[0])
+                return complement(build_all((item,))[0])
             case Repeat(item, low, high):
-                return Repeat(all_of((item,))[0], low, high)
+                return Repeat(build_all((item,))[0], low, high)
             case Length(item, low, high):
-                return Length(all_of((item,))[0], low, high)
+                return Length(build_all((item,))[0], low, high)
             case Ref(name):
                 if name not in rules:
                     raise SpecError(f"rule {name!r} is not defined")
-                if name in inside:
+                if name in open_rules:
                     raise SpecError(f"rule {name!r} is recursive, but must be regular here")
-                return build(rules[name], (*inside, name), depth + 1)
+                return build(rules[name], (*open_rules, name), depth + 1)
             case Encoded():
                 raise UnsupportedError(
                     "an encoded node is combined or encoded again",
@@ -189,7 +189,7 @@ def nullable(node: Node) -> bool:
 
 
 def derive(node: Node, point: int) -> Node:
-    """Brzozowski's derivative: the rests of the strings of `node` that begin with `point`.
+    """Brzozowski's derivative: the strings of `node` that begin with `point`, without that code point.
 
     `node` comes from `regular`, so the ranges of characters are sorted.
     """
@@ -229,8 +229,8 @@ def derive(node: Node, point: int) -> Node:
     raise TypeError(f"not a regular node: {type(node).__name__}")
 
 
-def _borders(node: Node) -> Iterator[int]:
-    """The borders between derivatives: all code points from one border up to the next have the same derivative."""
+def _boundaries(node: Node) -> Iterator[int]:
+    """The boundaries between derivatives: all code points from one boundary up to the next have the same derivative."""
     match node:
         case Chars(ranges):
             for low, high in ranges:
@@ -243,18 +243,18 @@ def _borders(node: Node) -> Iterator[int]:
                 yield from (low, high + 1)
         case Seq(items):
             for item in items:
-                yield from _borders(item)
+                yield from _boundaries(item)
                 if not nullable(item):
                     break
         case Alt(items) | And(items):
             for item in items:
-                yield from _borders(item)
+                yield from _boundaries(item)
         case Repeat(item) | Not(item) | Length(item):
-            yield from _borders(item)
+            yield from _boundaries(item)
 
 
 def _operand_count(node: Node) -> int:
-    """The number of operands of a derivative, which measures the work of deriving it again."""
+    """The number of operands of a derivative: a measure of the work to derive it again."""
     match node:
         case Alt(items) | And(items):
             return sum(map(_operand_count, items))
@@ -286,27 +286,27 @@ def _union(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 @lru_cache(maxsize=256)
-def _tail_sums(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
-    """For each digit, the possible sums of it and all later digits in live bytes. The last element is the sum 0."""
+def _sums_from_digit(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
+    """For each digit, the possible sums of this and all later digits in live bytes. The last element is the sum 0."""
     sums: list[Ranges] = [((0, 0),)]
     for spans in reversed(form.digits):
-        heads = {
+        digit_values = {
             span.value + (byte - span.low) * span.step
             for span in spans
             for byte in range(span.low, span.high + 1)
             if byte in live
         }
-        sums.append(_union((head + low, head + high) for head in heads for low, high in sums[-1]))
+        sums.append(_union((value + low, value + high) for value in digit_values for low, high in sums[-1]))
     return tuple(sums[::-1])
 
 
 class Spelling:
-    """An encoding restricted to live bytes, with cached facts about the terms that it spells."""
+    """An encoding restricted to live bytes. Caches the derivatives and runs of the terms that it spells."""
 
     def __init__(self, encoding: Encoding, live: frozenset[int]) -> None:
         if not all(form.digits for form in encoding.forms):
             raise SpecError(f"encoding {encoding.name!r} spells a character with no bytes")
-        self.forms = [(form, _tail_sums(form, live)) for form in encoding.forms]
+        self.forms = [(form, _sums_from_digit(form, live)) for form in encoding.forms]
         spelled = [pair for form, sums in self.forms for pair in _overlap(sums[0], form.ranges)]
         self.characters = _overlap(_union(spelled), ALL_CHARS)
         self._derivatives: dict[Node, tuple[tuple[Ranges, Node], ...]] = {}
@@ -342,11 +342,11 @@ class Spelling:
         return self._alive[term]
 
     def _derive(self, term: Node) -> tuple[tuple[Ranges, Node], ...]:
-        """All non-empty derivatives of `term`, each with its characters. Derives once per interval of code points."""
+        """All non-empty derivatives of `term`, each with the characters that lead to it."""
         if term not in self._derivatives:
             spend()
             groups: dict[Node, list[tuple[int, int]]] = {}
-            cuts = sorted({0, 0x110000, *_borders(term)})
+            cuts = sorted({0, 0x110000, *_boundaries(term)})
             for low, end in pairwise(cuts):
                 spend()
                 if part := _overlap(((low, end - 1),), self.characters):
@@ -379,7 +379,7 @@ class Run:
 
     @cached_property
     def is_alive(self) -> bool:
-        """Whether the term can be completed from here."""
+        """Whether some text completes the term."""
         return self.may_stop or self.can_continue
 
     def after(self, byte: int) -> tuple[Run, ...]:
@@ -392,8 +392,8 @@ class Run:
     def _spell(self, number: int, byte: int) -> Iterator[Run]:
         """The runs after `byte` as the next digit of form `number`.
 
-        `reach`: the code points that the digits read so far can still become. A digit is allowed only if a live
-        derivative is by one of them. Inside a character, the run keeps the term. Only the last digit derives it.
+        `reach`: the code points that the digits read so far can still become. A digit is allowed only if one of them
+        has a derivative that is alive. Inside a character, the run keeps the term. Only the last digit derives it.
         """
         form, sums = self.spelling.forms[number]
         for span in form.digits[self.digit]:
@@ -403,5 +403,5 @@ class Run:
             reach = _overlap(tuple((value + low, value + high) for low, high in sums[digit]), form.ranges)
             for ranges, rest in self.spelling.steps(self.term):
                 if _overlap(reach, ranges):
-                    inside = digit < len(form.digits)
-                    yield self.spelling.run(self.term, number, digit, value) if inside else self.spelling.run(rest)
+                    is_inside = digit < len(form.digits)
+                    yield self.spelling.run(self.term, number, digit, value) if is_inside else self.spelling.run(rest)

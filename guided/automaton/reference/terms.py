@@ -1,4 +1,4 @@
-"""The terms of a grammar: which are nullable, which are productive, and how they expand into other terms.
+"""The terms of a grammar: decides which are nullable and productive, and expands them into other terms.
 
 A *term* is a part of a rule for the parser (`language.py`): an IR node, or the rest of a node that has been partly
 read. The rest of a regular node is a `Run`, and the rest of a permutation is a `Members`. `Mark` and `OpenScope` terms
@@ -8,10 +8,10 @@ In: a `Grammar` and the live bytes, which occur in some token. Out, for each ter
 
 - whether it is *nullable*: its language contains the empty text;
 - whether it is *productive*: its language contains some text of live bytes and control tokens;
-- the sequences of terms that it expands to.
+- the sequences of terms into which it expands.
 
-How: nullable and productive rules are least fixpoints, found by iterating over all rules until nothing changes. The
-effect of `Distinct` is not considered here, because it depends on the text.
+How: nullable and productive rules are least fixpoints, found by iterating over all rules until nothing changes.
+`Distinct` is ignored here, because its effect depends on the text.
 
 Cost: each fact is decided once per term and round. Nodes may nest at most `MAX_DEPTH` deep. `Encoded` inside `And`,
 `Not`, `Length` or another `Encoded` is not supported: combine the items first, then encode the result.
@@ -72,33 +72,32 @@ class Members:
     def may_stop(self) -> bool:
         """Whether the permutation may end here."""
         required = {i for i, member in enumerate(self.permutation.members) if member.required}
-        has_required = (
+        meets_bounds = (
             required <= self.seen and self.count >= self.permutation.min and in_bounds(self.count, self.permutation.max)
         )
-        return has_required and (self.permutation.condition is None or holds(self.permutation.condition, self.seen))
+        return meets_bounds and (self.permutation.condition is None or holds(self.permutation.condition, self.seen))
 
-    def is_open(self, at: int) -> bool:
-        """Whether member `at` may come next: its slot (see `Permutation`) must be free, and the order must allow it."""
+    def allows_member(self, i: int) -> bool:
+        """Whether member `i` may come next: its slot (see `Permutation`) must be free, and the order must allow it."""
         members, slots = self.permutation.members, self.permutation.slots or range(len(self.permutation.members))
-        if members[at].repeatable:
+        if members[i].repeatable:
             return True
-        if any(slots[i] == slots[at] for i in self.seen):
+        if any(slots[j] == slots[i] for j in self.seen):
             return False
-        return not self.permutation.ordered or all(
-            slots[i] < slots[at] and not members[i].repeatable for i in self.seen
-        )
+        return not self.permutation.ordered or all(slots[j] < slots[i] and not members[j].repeatable for j in self.seen)
 
     def choices(self) -> Iterator[tuple[int, Members]]:
         """The members that may come next, each with the rest after it."""
         permutation = self.permutation
         if permutation.max is not None and self.count >= permutation.max:
             return
-        # To keep the number of states small, irrelevant facts are not stored. Without an upper bound, counts above the
-        # lower bound are equivalent to it. Only 0 always differs from 1, since a separator precedes all members except
-        # the first. A repeatable member is recorded only if it is required, or a condition or an order depends on it.
+        # Facts that cannot matter later are not stored, to keep the number of states small. Without an upper bound,
+        # counts above the lower bound are equivalent to it. Only 0 always differs from 1, since a separator precedes
+        # all members except the first. A repeatable member is recorded only if it is required, or a condition or an
+        # order depends on it.
         max_count = max(permutation.min, 1) if permutation.max is None else permutation.max
         for i, member in enumerate(permutation.members):
-            if self.is_open(i):
+            if self.allows_member(i):
                 is_irrelevant = (
                     permutation.condition is None
                     and not permutation.ordered
@@ -112,23 +111,23 @@ class Members:
                     ),
                 )
 
-    def item(self, at: int) -> Node:
-        """The node of member `at`, preceded by the separator unless it is the first."""
-        item = self.permutation.members[at].item
+    def item(self, i: int) -> Node:
+        """The node of member `i`, preceded by the separator unless it is the first."""
+        item = self.permutation.members[i].item
         return Seq((self.permutation.separator, item)) if self.count else item
 
 
-def holds(condition: Condition, members_present: frozenset[int]) -> bool:
-    """Whether a condition holds if exactly the members `members_present` have been written."""
+def holds(condition: Condition, written_members: frozenset[int]) -> bool:
+    """Whether a condition holds after exactly these members have been written."""
     match condition:
         case Written(members):
-            return bool(members_present.intersection(members))
+            return bool(written_members.intersection(members))
         case AllOf(items):
-            return all(holds(item, members_present) for item in items)
+            return all(holds(item, written_members) for item in items)
         case AnyOf(items):
-            return any(holds(item, members_present) for item in items)
+            return any(holds(item, written_members) for item in items)
         case NoneOf(items):
-            return not any(holds(item, members_present) for item in items)
+            return not any(holds(item, written_members) for item in items)
 
 
 Term: TypeAlias = Node | Run | LimitedRun | Members | Mark | OpenScope
@@ -147,7 +146,7 @@ class Terms:
         self.rules, self._live = grammar.rules, live
         self._spellings: dict[Encoding, Spelling] = {}
         self._runs: dict[Node, Run] = {}
-        self._productive_cache: dict[Term, bool] = {}  # productive or not
+        self._productive_cache: dict[Term, bool] = {}
         self._nullable_rules: set[str] = set()
         self._productive_rules: set[str] = set()
         self._check()
@@ -162,7 +161,7 @@ class Terms:
         """The `MaxTokens` nodes that some output can reach."""
 
     def expand(self, head: Term) -> Iterator[Rest]:
-        """The sequences of terms to which `head` expands. The union of their languages is the language of `head`."""
+        """The sequences of terms into which `head` expands. The union of their languages is the language of `head`."""
         match head:
             case Seq(items):
                 yield items
@@ -173,7 +172,7 @@ class Terms:
             case Members():
                 if head.may_stop:
                     yield ()
-                yield from ((head.item(at), after) for at, after in head.choices())
+                yield from ((head.item(i), after) for i, after in head.choices())
             case MaxTokens(item, max_tokens):
                 if self.nullable(item):
                     yield ()
@@ -295,7 +294,7 @@ class Terms:
         return self.run(term).is_alive
 
     def _can_complete(self, rest: Members) -> bool:
-        """Whether a permutation can be completed: with all required members, and enough others for the bounds."""
+        """Whether a permutation can be completed with all required members, and a number of members in its bounds."""
         permutation = rest.permutation
         if permutation.condition is not None or permutation.ordered or permutation.slots:
             return self._can_complete_by_search(rest)
@@ -317,22 +316,22 @@ class Terms:
         return all(missing_productive) and fewest <= min(upper_bounds)
 
     def _can_complete_by_search(self, rest: Members) -> bool:
-        """Like `_can_complete`, but for conditions, slots or an order. It searches all sets of members in turn."""
+        """Like `_can_complete`, for a permutation with a condition, slots or an order. Searches all sets of members."""
         todo, visited = [rest], {rest}
         while todo:
-            at = todo.pop()
-            if at.may_stop:
+            rest = todo.pop()
+            if rest.may_stop:
                 return True
-            if at.count and not self.productive(at.permutation.separator):
+            if rest.count and not self.productive(rest.permutation.separator):
                 continue
-            for i, after in at.choices():
-                if after not in visited and self.productive(at.permutation.members[i].item):
+            for i, after in rest.choices():
+                if after not in visited and self.productive(rest.permutation.members[i].item):
                     visited.add(after)
                     todo.append(after)
         return False
 
     def size(self, term: Term) -> int:
-        """An estimate of the length of the shortest text of `term`. It affects only the order of searches."""
+        """An estimate of the length of the shortest text of `term`. It only affects the order of searches."""
         match term:
             case Seq(items):
                 return sum(self.size(item) for item in items)
@@ -354,7 +353,7 @@ class Terms:
         return 1
 
     def run(self, node: Node) -> Run:
-        """The run at the start of a regular node, which is matched by derivatives and not expanded into its items."""
+        """The run at the start of a regular node. It is matched by derivatives, not expanded into its items."""
         if node not in self._runs:
             item, encoding = (node.item, node.encoding) if isinstance(node, Encoded) else (node, UTF8)
             if encoding not in self._spellings:
@@ -410,10 +409,10 @@ class Terms:
 
 
 def _texts_before_items(node: Dispatch) -> list[Automaton]:
-    """For each item, an automaton for the texts before it, which lead `node.automaton` into the item's exit state."""
+    """For each item, an automaton for the texts that precede it: those that lead `node.automaton` to its exit state."""
     states_without_exit = [(False, edges) for _, edges in node.automaton.states]
     out = []
-    for at in node.exits:
-        states = [*states_without_exit[:at], (True, states_without_exit[at][1]), *states_without_exit[at + 1 :]]
+    for i in node.exits:
+        states = [*states_without_exit[:i], (True, states_without_exit[i][1]), *states_without_exit[i + 1 :]]
         out.append(Automaton(tuple(states), node.automaton.start))
     return out

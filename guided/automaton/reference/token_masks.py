@@ -4,12 +4,12 @@ The native core caches and shares results, and skips work. This module does none
 tests compare the core with it. It has the same operations as the core, but shares no code with it.
 
 In: an IR `Grammar`, the bytes of each token id, the end tokens, and the names of the control tokens. Out: states, the
-token ids that are allowed in a state, and the fewest tokens from a state to the end of an output.
+token ids that are allowed in a state, and the minimum number of tokens from a state to the end of an output.
 
 A token is allowed if an accepting state can still be reached *in tokens* after its bytes. If every byte that occurs in
 a token is also a token by itself, a token is allowed if a state exists after its bytes, because every state has a
 completion in live bytes (`language.py`). Otherwise, a breadth-first search of the graph of states and tokens decides.
-Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow `a` after `a`: a `b` would have to follow, and
+Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow a second `a`: a `b` would have to follow, and
 no token spells it.
 
 End tokens and control tokens spell no text, regardless of their bytes. Ids without bytes (None or empty) are allowed
@@ -40,7 +40,7 @@ _NO_NAMES: Mapping[int, str] = MappingProxyType({})
 
 
 class ReferenceGrammar:
-    """One grammar over one vocabulary. States are immutable and compared by identity.
+    """One grammar over one vocabulary. States are compared by identity.
 
     Args:
         tokens: token id -> its bytes; None or empty for an id that spells nothing.
@@ -66,13 +66,13 @@ class ReferenceGrammar:
         self._texts = {token: data for token, data in enumerate(tokens) if data and token not in no_text}
         strings = frozenset(self._texts.values())
         live = frozenset(byte for data in strings for byte in data)
-        self._byte_complete = all(bytes([byte]) in strings for byte in live)
+        self._is_byte_complete = all(bytes([byte]) in strings for byte in live)
         self._strings = sorted(strings)
         grammar = _without_other_tokens(grammar, self._texts, special_tokens)
         self._language = Language(grammar, live)
         self._controls = self._control_ids(len(tokens), special_tokens)
         self._terminated = State(frozenset(), accepting=True)
-        self._fewest: dict[State, int | None] = {}
+        self._min_tokens: dict[State, int | None] = {}
         start = self._language.start
         if start is not None:
             self._language.check_limits(strings)
@@ -83,7 +83,7 @@ class ReferenceGrammar:
         self._start = start
 
     def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
-        """The control tokens that the grammar names: id -> the names that the grammar uses (or the id itself)."""
+        """The control tokens that the grammar names: id -> the names that the grammar uses for it, or the id itself."""
         names_by_id: dict[int, set[int | str]] = {}
         for name in self._language.control_tokens:
             if isinstance(name, str):
@@ -118,7 +118,7 @@ class ReferenceGrammar:
         """The state after one token, or None if it is not allowed."""
         if token in self._end_tokens:
             return self._terminated if state.accepting else None
-        after = self._after(state, self._texts.get(token))
+        after = self._read_bytes(state, self._texts.get(token))
         if token in self._controls:  # a grammar may also name an ordinary token by its id
             after = self._language.either(after, self._language.special(state, self._controls[token]))
         return after if after is not None and self._can_finish(after) else None
@@ -128,15 +128,15 @@ class ReferenceGrammar:
         return {token for token in self._ids() if self.accept_token(state, token) is not None}
 
     def min_tokens(self, state: State) -> int | None:
-        """The fewest tokens to the end of an output, including the end token, or None if it cannot be reached."""
+        """The minimum number of tokens to the end of an output, including the end token; None if unreachable."""
         if self.terminated(state):
             return 0
         if not self._end_tokens:
             return None
-        if state not in self._fewest:
-            self._fewest[state] = self._search(state)
-        fewest = self._fewest[state]
-        return None if fewest is None else fewest + 1
+        if state not in self._min_tokens:
+            self._min_tokens[state] = self._search(state)
+        min_tokens = self._min_tokens[state]
+        return None if min_tokens is None else min_tokens + 1
 
     def budget_mask(self, state: State, n: int) -> set[int]:
         """The ids that are allowed next if the output must be complete within `n` tokens, including this one."""
@@ -151,7 +151,7 @@ class ReferenceGrammar:
     def _ids(self) -> set[int]:
         return {*self._end_tokens, *self._texts, *self._controls}
 
-    def _after(self, state: State, data: bytes | None) -> State | None:
+    def _read_bytes(self, state: State, data: bytes | None) -> State | None:
         after = state if data else None
         for byte in data or b"":
             after = self._language.step(after, byte) if after is not None else None
@@ -159,31 +159,31 @@ class ReferenceGrammar:
 
     def _successors(self, state: State) -> Iterator[State]:
         for data in self._strings:
-            if (after := self._after(state, data)) is not None:
+            if (after := self._read_bytes(state, data)) is not None:
                 yield after
         for names in self._controls.values():
             if (after := self._language.special(state, names)) is not None:
                 yield after
 
     def _can_finish(self, state: State) -> bool:
-        """Whether an accepting state can be reached in tokens."""
-        if self._byte_complete and not self._language.limits:
+        """Whether tokens lead from `state` to an accepting state."""
+        if self._is_byte_complete and not self._language.limits:
             return True
-        if state not in self._fewest:
-            self._fewest[state] = self._search(state)
-        return self._fewest[state] is not None
+        if state not in self._min_tokens:
+            self._min_tokens[state] = self._search(state)
+        return self._min_tokens[state] is not None
 
     def _search(self, start: State) -> int | None:
-        """The fewest tokens from `start` to an accepting state, breadth first."""
+        """The minimum number of tokens from `start` to an accepting state, or None; found by breadth-first search."""
         seen, level, distance = {start}, [start], 0
         while level:
             if any(state.accepting for state in level):
                 return distance
             next_level: list[State] = []
-            for after in (after for state in level for after in self._successors(state)):
-                if after not in seen:
-                    seen.add(after)
-                    next_level.append(after)
+            for successor in (successor for state in level for successor in self._successors(state)):
+                if successor not in seen:
+                    seen.add(successor)
+                    next_level.append(successor)
                 if len(seen) > MAX_SEARCH:
                     raise LimitExceeded("states", len(seen), MAX_SEARCH, fixed=True)
             level, distance = next_level, distance + 1
@@ -191,17 +191,17 @@ class ReferenceGrammar:
 
 
 def _without_other_tokens(grammar: Grammar, text_ids: Collection[int], special_tokens: Mapping[int, str]) -> Grammar:
-    """The grammar with each `OtherTokens` replaced by a list of the tokens that it allows."""
+    """Replace each `OtherTokens` by nodes that list the tokens that it allows."""
 
-    def ids(token: int | str) -> Collection[int]:
+    def find_ids(token: int | str) -> Collection[int]:
         token_ids = [token] if isinstance(token, int) else [id for id, name in special_tokens.items() if name == token]
         if not token_ids:
             raise VocabularyError(f"the vocabulary has no control token {token!r}")
         return token_ids
 
-    def change(node: Any) -> Node | None:
+    def replace_other_tokens(node: Any) -> Node | None:
         if not isinstance(node, OtherTokens):
             return None
-        return other_tokens(node, {id for token in node.but for id in ids(token)}, text_ids)
+        return other_tokens(node, {id for token in node.but for id in find_ids(token)}, text_ids)
 
-    return replace_nodes(grammar, change)
+    return replace_nodes(grammar, replace_other_tokens)

@@ -1,7 +1,7 @@
 """Values that must differ from each other: the uniqueness scopes that are open while a text is read.
 
 A grammar marks the part of the output whose values must differ with `Distinct`, and each such value with `Entry`. This
-module follows these marks along one text and refuses an entry whose value the scope has already seen.
+module follows these marks along one text and rejects an entry whose value the scope has already seen.
 
 In: the bytes of the text, one at a time, and the marks between them. Out: the stack of open scopes, innermost last, or
 None if an entry has just ended with a value that was seen. Each scope stores the values of its completed entries (its
@@ -12,7 +12,7 @@ Example: `[1, 2, 1.0]` with `uniqueItems`. The seen set grows to {1} and then to
 value that is in the set, so the result is None.
 
 Values are compared as in JSON Schema: strings after decoding, numbers by their numeric value, arrays item by item,
-objects as sets of members. A member that is written twice counts once. A text that is not JSON equals only itself.
+objects as sets of (name, value) pairs. A text that is not JSON equals only itself.
 Values are parsed with Python's `json`.
 
 Cost: each byte copies the stack, and the end of an entry parses its text. At most `MAX_OPEN` scopes and entries may be
@@ -35,7 +35,7 @@ __all__ = ["NO_SCOPES", "Mark", "OpenScope", "Scopes", "apply_mark", "json_value
 MAX_OPEN = 50
 """The maximum number of scopes and entries that may be open at once."""
 MAX_EXPONENT = 1000
-"""The maximum number of characters of an exponent, including its sign."""
+"""The maximum number of characters of an exponent, including a sign."""
 
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 
@@ -101,21 +101,21 @@ def _check_open(scopes: Scopes) -> Scopes:
 
 
 def _append_byte(text: bytes, byte: int) -> bytes:
-    if byte in b" \t\n\r" and not _inside_string(text):
+    if byte in b" \t\n\r" and not _is_inside_string(text):
         return text
     return text + bytes([byte])
 
 
-def _inside_string(text: bytes) -> bool:
-    inside = escaped = False
+def _is_inside_string(text: bytes) -> bool:
+    is_inside = is_escaped = False
     for byte in text:
-        if escaped:
-            escaped = False
+        if is_escaped:
+            is_escaped = False
         elif byte == 0x22:
-            inside = not inside
+            is_inside = not is_inside
         else:
-            escaped = inside and byte == 0x5C
-    return inside
+            is_escaped = is_inside and byte == 0x5C
+    return is_inside
 
 
 def json_value(text: bytes) -> Hashable:
@@ -126,7 +126,7 @@ def json_value(text: bytes) -> Hashable:
                 text.decode(),
                 parse_int=_number,
                 parse_float=_number,
-                parse_constant=_refuse_constant,
+                parse_constant=_reject_constant,
                 object_pairs_hook=_Members,
             )
         )
@@ -167,5 +167,5 @@ def _number(text: str) -> tuple[str, str, str, int]:
     return ("number", sign, digits.rstrip("0"), power)
 
 
-def _refuse_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")

@@ -76,7 +76,7 @@ bool CompletionFinder::operate(const EffectEdge& e, Thread& at, Completion& out,
   const Rule& rule = grammar_.rule_at(at.pos);
   if (e.effect.op == Effect::Begin && !exactly && is_drafted_from_here(at))
     if (out.next = draft(at); out.next >= 0) return false;
-  if (at.mem < 0 && e.effect.of_memory()) return draft_effect(e, at, out);
+  if (at.mem < 0 && e.effect.changes_scopes()) return draft_effect(e, at, out);
   if (!arena_.apply(rule, e.effect, at)) {
     out.impossible = true;
     return false;

@@ -111,7 +111,7 @@ bool CompletionFinder::comes_nearer(const Thread& entry, const NewLetters::Way& 
     } else {
       const EffectEdge& e = grammar_.effects[c.index];
       if (e.effect.op == Effect::Keep) return at.ret == entry.ret && tree_.cost(e.to) < tree_.cost(entry.pos);
-      if (e.effect.of_memory() || !arena_.apply(grammar_.rule_at(at.pos), e.effect, at)) return false;
+      if (e.effect.changes_scopes() || !arena_.apply(grammar_.rule_at(at.pos), e.effect, at)) return false;
       at.pos = e.to;
     }
   }

@@ -272,7 +272,7 @@ bool RestBound::reads(int32_t pos) const {
   if (tree_.by_byte(pos) < 0) return false;
   const Position& p = grammar_.positions[pos];
   for (const EffectEdge& edge : grammar_.effects_of(p))
-    if (!edge.effect.of_memory()) return false;
+    if (!edge.effect.changes_scopes()) return false;
   return true;
 }
 
@@ -281,7 +281,7 @@ int64_t RestBound::along_tree(int32_t pos, int depth) {
   const Position& p = grammar_.positions[pos];
   if (p.accept || !known(tree_.cost(pos))) return 0;  // no thread is at a position without an end
   for (const EffectEdge& edge : grammar_.effects_of(p))
-    if (!edge.effect.of_memory()) return 0;
+    if (!edge.effect.changes_scopes()) return 0;
   const int64_t cost = tree_.cost(pos);
   for (const EffectEdge& e : grammar_.effects_of(p)) {
     if (tree_.cost(e.to) != cost) continue;

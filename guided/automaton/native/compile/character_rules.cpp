@@ -8,12 +8,12 @@ namespace guided {
 
 namespace {
 
-constexpr int32_t kMaxStates = 64;          // of a rule that is inlined
+constexpr int32_t kMaxStates = 64;          // the limit on the states of an inlined rule
 constexpr int32_t kManyCharacters = 8;      // a character rule has at least this many texts of one character
-constexpr int64_t kMaxAddedStates = 20000;  // states that are added to a grammar
-constexpr int kMaxNested = 16;              // calls within a rule that is inlined
+constexpr int64_t kMaxAddedStates = 20000;  // the limit on the states that are added to a grammar
+constexpr int kMaxNesting = 16;             // the limit on nested calls in an inlined rule
 
-// An automaton that is being changed. Its edges are sorted in the end.
+// An automaton that is being changed. Its edges are sorted at the end.
 struct Draft {
   std::vector<std::vector<Edge>> edges;
   std::vector<uint8_t> accept;
@@ -25,7 +25,7 @@ struct Draft {
     accept.push_back(accepting);
     return size() - 1;
   }
-  ByteSet bytes(int32_t s) const {
+  ByteSet bytes_at(int32_t s) const {
     ByteSet out;
     for (const Edge& e : edges[s])
       for (Symbol b = e.lo; e.lo < 256 && b <= e.hi; ++b) out.add(static_cast<uint8_t>(b));
@@ -33,41 +33,43 @@ struct Draft {
   }
 };
 
-bool intersect(const ByteSet& a, const ByteSet& b) {
+bool have_common_byte(const ByteSet& a, const ByteSet& b) {
   return (a.w[0] & b.w[0]) || (a.w[1] & b.w[1]) || (a.w[2] & b.w[2]) || (a.w[3] & b.w[3]);
 }
 
-// Replaces an edge for the spellings of a character, which is the only text edge of its state, by their states.
+// Replaces the edge that represents the spellings of a character by the states of the spellings. Such an edge is the
+// only text edge of its state.
 void expand_spellings(Draft& draft, int32_t s, const std::vector<std::shared_ptr<const Spelling>>& spellings) {
   const auto it = std::ranges::find_if(draft.edges[s], [](const Edge& e) { return is_spelling(e.lo); });
   if (it == draft.edges[s].end()) return;
-  const Edge whole = *it;
+  const Edge spelling_edge = *it;
   draft.edges[s].erase(it);
-  const Dfa& dfa = spellings[whole.lo - kSpelling]->dfa;
+  const Dfa& dfa = spellings[spelling_edge.lo - kSpelling]->dfa;
   const int32_t first = draft.size(), last = dfa.size() - 1;
   for (int32_t i = 1; i < last; ++i) draft.add();
   for (int32_t i = 0; i < last; ++i)
     for (const Edge& e : dfa.edges[i])
-      draft.edges[i == 0 ? s : first + i - 1].push_back({e.lo, e.hi, e.to == last ? whole.to : first + e.to - 1});
+      draft.edges[i == 0 ? s : first + i - 1].push_back(
+          {e.lo, e.hi, e.to == last ? spelling_edge.to : first + e.to - 1});
 }
 
 class Inliner {
  public:
-  Inliner(std::vector<LoweredRule>& rules, const IrGrammar& ir) : rules_(rules), later_(ir.rules.size(), 0) {
-    for (const IrLater& later : ir.later) later_[static_cast<size_t>(later.rule)] = 1;
+  Inliner(std::vector<LoweredRule>& rules, const IrGrammar& ir) : rules_(rules), is_later_(ir.rules.size(), 0) {
+    for (const IrLater& later : ir.later) is_later_[static_cast<size_t>(later.rule)] = 1;
     bodies_.resize(rules.size());
   }
 
-  // The automaton of a rule in which character rules are inlined; nullopt if it calls none.
+  // Returns the automaton of a rule after inlining character rules; nullopt if it calls none.
   std::optional<Draft> inline_calls_of(int32_t rule) {
     const LoweredRule& from = rules_[rule];
     if (!from.prepared || from.substrings) return std::nullopt;
-    auto is_character = [&](int32_t callee) { return body(callee).reads_characters; };
-    if (std::ranges::none_of(from.callees, is_character)) return std::nullopt;
+    auto is_character_rule = [&](int32_t callee) { return body(callee).reads_characters; };
+    if (std::ranges::none_of(from.callees, is_character_rule)) return std::nullopt;
     Draft draft = make_draft(from);
-    const int32_t before = draft.size();
-    if (!inline_calls(draft, rule, is_character)) return std::nullopt;
-    added_ += draft.size() - before;
+    const int32_t size_before = draft.size();
+    if (!inline_calls(draft, rule, is_character_rule)) return std::nullopt;
+    added_states_ += draft.size() - size_before;
     return draft;
   }
 
@@ -90,12 +92,12 @@ class Inliner {
   }
 
   const Body& body(int32_t rule) {
-    if (bodies_[rule].state == Body::Unknown && nested_ < kMaxNested) {
-      bodies_[rule].state = Body::InProgress;  // a rule that is found in this state calls itself
+    if (bodies_[rule].state == Body::Unknown && nesting_depth_ < kMaxNesting) {
+      bodies_[rule].state = Body::InProgress;  // a call of a rule in this state is recursive
       Body out;
       out.state = make_body(rule, out.draft) ? Body::Inlinable : Body::NotInlinable;
       if (out.state == Body::Inlinable) {
-        out.first = out.draft.bytes(0);
+        out.first = out.draft.bytes_at(0);
         out.reads_characters = count_character_texts(out.draft, 0, 0) >= kManyCharacters;
       }
       bodies_[rule] = std::move(out);
@@ -107,13 +109,13 @@ class Inliner {
     const LoweredRule& from = rules_[rule];
     if (!from.prepared || from.substrings || from.kind != RuleKind::Plain || from.max_tokens >= 0) return false;
     if (!from.effects.empty() || from.prepared->automaton.dfa.size() > kMaxStates) return false;
-    if (from.origin >= 0 && later_[static_cast<size_t>(from.origin)]) return false;
+    if (from.origin >= 0 && is_later_[static_cast<size_t>(from.origin)]) return false;
     out = make_draft(from);
     for (int32_t s = 0; s < out.size() && out.size() <= kMaxStates; ++s)
       expand_spellings(out, s, from.prepared->automaton.spellings);
-    ++nested_;
+    ++nesting_depth_;
     inline_calls(out, rule, [&](int32_t callee) { return body(callee).state == Body::Inlinable; });
-    --nested_;
+    --nesting_depth_;
     if (out.size() > kMaxStates) return false;
     for (int32_t s = 0; s < out.size(); ++s) {
       if (out.accept[s] && !out.edges[s].empty()) return false;
@@ -135,29 +137,29 @@ class Inliner {
     return ready.size() == draft.edges.size();
   }
 
-  // Counts the texts that complete one character in UTF-8, up to kManyCharacters. `more`: how many bytes of the
+  // Counts the texts that complete one character in UTF-8, up to kManyCharacters. `missing`: how many bytes of the
   // character are missing; 0: it has not begun.
-  static int64_t count_character_texts(const Draft& draft, int32_t s, int more) {
+  static int64_t count_character_texts(const Draft& draft, int32_t s, int missing) {
     int64_t texts = 0;
     for (const Edge& e : draft.edges[s])
       for (Symbol b = e.lo; b <= e.hi && texts < kManyCharacters; ++b) {
-        const int left = more > 0   ? (b >= 0x80 && b < 0xC0 ? more - 1 : -1)
-                         : b < 0x80 ? 0
-                         : b < 0xC2 ? -1
-                         : b < 0xE0 ? 1
-                         : b < 0xF0 ? 2
-                                    : 3;
-        if (left == 0) texts += draft.accept[e.to];
-        if (left > 0) texts += count_character_texts(draft, e.to, left);
+        const int still_missing = missing > 0 ? (b >= 0x80 && b < 0xC0 ? missing - 1 : -1)
+                                  : b < 0x80  ? 0
+                                  : b < 0xC2  ? -1
+                                  : b < 0xE0  ? 1
+                                  : b < 0xF0  ? 2
+                                              : 3;
+        if (still_missing == 0) texts += draft.accept[e.to];
+        if (still_missing > 0) texts += count_character_texts(draft, e.to, still_missing);
       }
     return texts;
   }
 
-  // Replaces calls by the bodies of their rules. Returns whether there were any.
+  // Replaces calls by the bodies of the called rules. Returns whether it has replaced any.
   template <class IsInlined>
   bool inline_calls(Draft& draft, int32_t rule, IsInlined&& is_inlined) {
     const LoweredRule& from = rules_[rule];
-    std::map<std::pair<int32_t, int32_t>, int32_t> copies;  // by rule and end: the first copied state
+    std::map<std::pair<int32_t, int32_t>, int32_t> copies;  // by rule and end: the first state of the copy
     bool has_inlined = false;
     for (int32_t s = 0, size = draft.size(); s < size; ++s) {
       std::vector<Edge> calls;
@@ -168,15 +170,16 @@ class Inliner {
       std::vector<int32_t> parts;
       if (std::ranges::any_of(draft.edges[s], [](const Edge& e) { return e.lo < 256 || is_token(e.lo); }))
         parts.push_back(rule);
-      ByteSet read = draft.bytes(s);
+      ByteSet read_bytes = draft.bytes_at(s);
       for (const Edge& call : calls) {
         const int32_t callee = from.callees[call.lo - kCall];
         const Body& inner = bodies_[callee];
-        if (intersect(read, inner.first) || added_ + draft.size() + inner.draft.size() > kMaxAddedStates + size)
+        if (have_common_byte(read_bytes, inner.first) ||
+            added_states_ + draft.size() + inner.draft.size() > kMaxAddedStates + size)
           continue;
-        read |= inner.first;
+        read_bytes |= inner.first;
         std::erase_if(draft.edges[s], [&](const Edge& e) { return e.lo == call.lo; });
-        insert(draft, s, inner.draft, call.to, copies.try_emplace({callee, call.to}, draft.size()));
+        insert_body(draft, s, inner.draft, call.to, copies.try_emplace({callee, call.to}, draft.size()));
         parts.insert(parts.end(), inner.draft.parts[0].begin(), inner.draft.parts[0].end());
         draft.parts[s] = parts;
         has_inlined = true;
@@ -186,33 +189,33 @@ class Inliner {
   }
 
   // Inserts a body between two states. Its start becomes `from`, and its accepting states become `to`. `copy`: the
-  // number of the first of its other states, and whether these must be added.
+  // first of its other states in the draft, and whether these must still be added.
   template <class Copy>
-  static void insert(Draft& draft, int32_t from, const Draft& body, int32_t to, const Copy& copy) {
-    std::vector<int32_t> state(body.edges.size(), to);
+  static void insert_body(Draft& draft, int32_t from, const Draft& body, int32_t to, const Copy& copy) {
+    std::vector<int32_t> states(body.edges.size(), to);
     int32_t next = copy.first->second;
     for (int32_t s = 1; s < body.size(); ++s)
-      if (!body.accept[s]) state[s] = next++;
-    state[0] = from;
+      if (!body.accept[s]) states[s] = next++;
+    states[0] = from;
     for (int32_t s = 0; s < body.size(); ++s) {
       if (body.accept[s] || (s > 0 && !copy.second)) continue;
       if (s > 0) {
         draft.add();
         draft.parts.back() = body.parts[s];
       }
-      for (const Edge& e : body.edges[s]) draft.edges[state[s]].push_back({e.lo, e.hi, state[e.to]});
+      for (const Edge& e : body.edges[s]) draft.edges[states[s]].push_back({e.lo, e.hi, states[e.to]});
     }
   }
 
   std::vector<LoweredRule>& rules_;
-  std::vector<uint8_t> later_;  // by IR rule
+  std::vector<uint8_t> is_later_;  // by IR rule
   std::vector<Body> bodies_;
-  int64_t added_ = 0;
-  int nested_ = 0;
+  int64_t added_states_ = 0;
+  int nesting_depth_ = 0;
 };
 
 // Replaces the automaton of a rule.
-void replace(LoweredRule& rule, Draft&& draft, Meter& meter) {
+void replace_automaton(LoweredRule& rule, Draft&& draft, Meter& meter) {
   ByteAutomaton automaton;
   automaton.spellings = rule.prepared->automaton.spellings;
   for (int32_t s = 0; s < draft.size(); ++s) {
@@ -235,7 +238,7 @@ void inline_character_rules(LoweredGrammar& grammar, const IrGrammar& ir, Meter&
   std::vector<std::pair<int32_t, Draft>> drafts;  // applied at the end: bodies are made from unchanged rules
   for (int32_t r = 0; r < static_cast<int32_t>(grammar.rules.size()); ++r)
     if (std::optional<Draft> draft = inliner.inline_calls_of(r)) drafts.emplace_back(r, std::move(*draft));
-  for (auto& [r, draft] : drafts) replace(grammar.rules[r], std::move(draft), meter);
+  for (auto& [r, draft] : drafts) replace_automaton(grammar.rules[r], std::move(draft), meter);
 }
 
 }  // namespace guided

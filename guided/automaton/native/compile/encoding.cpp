@@ -10,13 +10,13 @@ namespace guided {
 
 namespace {
 
-// A range of code points, relative to the digits read so far, and the state that it leads to.
+// A range of code points, relative to the sum of the digits read so far, and the state that it leads to.
 struct Segment {
   int64_t lo, hi;
   int32_t to;
 };
 
-// The parts of sorted segments that lie within from..to, relative to `from`.
+// Returns the parts of sorted segments that lie within from..to, relative to `from`.
 std::vector<Segment> clip(const std::vector<Segment>& segments, int64_t from, int64_t to) {
   std::vector<Segment> out;
   auto it =
@@ -31,27 +31,27 @@ std::vector<Segment> clip(const std::vector<Segment>& segments, int64_t from, in
   return out;
 }
 
-constexpr int32_t kNoResidual = -1;  // of a Step: it leads to a border
-constexpr int32_t kNoBorder = -1;    // of a Step: it leads to a residual
-constexpr int32_t kSeparator = -1;   // in a set: between borders and residuals
-constexpr int32_t kNoSpelling = -1;  // for a character whose spellings cannot be one edge
+constexpr int32_t kNoResidual = -1;  // Step::residual if the step leads to a boundary
+constexpr int32_t kNoBoundary = -1;  // Step::boundary if the step leads to a residual
+constexpr int32_t kSeparator = -1;   // in a set: between boundaries and residuals
+constexpr int32_t kNoSpelling = -1;  // the number of a character whose spellings cannot be one edge
 constexpr Symbol kFirstNonAscii = 128;
 
 class Encoder {
  public:
   Encoder(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool use_spellings = true)
-      : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings), border_numbers_(dfa.size(), -1) {}
+      : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings), boundary_numbers_(dfa.size(), -1) {}
 
   ByteAutomaton run() {
-    intern_border(0);
+    intern_boundary(0);
     expand_from(0);
     return {trim(std::move(out_)), std::move(spellings_)};
   }
 
   ByteAutomaton run_in_order() {
-    out_.edges.reserve(static_cast<size_t>(dfa_.size()), dfa_.edges.edges());
+    out_.edges.reserve(static_cast<size_t>(dfa_.size()), dfa_.edges.stored_edges());
     first_set_ = dfa_.size();
-    for (int32_t s = 0; s < dfa_.size(); ++s) border_numbers_[s] = out_.add(dfa_.accept[s] != 0);
+    for (int32_t s = 0; s < dfa_.size(); ++s) boundary_numbers_[s] = out_.add(dfa_.accept[s] != 0);
     for (int32_t s = 0; s < dfa_.size(); ++s) expand(s, {s}, {});
     expand_from(first_set_);
     return {std::move(out_), std::move(spellings_)};
@@ -63,13 +63,13 @@ class Encoder {
     int digit;
     std::vector<Segment> segments;
   };
-  // A byte lo..hi leads to a border or to a residual.
+  // A byte lo..hi leads to a boundary or to a residual.
   struct Step {
     int lo, hi;
-    int32_t border, residual;
+    int32_t boundary, residual;
   };
 
-  int32_t residual_of(const Form* form, int digit, std::vector<Segment> segments) {
+  int32_t intern_residual(const Form* form, int digit, std::vector<Segment> segments) {
     std::vector<int32_t>& key = key_;
     key.clear();
     auto address = reinterpret_cast<uintptr_t>(form);
@@ -86,27 +86,27 @@ class Encoder {
     if (inserted) {
       residuals_.push_back({.form = form, .digit = digit, .segments = std::move(segments)});
       steps_.emplace_back();
-      stepped_.push_back(0);
+      has_steps_.push_back(0);
     }
     return number;
   }
 
-  // The steps of one residual, by its next digit.
+  // The steps by the next digit of a residual.
   const std::vector<Step>& steps_of(int32_t id) {
-    if (stepped_[id]) return steps_[id];
+    if (has_steps_[id]) return steps_[id];
     std::vector<Step> steps;
     const Form* form = residuals_[id].form;
     int digit = residuals_[id].digit;
     const std::vector<Segment> segments = std::move(residuals_[id].segments);  // not needed again
-    bool last = digit + 1 == static_cast<int>(form->digits.size());
+    bool is_last = digit + 1 == static_cast<int>(form->digits.size());
     int64_t rest = form->rest[digit];
-    auto push = [&](int b, int32_t border, int32_t residual) {
+    auto push_step = [&](int b, int32_t boundary, int32_t residual) {
       if (!options_.live.has(static_cast<uint8_t>(b))) return;
-      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().border == border &&
+      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().boundary == boundary &&
           steps.back().residual == residual)
         steps.back().hi = b;
       else
-        steps.push_back({b, b, border, residual});
+        steps.push_back({b, b, boundary, residual});
     };
     for (const DigitSpan& span : form->digits[digit]) {
       // Skip the bytes at both ends whose values are too small or too large for any segment.
@@ -118,30 +118,30 @@ class Encoder {
         high = static_cast<int>(std::min<int64_t>(high, span.low + final / span.step));
       }
       meter_.work(kLookup + std::max(0, high - low + 1));
-      if (last) {
-        size_t at = 0;
+      if (is_last) {
+        size_t i = 0;
         for (int b = low; b <= high; ++b) {
           int64_t value = span.value + (b - span.low) * span.step;
-          while (at < segments.size() && segments[at].hi < value) ++at;
-          if (at < segments.size() && segments[at].lo <= value) push(b, segments[at].to, kNoResidual);
+          while (i < segments.size() && segments[i].hi < value) ++i;
+          if (i < segments.size() && segments[i].lo <= value) push_step(b, segments[i].to, kNoResidual);
         }
         continue;
       }
       for (int b = low; b <= high; ++b) {
         int64_t value = span.value + (b - span.low) * span.step;
         std::vector<Segment> part = clip(segments, value, value + rest);
-        if (!part.empty()) push(b, kNoBorder, residual_of(form, digit + 1, std::move(part)));
+        if (!part.empty()) push_step(b, kNoBoundary, intern_residual(form, digit + 1, std::move(part)));
       }
     }
     steps_[id] = std::move(steps);
-    stepped_[id] = 1;
+    has_steps_[id] = 1;
     return steps_[id];
   }
 
-  // The residuals before the first byte of a character, for the characters on the edges of state `s`: one per form.
+  // The residuals before the first byte of the characters on the edges of state `s`, one for each form.
   const std::vector<int32_t>& first_residuals(int32_t s) {
-    auto it = first_.find(s);
-    if (it != first_.end()) return it->second;
+    auto it = first_residuals_.find(s);
+    if (it != first_residuals_.end()) return it->second;
     std::vector<int32_t> out;
     for (size_t e = 0; e < options_.encodings.size(); ++e) {
       Symbol base = static_cast<Symbol>(e) << kEncodingShift;
@@ -158,31 +158,31 @@ class Encoder {
           for (size_t j = i; j < all.size() && all[j].lo <= r.hi; ++j)
             segments.push_back({std::max<int64_t>(all[j].lo, r.lo), std::min<int64_t>(all[j].hi, r.hi), all[j].to});
         }
-        if (!segments.empty()) out.push_back(residual_of(&form, 0, std::move(segments)));
+        if (!segments.empty()) out.push_back(intern_residual(&form, 0, std::move(segments)));
       }
     }
-    return first_[s] = std::move(out);
+    return first_residuals_[s] = std::move(out);
   }
 
-  // The number of the state with this border alone.
-  int32_t intern_border(int32_t border) {
-    int32_t& number = border_numbers_[border];
-    if (number < 0) number = intern({&border, 1}, {});
+  // The number of the state that consists of this boundary alone.
+  int32_t intern_boundary(int32_t boundary) {
+    int32_t& number = boundary_numbers_[boundary];
+    if (number < 0) number = intern({&boundary, 1}, {});
     return number;
   }
 
-  // The number of the state with these borders and residuals, both sorted.
-  int32_t intern(std::span<const int32_t> borders, std::span<const int32_t> residuals) {
-    key_.assign(borders.begin(), borders.end());
+  // The number of the state that consists of these boundaries and residuals, both sorted.
+  int32_t intern(std::span<const int32_t> boundaries, std::span<const int32_t> residuals) {
+    key_.assign(boundaries.begin(), boundaries.end());
     key_.push_back(kSeparator);
     key_.insert(key_.end(), residuals.begin(), residuals.end());
     const auto [number, inserted] = sets_.intern(key_);
     meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
-    if (inserted) out_.add(std::ranges::any_of(borders, [&](int32_t b) { return dfa_.accept[b] != 0; }));
+    if (inserted) out_.add(std::ranges::any_of(boundaries, [&](int32_t b) { return dfa_.accept[b] != 0; }));
     return first_set_ + number;
   }
 
-  // Adds the edges of this state, of those after it, and of those to which they lead.
+  // Adds the edges of all states from `first` on, including states that are created on the way.
   void expand_from(int32_t first) {
     for (int32_t s = first; s < out_.size(); ++s) {
       const std::span<const int32_t> set = sets_[s - first_set_];
@@ -191,55 +191,56 @@ class Encoder {
     }
   }
 
-  void expand(int32_t s, const std::vector<int32_t>& borders, const std::vector<int32_t>& residuals) {
+  void expand(int32_t s, const std::vector<int32_t>& boundaries, const std::vector<int32_t>& residuals) {
     std::vector<Edge>& list = list_;
     list.clear();
-    const bool one_border = residuals.empty() && borders.size() == 1;
-    if (!(one_border && (copy_plain(borders[0]) || (use_spellings_ && spell(borders[0]))))) {
-      std::vector<Step>& steps = pool_;
+    const bool is_one_boundary = residuals.empty() && boundaries.size() == 1;
+    if (!(is_one_boundary && (try_copy_edges(boundaries[0]) || (use_spellings_ && try_add_spelling(boundaries[0]))))) {
+      std::vector<Step>& steps = step_buffer_;
       steps.clear();
-      for (int32_t b : borders)
+      for (int32_t b : boundaries)
         for (int32_t r : first_residuals(b)) {
-          const auto& more = steps_of(r);
-          steps.insert(steps.end(), more.begin(), more.end());
+          const auto& residual_steps = steps_of(r);
+          steps.insert(steps.end(), residual_steps.begin(), residual_steps.end());
         }
       for (int32_t r : residuals) {
-        const auto& more = steps_of(r);
-        steps.insert(steps.end(), more.begin(), more.end());
+        const auto& residual_steps = steps_of(r);
+        steps.insert(steps.end(), residual_steps.begin(), residual_steps.end());
       }
       add_steps(steps, list);
     }
-    add_others(borders, list);
+    add_non_text_edges(boundaries, list);
     join_edges(list);
     out_.edges.set(s, list);
-    meter_.states(out_.size() + inside_);
+    meter_.states(out_.size() + inner_states_);
     meter_.work(1);
   }
 
-  // The simplest case: all characters of a border are of one encoding, and the only spelling of each is the byte of the
-  // same value. Then this copies the edges and returns true.
-  bool copy_plain(int32_t border) {
+  // The simplest case: all characters on the edges of a boundary have the same encoding, and the only spelling of each
+  // is the byte of the same value. Then this copies the edges and returns true.
+  bool try_copy_edges(int32_t boundary) {
     const Edge* first = nullptr;
-    for (const Edge& e : dfa_.edges[border]) {
+    for (const Edge& e : dfa_.edges[boundary]) {
       if (!is_text(e.lo)) continue;
       const Symbol encoding = e.lo >> kEncodingShift, base = encoding << kEncodingShift;
       if (!first) first = &e;
       if (first->lo >> kEncodingShift != encoding || e.hi - base >= kFirstNonAscii) return false;
       for (Symbol c = e.lo - base; c <= e.hi - base; ++c)
-        if (!options_.alphabet.plain(encoding, static_cast<uint8_t>(c))) return false;
+        if (!options_.alphabet.is_plain(encoding, static_cast<uint8_t>(c))) return false;
     }
-    for (const Edge& e : dfa_.edges[border]) {
+    for (const Edge& e : dfa_.edges[boundary]) {
       if (!is_text(e.lo)) continue;
       const Symbol base = e.lo >> kEncodingShift << kEncodingShift;
-      list_.push_back({e.lo - base, e.hi - base, intern_border(e.to)});
+      list_.push_back({e.lo - base, e.hi - base, intern_boundary(e.to)});
     }
     return true;
   }
 
-  // The next case: a border with one character gets an edge that represents its spellings. Then this returns true.
-  bool spell(int32_t border) {
+  // The next case: a boundary that reads a single character. Then this adds an edge that represents the spellings of
+  // the character, and returns true.
+  bool try_add_spelling(int32_t boundary) {
     const Edge* only = nullptr;
-    for (const Edge& e : dfa_.edges[border]) {
+    for (const Edge& e : dfa_.edges[boundary]) {
       if (!is_text(e.lo)) continue;
       if (only || e.lo != e.hi) return false;
       only = &e;
@@ -247,22 +248,22 @@ class Encoder {
     if (!only) return false;
     const auto [number, inserted] = spelling_numbers_.try_emplace(only->lo, static_cast<int32_t>(spellings_.size()));
     if (inserted) {
-      std::shared_ptr<const Spelling> spelling = spelling_of(only->lo);
+      std::shared_ptr<const Spelling> spelling = find_spelling(only->lo);
       if (spelling)
         spellings_.push_back(std::move(spelling));
       else
         number->second = kNoSpelling;
     }
     if (number->second == kNoSpelling) return false;
-    inside_ += spellings_[number->second]->inside();
+    inner_states_ += spellings_[number->second]->inner_states();
     const Symbol symbol = kSpelling + static_cast<Symbol>(number->second);
-    list_.push_back({symbol, symbol, intern_border(only->to)});
+    list_.push_back({symbol, symbol, intern_boundary(only->to)});
     return true;
   }
 
-  // The automaton of a character's spellings, cached. Null if one spelling is a prefix of another: then there is no
-  // single end without edges.
-  std::shared_ptr<const Spelling> spelling_of(Symbol character) {
+  // Returns the automaton of a character's spellings, cached. Null if one spelling is a prefix of another: then there
+  // is no single end without edges.
+  std::shared_ptr<const Spelling> find_spelling(Symbol character) {
     Digest key = options_.digests[character >> kEncodingShift];
     key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
     std::shared_ptr<const Spelling> known = options_.spellings ? options_.spellings->find(key) : nullptr;
@@ -275,13 +276,13 @@ class Encoder {
     const auto end = std::ranges::find(bytes.accept, 1) - bytes.accept.begin();
     if (std::ranges::count(bytes.accept, 1) != 1 || !bytes.edges[static_cast<int32_t>(end)].empty()) return nullptr;
     auto spelling = std::make_shared<Spelling>(Spelling{std::move(bytes), key});
-    end_last(spelling->dfa);
+    move_end_last(spelling->dfa);
     if (options_.spellings) options_.spellings->insert(key, spelling);
     return spelling;
   }
 
   // Swaps the end (the only accepting state, without edges) with the last state.
-  static void end_last(Dfa& dfa) {
+  static void move_end_last(Dfa& dfa) {
     const int32_t last = dfa.size() - 1;
     const auto end = static_cast<int32_t>(std::ranges::find(dfa.accept, 1) - dfa.accept.begin());
     Dfa out;
@@ -296,13 +297,13 @@ class Encoder {
     dfa = std::move(out);
   }
 
-  // Turns steps into edges. The bytes at which several steps overlap lead to the set of all their targets.
+  // Turns steps into edges. Where several steps overlap, their bytes lead to the set of all targets.
   void add_steps(std::vector<Step>& steps, std::vector<Edge>& list) {
     auto by_low = [](const Step& x, const Step& y) { return x.lo < y.lo; };
     if (steps.size() > 1) std::sort(steps.begin(), steps.end(), by_low);
-    bool disjoint = true;
-    for (size_t i = 1; i < steps.size(); ++i) disjoint &= steps[i].lo > steps[i - 1].hi;
-    if (disjoint) {
+    bool is_disjoint = true;
+    for (size_t i = 1; i < steps.size(); ++i) is_disjoint &= steps[i].lo > steps[i - 1].hi;
+    if (is_disjoint) {
       for (const Step& x : steps) list.push_back(edge_to(x.lo, x.hi, &x, &x + 1));
       return;
     }
@@ -312,54 +313,55 @@ class Encoder {
       cuts.push_back(x.hi + 1);
     }
     sort_unique(cuts);
-    std::vector<Step> here;
+    std::vector<Step> overlapping;
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      here.clear();
+      overlapping.clear();
       for (const Step& x : steps)
-        if (x.lo <= cuts[i] && cuts[i] <= x.hi) here.push_back(x);
-      if (!here.empty()) list.push_back(edge_to(cuts[i], cuts[i + 1] - 1, here.data(), here.data() + here.size()));
+        if (x.lo <= cuts[i] && cuts[i] <= x.hi) overlapping.push_back(x);
+      if (!overlapping.empty())
+        list.push_back(edge_to(cuts[i], cuts[i + 1] - 1, overlapping.data(), overlapping.data() + overlapping.size()));
     }
   }
 
-  // Adds the edges of calls, tokens and actions, after those of bytes. They lead from borders to borders.
-  void add_others(const std::vector<int32_t>& borders, std::vector<Edge>& list) {
-    if (borders.size() == 1) {
-      for (const Edge& e : dfa_.edges[borders[0]])
+  // Adds the edges of calls, tokens and actions after the byte edges. They lead from boundaries to boundaries.
+  void add_non_text_edges(const std::vector<int32_t>& boundaries, std::vector<Edge>& list) {
+    if (boundaries.size() == 1) {
+      for (const Edge& e : dfa_.edges[boundaries[0]])
         if (!is_text(e.lo))
           for (uint64_t x = e.lo; x <= e.hi; ++x) {
-            list.push_back({static_cast<Symbol>(x), static_cast<Symbol>(x), intern_border(e.to)});
+            list.push_back({static_cast<Symbol>(x), static_cast<Symbol>(x), intern_boundary(e.to)});
           }
       return;
     }
-    std::map<Symbol, std::vector<int32_t>> other;
-    for (int32_t b : borders)
+    std::map<Symbol, std::vector<int32_t>> targets_by_symbol;
+    for (int32_t b : boundaries)
       for (const Edge& e : dfa_.edges[b])
         if (!is_text(e.lo))
-          for (uint64_t x = e.lo; x <= e.hi; ++x) other[static_cast<Symbol>(x)].push_back(e.to);
-    for (auto& [symbol, targets] : other) {
+          for (uint64_t x = e.lo; x <= e.hi; ++x) targets_by_symbol[static_cast<Symbol>(x)].push_back(e.to);
+    for (auto& [symbol, targets] : targets_by_symbol) {
       sort_unique(targets);
       list.push_back({symbol, symbol, intern(targets, {})});
     }
   }
 
-  // The edge for bytes lo..hi to the set of all targets of the steps from..to.
+  // Returns the edge for the bytes lo..hi to the set of all targets of the steps [from, to).
   Edge edge_to(int lo, int hi, const Step* from, const Step* to) {
     if (from + 1 == to && from->residual < 0)
-      return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern_border(from->border)};
-    std::vector<int32_t>&borders = borders_, &residuals = residual_set_;
-    borders.clear();
+      return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern_boundary(from->boundary)};
+    std::vector<int32_t>&boundaries = boundaries_, &residuals = residual_set_;
+    boundaries.clear();
     residuals.clear();
     for (; from != to; ++from) {
       if (from->residual >= 0)
         residuals.push_back(from->residual);
       else
-        borders.push_back(from->border);
+        boundaries.push_back(from->boundary);
     }
-    for (std::vector<int32_t>* list : {&borders, &residuals}) {
+    for (std::vector<int32_t>* list : {&boundaries, &residuals}) {
       if (list->size() < 2) continue;
       sort_unique(*list);
     }
-    return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern(borders, residuals)};
+    return {static_cast<Symbol>(lo), static_cast<Symbol>(hi), intern(boundaries, residuals)};
   }
 
   const Dfa& dfa_;
@@ -367,18 +369,18 @@ class Encoder {
   Meter& meter_;
   bool use_spellings_;
   Dfa out_;
-  IntLists sets_, residual_ids_;  // a state is the number of a set,
-  int32_t first_set_ = 0;         // to which this is added: the number of states that are one border
+  IntLists sets_, residual_ids_;
+  int32_t first_set_ = 0;  // the state of the first set in `sets_`. In order, the states of `dfa_` come before it
   std::vector<Residual> residuals_;
   std::vector<std::vector<Step>> steps_;
-  std::vector<uint8_t> stepped_;
-  std::unordered_map<int32_t, std::vector<int32_t>> first_;
+  std::vector<uint8_t> has_steps_;
+  std::unordered_map<int32_t, std::vector<int32_t>> first_residuals_;
   std::unordered_map<Symbol, int32_t> spelling_numbers_;
   std::vector<std::shared_ptr<const Spelling>> spellings_;
-  int64_t inside_ = 0;                   // states that spellings will have when the rule is laid out
-  std::vector<int32_t> border_numbers_;  // by state of `dfa_`: the number of the state with this border alone, or -1
-  std::vector<int32_t> key_, borders_, residual_set_;
-  std::vector<Step> pool_;
+  int64_t inner_states_ = 0;               // states that the layout will add for spellings
+  std::vector<int32_t> boundary_numbers_;  // by state of `dfa_`: the state of this boundary alone; -1: none yet
+  std::vector<int32_t> key_, boundaries_, residual_set_;
+  std::vector<Step> step_buffer_;
   std::vector<Edge> list_;
 };
 

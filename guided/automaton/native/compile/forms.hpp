@@ -1,4 +1,4 @@
-// Encodings: how characters are spelled in bytes.
+// Encodings define how characters are spelled in bytes.
 //
 // An encoding is a set of forms, each of which spells some code points. A form writes a code point as a sum of
 // positional digits, one byte each. UTF-8 has a form for each length. JSON strings also have \uXXXX, whose six bytes
@@ -23,8 +23,8 @@ struct DigitSpan {
 };
 struct Form {
   std::vector<Range> ranges;                   // the code points that this form may spell
-  std::vector<std::vector<DigitSpan>> digits;  // by byte of a spelling: its choices
-  std::vector<int64_t> rest;                   // rest[i]: the most that the digits after i can add
+  std::vector<std::vector<DigitSpan>> digits;  // by byte of a spelling: the possible digits
+  std::vector<int64_t> rest;                   // rest[i]: the largest sum of the digits after digit i
 };
 struct Encoding {
   std::vector<Form> forms;

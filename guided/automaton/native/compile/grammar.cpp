@@ -10,8 +10,8 @@ namespace guided {
 
 namespace {
 
-// By rule: the index of the later rule of the IR that it represents; -1: none.
-std::vector<int32_t> later_of(const std::vector<LoweredRule>& rules, const IrGrammar& ir) {
+// Returns for each rule the index of the IR's later rule that it is the placeholder of; -1: none.
+std::vector<int32_t> map_later_rules(const std::vector<LoweredRule>& rules, const IrGrammar& ir) {
   std::vector<int32_t> by_origin(ir.rules.size(), -1), out(rules.size(), -1);
   for (size_t i = 0; i < ir.later.size(); ++i) by_origin[ir.later[i].rule] = static_cast<int32_t>(i);
   for (size_t r = 0; r < rules.size(); ++r)
@@ -19,8 +19,8 @@ std::vector<int32_t> later_of(const std::vector<LoweredRule>& rules, const IrGra
   return out;
 }
 
-// The digest of one rule's content, in which the rules that it calls are represented by the digests in `callee`.
-Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool with_bounds) {
+// Returns the digest of one rule's content. `callees`: the digests that represent the called rules, by rule.
+Digest digest_content(const LoweredRule& rule, const std::vector<Digest>& callees, bool with_bounds) {
   Digest d;
   d.add(static_cast<uint64_t>(rule.kind));
   if (with_bounds) {
@@ -30,56 +30,57 @@ Digest content(const LoweredRule& rule, const std::vector<Digest>& callee, bool 
   if (rule.condition) d.add(rule.condition->digest());
   for (size_t i = 0; i < rule.required.size(); ++i) d.add(rule.required[i] * 4u + rule.repeatable[i]);
   if (rule.prepared) d.add(rule.prepared->shape);
-  for (int32_t r : rule.callees) d.add(callee[r]);
+  for (int32_t r : rule.callees) d.add(callees[r]);
   return d;
 }
 
-// By rule, a digest that is equal only for rules with the same behaviour. It includes the digests of all callees, which
-// is circular for mutually recursive rules. These get their digests by colour refinement: all begin with the same
-// colour. In each round, a rule's new colour is the digest of its content and of its callees' colours, until the number
-// of colours is stable. A rule's digest then includes all colours of its component, so equal digests mean equal
-// quotient automata. The digest of a relative rule includes the bounds of other rules, but not its own.
-std::vector<Digest> digests(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& later,
-                            const IrGrammar& ir, Meter& meter) {
+// Returns for each rule a digest that is equal only for rules with the same behaviour. It includes the digests of all
+// callees, which would be circular for mutually recursive rules. These get their digests by colour refinement. At
+// first, all have the same colour. In each round, a rule's new colour is the digest of its content and of its callees'
+// colours, until the number of colours is stable. The digest then also includes all colours of the component, so equal
+// digests mean equal quotient automata. The digest of a relative rule includes the bounds of other rules, but not its
+// own.
+std::vector<Digest> compute_digests(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& later,
+                                    const IrGrammar& ir, Meter& meter) {
   size_t n = rules.size();
   std::vector<std::vector<int32_t>> graph(n);
   for (size_t r = 0; r < n; ++r) graph[r] = rules[r].callees;
-  std::vector<int32_t> comp = components(graph);
+  std::vector<int32_t> component = components(graph);
   std::vector<std::vector<int32_t>> members(n);
-  for (size_t r = 0; r < n; ++r) members[comp[r]].push_back(static_cast<int32_t>(r));
-  std::vector<Digest> full(n), own(n);
+  for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
+  std::vector<Digest> full(n), out(n);
   for (const auto& list : members) {  // callees first
     if (list.empty()) break;
-    const bool cyclic = list.size() > 1 || std::ranges::find(graph[list[0]], list[0]) != graph[list[0]].end();
-    if (cyclic) {
+    const bool is_recursive = list.size() > 1 || std::ranges::find(graph[list[0]], list[0]) != graph[list[0]].end();
+    if (is_recursive) {
       for (int32_t r : list) full[r] = Digest{1, 1};
-      size_t colours = 0;
+      size_t colour_count = 0;
       for (size_t round = 0; round <= list.size(); ++round) {
         std::vector<Digest> refined;
         for (int32_t r : list) {
           meter.work(1 + static_cast<int64_t>(rules[r].callees.size()));
-          refined.push_back(content(rules[r], full, true));
+          refined.push_back(digest_content(rules[r], full, true));
         }
         for (size_t i = 0; i < list.size(); ++i) full[list[i]] = refined[i];
         std::set<Digest> distinct(refined.begin(), refined.end());
-        if (distinct.size() == colours) break;
-        colours = distinct.size();
+        if (distinct.size() == colour_count) break;
+        colour_count = distinct.size();
       }
       std::set<std::pair<Digest, Digest>> quotient;
-      for (int32_t r : list) quotient.insert({full[r], content(rules[r], full, true)});
-      Digest whole;
-      for (const auto& [colour, text] : quotient) {
-        whole.add(colour);
-        whole.add(text);
+      for (int32_t r : list) quotient.insert({full[r], digest_content(rules[r], full, true)});
+      Digest component_digest;
+      for (const auto& [colour, content] : quotient) {
+        component_digest.add(colour);
+        component_digest.add(content);
       }
-      for (int32_t r : list) full[r].add(whole);
+      for (int32_t r : list) full[r].add(component_digest);
     } else {
-      full[list[0]] = content(rules[list[0]], full, true);
+      full[list[0]] = digest_content(rules[list[0]], full, true);
       if (later[list[0]] >= 0) full[list[0]].add(ir.later[later[list[0]]].digest);
     }
   }
-  for (size_t r = 0; r < n; ++r) own[r] = rules[r].relative() ? content(rules[r], full, false) : full[r];
-  return own;
+  for (size_t r = 0; r < n; ++r) out[r] = rules[r].is_relative() ? digest_content(rules[r], full, false) : full[r];
+  return out;
 }
 
 // Copies the blocks of rules into one grammar, one after the other, with absolute numbers.
@@ -113,15 +114,15 @@ class Linker {
     rule.byte_class = block.byte_class;
     rule.classes = block.classes;
     const int32_t base = rule.base;
-    const Position::Before before{.rows = static_cast<int32_t>(g_.next.size()),
-                                  .spans = static_cast<int32_t>(g_.spans.size()),
-                                  .calls = static_cast<int32_t>(g_.calls.size()),
-                                  .effects = static_cast<int32_t>(g_.effects.size()),
-                                  .tokens = static_cast<int32_t>(g_.tokens.size())};
-    for (const Position& at : block.positions) {
-      Position& p = g_.positions.emplace_back(at);
+    const Position::ListSizes sizes{.rows = static_cast<int32_t>(g_.next.size()),
+                                    .spans = static_cast<int32_t>(g_.spans.size()),
+                                    .calls = static_cast<int32_t>(g_.calls.size()),
+                                    .effects = static_cast<int32_t>(g_.effects.size()),
+                                    .tokens = static_cast<int32_t>(g_.tokens.size())};
+    for (const Position& relative : block.positions) {
+      Position& p = g_.positions.emplace_back(relative);
       p.rule = static_cast<int32_t>(&rule - g_.rules.data());
-      p.move_behind(before);
+      p.shift_lists(sizes);
     }
     for (int32_t to : block.next) g_.next.push_back(to < 0 ? to : to + base);
     for (const ByteSpan& s : block.spans) g_.spans.push_back({s.lo, s.hi, s.to + base});
@@ -136,14 +137,14 @@ class Linker {
 };
 
 // Fills in a rule, except for its positions and its digest.
-void describe(const LoweredRule& from, Rule& rule) {
+void fill_in(const LoweredRule& from, Rule& rule) {
   rule.kind = from.kind;
   rule.min = from.min;
   rule.max = from.max;
   rule.max_tokens = from.max_tokens;
   rule.origin = from.origin;
   rule.substrings = from.substrings;
-  rule.relative = from.relative();
+  rule.relative = from.is_relative();
   for (const Effect& e : from.effects) {
     rule.scopes += e.op == Effect::Open;
     rule.keeps |= e.op == Effect::Keep;
@@ -175,8 +176,8 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const IrGrammar& ir,
   g.recursive = lowered.recursive;
   g.names = ir.names;
   g.known = std::move(lowered.known);
-  const std::vector<int32_t> later = later_of(lowered.rules, ir);
-  const std::vector<Digest> own = digests(lowered.rules, later, ir, meter);
+  const std::vector<int32_t> later = map_later_rules(lowered.rules, ir);
+  const std::vector<Digest> digests = compute_digests(lowered.rules, later, ir, meter);
   int64_t positions = 0;
   for (const LoweredRule& rule : lowered.rules)
     if (rule.prepared) positions += static_cast<int64_t>(rule.prepared->block.positions.size());
@@ -184,8 +185,8 @@ std::unique_ptr<Grammar> assemble(LoweredGrammar&& lowered, const IrGrammar& ir,
   g.rules.resize(lowered.rules.size());
   Linker linker(g, lowered.rules);
   for (size_t r = 0; r < g.rules.size(); ++r) {
-    describe(lowered.rules[r], g.rules[r]);
-    g.rules[r].digest = own[r];
+    fill_in(lowered.rules[r], g.rules[r]);
+    g.rules[r].digest = digests[r];
     linker.add(lowered.rules[r], g.rules[r]);
     if (later[r] < 0) continue;
     g.rules[r].later = static_cast<int32_t>(g.later.size());

@@ -1,12 +1,12 @@
 // A compiled grammar: the byte automata of all rules, in arrays for fast stepping. Immutable; OS threads share it.
 //
 // In: rules with their blocks (rule_block.hpp). Out: a `Grammar`. The blocks are *linked*: copied one after the other,
-// with the numbers of positions, lists and rules made absolute.
+// with absolute numbers of positions, lists and rules.
 //
 //     positions  | rule 0 ............. | rule 1 ...... | rule 2 ..
 //                   |         |
 //                   |         +- row ----> next   [byte class -> position or -1]   many byte edges
-//                   +- byte_lo..byte_hi -> spans  [(lo, hi) -> position]           few of them
+//                   +- byte_lo..byte_hi -> spans  [(lo, hi) -> position]           few byte edges
 //                   +- call_lo.., effect_lo.., token_lo..: lists of the other edges
 //
 // Each rule has a digest of its content and of all rules that it calls. So all grammars of a vocabulary that contain
@@ -34,26 +34,28 @@ struct Rule {
   int32_t start = 0, base = 0, size = 0;  // positions: the start state, the first one, their number
   int32_t origin = -1;                    // the IR rule
   bool substrings = false;                // plain, of the substrings of texts: no cycle, no calls, no actions
-  // The most tokens of each text, counted by the register (run/token_counts.cpp). Such a rule has no calls.
+  // The maximum number of tokens of a text, counted by the register (run/token_counts.cpp). Such a rule has no calls.
   int64_t max_tokens = kUnbounded;
-  int64_t furthest_rest = 0;  // the largest TokenRest::tokens after the start, where the rule may not end
-  // A counter whose guards depend only on the count and the least that must follow: its token tables fit every count.
+  int64_t furthest_rest = 0;  // the largest TokenRest::tokens of the positions other than the start that do not accept
+  // A counter whose guards depend only on the count and on how much must at least follow. Its token tables fit every
+  // count.
   bool relative = false;
-  int64_t reach = 0;                               // the largest finite rest that a guard adds to the count
+  int64_t reach = 0;                               // the largest finite rest in a guard
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
-  std::vector<uint64_t> required_bits, once_bits;  // as bits, for the members that can be written
+  std::vector<uint64_t> required_bits, once_bits;  // as bits; only members that can be written
   std::shared_ptr<const MemberChoices> choices;    // of a permutation with a condition
   int32_t scopes = 0;                              // how many uniqueness scopes open in it (uniqueness.hpp)
   bool keeps = false;                              // entries of a scope end in it
-  bool unbounded = false;                          // some member may be written any number of times
+  bool unbounded = false;                          // of a permutation: some member may be written any number of times
   int32_t later = -1;                              // its index in Grammar::later
   std::vector<RulePart> parts;                     // see LoweredRule::parts
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
-  Digest digest;  // of the automaton and all rules it calls; without the rule's own bounds if `relative`
+  Digest digest;  // of the automaton and all rules that it calls; without the rule's own bounds if `relative`
 };
 
-// In a rule with a token limit: the fewest tokens, at least one, from a position to the rule's end; the first of them.
+// In a rule with a token limit: the minimum positive number of tokens from a position to the rule's end, and the first
+// of these tokens.
 struct TokenRest {
   int64_t tokens = 0;
   int32_t first = -1;
@@ -61,7 +63,7 @@ struct TokenRest {
 
 // A rule that is compiled when it is first entered; see later_rules.hpp.
 struct LaterRule {
-  int32_t rule = -1;           // the rule that represents it
+  int32_t rule = -1;           // its placeholder
   int64_t shortest_bound = 0;  // an upper bound on the bytes of its shortest text
   int32_t compiled = -1;       // the compiled rule; -1: not compiled yet
   int32_t number = -1;         // its index among the IR's later rules
@@ -69,7 +71,7 @@ struct LaterRule {
 
 // Thrown if a result depends on rules that are not compiled yet.
 struct RulesNeeded {
-  std::vector<int32_t> later;  // their numbers; empty: an earlier call has made these states unusable
+  std::vector<int32_t> later;  // their numbers; empty: an earlier call has left the states unusable
 };
 
 struct Grammar {
@@ -83,37 +85,37 @@ struct Grammar {
   std::vector<std::string> names;  // IR rule names, for explanations
   int32_t start = 0;
   bool nullable = false, recursive = false;
-  // Set while matching, if the token graph is too large for exact distances (see completion.hpp).
+  // Set during matching if the token graph is too large for exact distances (see completion.hpp).
   mutable std::atomic<bool> too_large{false};
-  std::vector<KnownNames> known;  // by uniqueness scope: the strings that count as seen from the start
+  std::vector<KnownNames> known;  // by uniqueness scope: the strings that are seen from the start
   std::vector<LaterRule> later;
   bool single = false;                  // one plain rule without calls: every state is one position
-  std::vector<TokenRest> token_rests;   // by position; empty: no rule has a limit of tokens
-  std::vector<int32_t> token_distance;  // by position: fewest tokens to the end; empty if unknown (token_graph.hpp)
+  std::vector<TokenRest> token_rests;   // by position; empty: no rule has a token limit
+  std::vector<int32_t> token_distance;  // by position: minimum tokens to the end; empty: unknown (token_graph.hpp)
 
   const Rule& rule_at(int32_t position) const { return rules[positions[position].rule]; }
-  // Whether a position represents a rule that is not compiled yet.
+  // Whether a position belongs to the placeholder of a rule that is compiled later.
   bool is_later(int32_t position) const { return !later.empty() && rule_at(position).later >= 0; }
-  // The rules that are open at a position, without callers.
+  // Adds the rules that are open at a position, without their callers.
   void add_open_rules(int32_t position, std::vector<int32_t>& out) const {
     const Rule& rule = rule_at(position);
     const auto [from, to] = std::ranges::equal_range(rule.parts, position, {}, &RulePart::position);
     for (auto it = from; it != to; ++it) out.push_back(it->rule);
     if (from == to) out.push_back(positions[position].rule);
   }
-  // Whether holds(rule) is true for a rule and for all that it can reach by calls. Ends with the first that it is not.
+  // Whether holds(rule) is true for a rule and all rules that it can reach by calls. Stops at the first false result.
   template <class Holds>
   bool all_reachable(int32_t rule, Holds&& holds) const {
     std::vector<uint8_t> visited(rules.size(), 0);
-    std::vector<int32_t> open{rule};
+    std::vector<int32_t> todo{rule};
     visited[rule] = 1;
-    while (!open.empty()) {
-      const Rule& at = rules[open.back()];
-      open.pop_back();
-      if (!holds(at)) return false;
-      for (const Position& position : positions_of(at))
+    while (!todo.empty()) {
+      const Rule& current = rules[todo.back()];
+      todo.pop_back();
+      if (!holds(current)) return false;
+      for (const Position& position : positions_of(current))
         for (const CallEdge& call : calls_of(position))
-          if (!std::exchange(visited[call.rule], 1)) open.push_back(call.rule);
+          if (!std::exchange(visited[call.rule], 1)) todo.push_back(call.rule);
     }
     return true;
   }
@@ -124,7 +126,7 @@ struct Grammar {
   std::span<const CallEdge> calls_of(const Position& p) const { return part(calls, p.call_lo, p.call_hi); }
   std::span<const EffectEdge> effects_of(const Position& p) const { return part(effects, p.effect_lo, p.effect_hi); }
   std::span<const TokenEdge> tokens_of(const Position& p) const { return part(tokens, p.token_lo, p.token_hi); }
-  // Calls visit(position) for all positions that bytes lead to, for some of them more than once.
+  // Calls visit(position) for all positions that bytes lead to. May visit a position more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
     for (int32_t i = p.byte_lo; i < p.byte_hi; ++i) visit(spans[i].to);

@@ -13,15 +13,15 @@
 
 namespace guided {
 
-constexpr int kMaxDepth = 2000;  // of the recursion over nodes
-constexpr int kShallow = 48;  // nodes up to this depth are lowered on the caller's stack, deeper ones on a larger stack
+constexpr int kMaxDepth = 2000;    // the limit on the recursion over nodes
+constexpr int kShallowDepth = 48;  // up to this depth, every thread can lower nodes on its own stack
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kStackPerLevel = 32 << 10;
 #else
-constexpr size_t kStackPerLevel = 8 << 10;  // bytes; a level needs up to 1.5 KB, several times that under sanitizers
+constexpr size_t kStackPerLevel = 8 << 10;  // bytes; a level needs up to 1.5 KB, several times more under sanitizers
 #endif
-constexpr size_t kStackKept = 128 << 10;  // bytes that the recursion leaves free
-constexpr const char* kDepth = "depth";   // the name of the limit
+constexpr size_t kStackReserve = 128 << 10;   // bytes that the recursion leaves free
+constexpr const char* kDepthLimit = "depth";  // the name of the limit on depth
 
 enum class Kind : uint8_t {
   Chars,
@@ -47,8 +47,8 @@ enum class Kind : uint8_t {
 struct IrNode {
   Kind kind;
   std::vector<Range> ranges = {};     // Chars; Substrings: the characters of the texts
-  std::vector<uint32_t> text = {};    // Text: code points; Dispatch: the state before each item, except the first
-  std::vector<int32_t> items = {};    // children; Permutation: the members; Dispatch: the automaton is first
+  std::vector<uint32_t> text = {};    // Text: code points; Dispatch: the exit state of each item, except the first
+  std::vector<int32_t> items = {};    // children; Permutation: the members; Dispatch: first the automaton
   int64_t min = 0, max = kUnbounded;  // Repeat, Length, Permutation; Tokens: only max; Special: max is the last id
   int32_t ref = -1;                   // Ref: rule; Encoded: encoding; Special: first id; Permutation: separator node;
                                       // Distinct: index into IrGrammar::known
@@ -62,7 +62,7 @@ struct IrNode {
 // A rule that is compiled when it is first entered. Until then its node is a placeholder (later_rules.hpp).
 struct IrLater {
   int32_t rule;
-  Digest digest;           // of what will be compiled
+  Digest digest;           // of the specification that will be compiled
   int64_t shortest_bound;  // an upper bound on the bytes of its shortest text
 };
 
@@ -73,7 +73,7 @@ struct IrGrammar {
   int32_t start = 0;
   Encodings encodings;  // 0 is UTF-8
   std::vector<Digest> encoding_digests;
-  std::vector<KnownNames> known;  // by IrNode::ref of Distinct: the strings that count as seen from the start
+  std::vector<KnownNames> known;  // by IrNode::ref of Distinct: the strings that are seen from the start
   std::vector<IrLater> later;
 };
 

@@ -6,7 +6,7 @@ namespace guided {
 
 namespace {
 
-std::unique_ptr<Grammar> copy(const Grammar& from) {
+std::unique_ptr<Grammar> copy_grammar(const Grammar& from) {
   auto out = std::make_unique<Grammar>();
   out->rules = from.rules;
   out->positions = from.positions;
@@ -26,18 +26,19 @@ std::unique_ptr<Grammar> copy(const Grammar& from) {
 }
 
 template <class Item>
-int32_t count(const std::vector<Item>& list) {
+int32_t size_of(const std::vector<Item>& list) {
   return static_cast<int32_t>(list.size());
 }
 
 // Appends a part. Its indices are shifted by the sizes of the grammar's lists.
-void append(Grammar& g, const Grammar& part) {
-  const int32_t rule = count(g.rules), position = count(g.positions), name = count(g.names), scope = count(g.known);
-  const Position::Before before{.rows = count(g.next),
-                                .spans = count(g.spans),
-                                .calls = count(g.calls),
-                                .effects = count(g.effects),
-                                .tokens = count(g.tokens)};
+void append_part(Grammar& g, const Grammar& part) {
+  const int32_t rule = size_of(g.rules), position = size_of(g.positions), name = size_of(g.names),
+                scope = size_of(g.known);
+  const Position::ListSizes sizes{.rows = size_of(g.next),
+                                  .spans = size_of(g.spans),
+                                  .calls = size_of(g.calls),
+                                  .effects = size_of(g.effects),
+                                  .tokens = size_of(g.tokens)};
   for (Rule r : part.rules) {
     r.start += position;
     r.base += position;
@@ -47,7 +48,7 @@ void append(Grammar& g, const Grammar& part) {
   }
   for (Position p : part.positions) {
     p.rule += rule;
-    p.move_behind(before);
+    p.shift_lists(sizes);
     g.positions.push_back(p);
   }
   for (int32_t to : part.next) g.next.push_back(to < 0 ? to : to + position);
@@ -69,13 +70,13 @@ void append(Grammar& g, const Grammar& part) {
 
 }  // namespace
 
-std::unique_ptr<Grammar> with_later_rules(const Grammar& grammar, const std::vector<LaterPart>& parts) {
-  std::unique_ptr<Grammar> out = copy(grammar);
+std::unique_ptr<Grammar> append_later_rules(const Grammar& grammar, const std::vector<LaterPart>& parts) {
+  std::unique_ptr<Grammar> out = copy_grammar(grammar);
   for (const LaterPart& part : parts) {
     if (part.grammar->nullable || !part.grammar->later.empty())
-      throw std::logic_error("a rule that is compiled later generates the empty text, or has such rules itself");
-    out->later[part.later].compiled = count(out->rules) + part.grammar->start;
-    append(*out, *part.grammar);
+      throw std::logic_error("a rule that is compiled later generates the empty text, or has later rules itself");
+    out->later[part.later].compiled = size_of(out->rules) + part.grammar->start;
+    append_part(*out, *part.grammar);
   }
   for (CallEdge& call : out->calls) {
     const int32_t later = out->rules[call.rule].later;

@@ -7,14 +7,14 @@ namespace guided {
 
 namespace {
 
-// The shortest and longest length of a state's rests. b may be kUnbounded.
+// The lengths a..b of a state's rests; b may be kUnbounded.
 struct Interval {
   int64_t a = 0, b = 0;
 };
 
-// By state: the length of its shortest rest. Breadth first, backwards from the accepting states.
+// Returns the length of each state's shortest rest: breadth first, backwards from the accepting states.
 std::vector<int64_t> shortest_rests(const Dfa& dfa) {
-  const Predecessors before(dfa);
+  const Predecessors predecessors(dfa);
   std::vector<int64_t> a(dfa.size(), -1);
   std::vector<int32_t> queue;
   for (int32_t s = 0; s < dfa.size(); ++s)
@@ -23,7 +23,7 @@ std::vector<int64_t> shortest_rests(const Dfa& dfa) {
       queue.push_back(s);
     }
   for (size_t i = 0; i < queue.size(); ++i)
-    for (int32_t p : before[queue[i]])
+    for (int32_t p : predecessors[queue[i]])
       if (a[p] < 0) {
         a[p] = a[queue[i]] + 1;
         queue.push_back(p);
@@ -31,35 +31,36 @@ std::vector<int64_t> shortest_rests(const Dfa& dfa) {
   return a;
 }
 
-// By state: the length of its longest rest, infinite if it reaches a cycle (from which a trimmed automaton reaches an
-// end). In topological order, backwards; states that reach a cycle never become ready.
+// Returns the length of each state's longest rest. It is infinite if the state can reach a cycle, because a trimmed
+// automaton reaches an end from each cycle. The search goes backwards in topological order, and never gets to states
+// that can reach a cycle.
 std::vector<int64_t> longest_rests(const Dfa& dfa) {
   int32_t n = dfa.size();
-  std::vector<int32_t> left(n, 0);
-  const Predecessors before(dfa);
+  std::vector<int32_t> open_edges(n, 0);
+  const Predecessors predecessors(dfa);
   for (int32_t s = 0; s < n; ++s)
-    for (int32_t p : before[s]) ++left[p];
+    for (int32_t p : predecessors[s]) ++open_edges[p];
   std::vector<int64_t> b(n, kUnbounded);
   std::vector<int32_t> queue;
   for (int32_t s = 0; s < n; ++s)
-    if (left[s] == 0) {
+    if (open_edges[s] == 0) {
       b[s] = 0;
       queue.push_back(s);
     }
   for (size_t i = 0; i < queue.size(); ++i) {
     int32_t s = queue[i];
-    for (int32_t p : before[s])
-      if (--left[p] == 0) {
-        int64_t most = 0;
-        for (const Edge& e : dfa.edges[p]) most = std::max(most, b[e.to] + 1);
-        b[p] = most;
+    for (int32_t p : predecessors[s])
+      if (--open_edges[p] == 0) {
+        int64_t longest = 0;
+        for (const Edge& e : dfa.edges[p]) longest = std::max(longest, b[e.to] + 1);
+        b[p] = longest;
         queue.push_back(p);
       }
   }
   return b;
 }
 
-// Whether the lengths of each state's rests form the given interval: the equation in length_window.hpp.
+// Whether the lengths of each state's rests form the given interval: checks the equation in length_window.hpp.
 bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
   std::vector<Interval> parts;
   for (int32_t s = 0; s < dfa.size(); ++s) {
@@ -80,10 +81,10 @@ bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
 
 }  // namespace
 
-Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
+Dfa unroll_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   if (dfa.empty()) return {};
   const std::vector<int64_t> rest = shortest_rests(dfa);
-  int64_t top = max >= 0 ? max : min;  // without an upper bound, counts above min make no difference
+  int64_t max_count = max >= 0 ? max : min;  // without an upper bound, counts above min are equivalent to min
   std::map<std::pair<int32_t, int64_t>, int32_t> ids;
   std::vector<std::pair<int32_t, int64_t>> list;
   Dfa out;
@@ -98,8 +99,8 @@ Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   intern(0, 0);
   for (int32_t i = 0; i < out.size(); ++i) {
     auto [s, c] = list[i];
-    if (c == top && max >= 0) continue;
-    int64_t next = std::min(c + 1, top);
+    if (c == max_count && max >= 0) continue;
+    int64_t next = std::min(c + 1, max_count);
     std::vector<Edge> edges;
     for (const Edge& e : dfa.edges[s])
       if (max < 0 || next + rest[e.to] <= max) edges.push_back({e.lo, e.hi, intern(e.to, next)});
@@ -116,33 +117,34 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   for (int32_t s = 0; s < dfa.size(); ++s) rests[s] = {a[s], b[s]};
   if (a[0] >= min && (max < 0 || (b[0] != kUnbounded && b[0] <= max)))
     return {.kind = Window::Everything, .dfa = {}, .effects = {}};
-  // Which bounds matter. With only an upper bound, the shortest rest decides; with only a lower bound, the longest.
-  const bool above = max >= 0, below = a[0] < min;
-  if (above && below && !solves_equation(dfa, rests))
-    return {.kind = Window::Written, .dfa = minimise(unrolled_window(dfa, min, max, meter), meter), .effects = {}};
+  // If only the upper bound matters, the shortest rest decides; if only the lower bound matters, the longest rest.
+  const bool upper_matters = max >= 0, lower_matters = a[0] < min;
+  if (upper_matters && lower_matters && !solves_equation(dfa, rests))
+    return {.kind = Window::Unrolled, .dfa = minimise(unroll_window(dfa, min, max, meter), meter), .effects = {}};
   if ((max >= 0 && a[0] > max) || (b[0] != kUnbounded && b[0] < min))
-    return {.kind = Window::Written, .dfa = {}, .effects = {}};  // the empty language
+    return {.kind = Window::Unrolled, .dfa = {}, .effects = {}};  // the empty language
 
   Window out{.kind = Window::Counted, .dfa = {}, .effects = {}};
-  std::map<std::pair<int64_t, int64_t>, int32_t> effect_of;
+  std::map<std::pair<int64_t, int64_t>, int32_t> effect_indices;
   for (int32_t s = 0; s < dfa.size(); ++s) out.dfa.add(dfa.accept[s]);
   for (int32_t s = 0; s < dfa.size(); ++s) {
     std::map<int32_t, std::vector<Edge>> by_effect;
     for (const Edge& e : dfa.edges[s]) {
-      const bool enough = !below || rests[e.to].b >= min;  // then no count is too low
-      std::pair<int64_t, int64_t> key{above ? rests[e.to].a : 0, enough ? kUnbounded : rests[e.to].b};
-      auto [it, inserted] = effect_of.try_emplace(key, static_cast<int32_t>(out.effects.size()));
+      const bool always_reaches_min = !lower_matters || rests[e.to].b >= min;
+      std::pair<int64_t, int64_t> key{upper_matters ? rests[e.to].a : 0,
+                                      always_reaches_min ? kUnbounded : rests[e.to].b};
+      auto [it, inserted] = effect_indices.try_emplace(key, static_cast<int32_t>(out.effects.size()));
       if (inserted) out.effects.push_back({.op = Effect::Inc, .a = key.first, .b = key.second});
       by_effect[it->second].push_back(e);
     }
-    std::vector<Edge> guarded;
+    std::vector<Edge> guarded_edges;
     for (auto& [effect, edges] : by_effect) {
-      int32_t inside = out.dfa.add(false);
-      out.dfa.edges.set(inside, edges);
+      int32_t after_action = out.dfa.add(false);
+      out.dfa.edges.set(after_action, edges);
       Symbol symbol = kEffect + static_cast<Symbol>(effect);
-      guarded.push_back({symbol, symbol, inside});
+      guarded_edges.push_back({symbol, symbol, after_action});
     }
-    out.dfa.edges.set(s, guarded);
+    out.dfa.edges.set(s, guarded_edges);
   }
   return out;
 }

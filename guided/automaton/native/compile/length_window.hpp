@@ -1,27 +1,29 @@
 // Length windows: the strings of a regular language that have min to max characters (`minLength`, `maxLength`).
 //
 // The problem: the product of the automaton with a counter has a state for each state and count, a thousand times as
-// many for `maxLength: 1000`. A counter in the frame's register avoids this. But then, before each character, the core
-// must know whether the string can still end inside the window. A *rest* of a state is a string from it to the end.
+// many for `maxLength: 1000`. A counter in the frame's register avoids this. But then the core must know before each
+// character whether the string can still end inside the window. A *rest* of a state is a string from it to an accepting
+// state.
 //
 // In: a trimmed automaton D over characters, and the window. Out: one of
-//   Everything  every string of D has a length inside the window: D itself
-//   Counted     D with a guarded action `Inc(a, b)` before each character. It counts the character, if some rest of a
-//               to b characters can then lead into the window
-//   Written     the product of D and the counter, as states; only if both bounds matter and the lengths of the rests of
+//   Everything  if every string of D has a length inside the window: D itself
+//   Counted     D with a guarded action `Inc(a, b)` before each character. It counts the character if, after it, some
+//               rest of a to b characters leads into the window
+//   Unrolled    the product of D and the counter, as states; only if both bounds matter and the lengths of the rests of
 //               some state have gaps
 //
-// Example: `[a-z]+` with 3 to 5 characters. After each character any number may follow, so before each there is Inc(0,
-// unbounded): with `count` the count after it, count + 0 <= 5. At the end the matcher checks count >= 3. But in `(ab)*`
-// the rests of the start have the lengths 0, 2, 4, ...: for exactly 3 characters, the guard would allow `a`, although
-// no string of three characters exists. That is Written.
+// Example: `[a-z]+` with 3 to 5 characters. After each character, any number may follow, so the action is Inc(0,
+// unbounded). Its guard is count + 0 <= 5, where `count` includes this character. At the end, the matcher checks
+// count >= 3. But in `(ab)*`, the rests of the start have the lengths 0, 2, 4, ...: for exactly 3 characters, the guard
+// would allow `a`, although no string has three characters. So this window is Unrolled.
 //
 // Exactness: with one bound, only the shortest or the longest rest of a state matters. With both, the lengths of the
-// rests of each state must form an interval. The candidates are [shortest, longest] rest; they are right if they solve
+// rests of each state must form an interval. The only candidates are the intervals [shortest rest, longest rest]. They
+// are right if they solve the equation
 //     rests(q) = {0 if q accepts} union, over all edges q -> r, of 1 + rests(r)
-// because each step adds one, so this equation has only one solution.
+// which has only one solution, because each step adds one.
 //
-// Cost: linear in the edges; for Written, times the length of the window.
+// Cost: linear in the edges. For Unrolled, this is multiplied by the length of the window.
 #pragma once
 
 #include "compile/rules.hpp"
@@ -29,14 +31,14 @@
 namespace guided {
 
 struct Window {
-  enum { Everything, Counted, Written } kind;
+  enum { Everything, Counted, Unrolled } kind;
   Dfa dfa;
   std::vector<Effect> effects;
 };
 
 // `max` may be kUnbounded.
 Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter);
-// The product of the automaton and the counter.
-Dfa unrolled_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter);
+// Returns the product of the automaton and the counter.
+Dfa unroll_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter);
 
 }  // namespace guided

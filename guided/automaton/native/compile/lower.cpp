@@ -14,7 +14,7 @@ namespace guided {
 namespace {
 
 // Whether some rule calls itself, directly or through others.
-bool calls_itself(const std::vector<LoweredRule>& rules) {
+bool is_recursive(const std::vector<LoweredRule>& rules) {
   std::vector<std::vector<int32_t>> calls(rules.size());
   std::vector<int32_t> members(rules.size(), 0);
   for (size_t r = 0; r < rules.size(); ++r) {
@@ -36,59 +36,60 @@ class RuleStore {
  public:
   RuleStore(const std::vector<LoweredRule>& rules, ByteCaches& caches) : rules_(rules), caches_(caches) {}
 
-  void run() {
+  void store_rules() {
     for (const LoweredRule& rule : rules_) {
       if (!rule.key.portable || !rule.prepared) continue;
-      if (auto known = known_as(rule, rule.key, 0)) caches_.rules.insert(rule.key.digest, std::move(known));
+      if (auto cached = make_cached(rule, rule.key, 0)) caches_.rules.insert(rule.key.digest, std::move(cached));
     }
   }
 
  private:
-  static constexpr int kDeepest = 50;  // the limit on nested counters
+  static constexpr int kMaxCounterDepth = 50;  // the limit on nested counters
 
-  // The rule with its counters; references become indices into the key. Null if it calls a rule that the key lacks.
-  std::shared_ptr<const KnownRule> known_as(const LoweredRule& rule, const RuleKey& key, int depth) {
-    auto known = std::make_shared<KnownRule>();
-    known->rule = rule.prepared;
-    known->min = rule.min;
-    known->max = rule.max;
+  // Returns the rule with its counters; references become indices into the key. Null if the key lacks a called rule.
+  std::shared_ptr<const CachedRule> make_cached(const LoweredRule& rule, const RuleKey& key, int depth) {
+    auto cached = std::make_shared<CachedRule>();
+    cached->rule = rule.prepared;
+    cached->min = rule.min;
+    cached->max = rule.max;
     for (int32_t callee : rule.callees) {
-      known->refs.push_back(index_of(key.refs, callee));
-      known->closed &= known->refs.back() < 0;
-      if (known->refs.back() >= 0) continue;
-      if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kDeepest) return nullptr;
-      auto counter = counter_as(callee, key, depth + 1);
+      cached->refs.push_back(index_of(key.refs, callee));
+      cached->closed &= cached->refs.back() < 0;
+      if (cached->refs.back() >= 0) continue;
+      if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kMaxCounterDepth)
+        return nullptr;
+      auto counter = make_cached_counter(callee, key, depth + 1);
       if (!counter) return nullptr;
-      known->closed &= counter->closed;
-      known->counters.push_back(std::move(counter));
-      known->refs.back() = -static_cast<int32_t>(known->counters.size());
+      cached->closed &= counter->closed;
+      cached->counters.push_back(std::move(counter));
+      cached->refs.back() = -static_cast<int32_t>(cached->counters.size());
     }
-    known->effects = rule.effects;
-    for (Effect& e : known->effects)
+    cached->effects = rule.effects;
+    for (Effect& e : cached->effects)
       if (e.op == Effect::Open) {
         e.a = index_of(key.scopes, e.a);
-        known->closed = false;
+        cached->closed = false;
       }
-    return known;
+    return cached;
   }
 
-  // The same for a counter. A closed counter becomes one object, which all rules that contain it share.
-  std::shared_ptr<const KnownRule> counter_as(int32_t rule, const RuleKey& key, int depth) {
-    if (const auto it = closed_.find(rule); it != closed_.end()) return it->second;
-    auto known = known_as(rules_[rule], key, depth);
-    if (known && known->closed) closed_[rule] = known;
-    return known;
+  // Like make_cached, for a counter. A closed counter becomes one object, which all rules that contain it share.
+  std::shared_ptr<const CachedRule> make_cached_counter(int32_t rule, const RuleKey& key, int depth) {
+    if (const auto it = cached_counters_.find(rule); it != cached_counters_.end()) return it->second;
+    auto cached = make_cached(rules_[rule], key, depth);
+    if (cached && cached->closed) cached_counters_[rule] = cached;
+    return cached;
   }
 
   const std::vector<LoweredRule>& rules_;
   ByteCaches& caches_;
-  std::unordered_map<int32_t, std::shared_ptr<const KnownRule>> closed_;
+  std::unordered_map<int32_t, std::shared_ptr<const CachedRule>> cached_counters_;  // closed ones, by rule
 };
 
 // Encodes a rule's automaton in bytes and lays it out.
 void prepare(LoweredRule& rule, const EncodeOptions& options, Meter& meter) {
-  ByteAutomaton automaton = rule.encoded ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)}
-                                         : encode(rule.dfa, options, meter, rule.substrings);
+  ByteAutomaton automaton = rule.over_bytes ? ByteAutomaton{std::move(rule.dfa), std::move(rule.spellings)}
+                                            : encode(rule.dfa, options, meter, rule.substrings);
   rule.dfa = {};
   rule.prepare(std::move(automaton));
 }
@@ -101,12 +102,12 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
   LoweredGrammar out = Lowerer(ir, options, alphabet, false, meter).run();
   meter.rule = -1;
   prune_rules(out.rules, meter);
-  out.recursive = calls_itself(out.rules);
+  out.recursive = is_recursive(out.rules);
   if (out.recursive && has_left_recursion(out.rules)) {
     out = Lowerer(ir, options, alphabet, true, meter).run();
     meter.rule = -1;
     prune_rules(out.rules, meter);
-    out.recursive = calls_itself(out.rules);
+    out.recursive = is_recursive(out.rules);
     remove_left_recursion(out.rules, meter);
   }
   const EncodeOptions encoding{ir.encodings, ir.encoding_digests, options.live, alphabet,
@@ -119,7 +120,7 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
     meter.states(positions);
   }
   meter.rule = -1;
-  if (options.caches) RuleStore(out.rules, *options.caches).run();
+  if (options.caches) RuleStore(out.rules, *options.caches).store_rules();
   inline_character_rules(out, ir, meter);
   return out;
 }

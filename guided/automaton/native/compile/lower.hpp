@@ -1,15 +1,14 @@
 // Lowering: the IR becomes rules, each a deterministic automaton over bytes, calls, control tokens and actions.
 //
-// In: an IrGrammar and the live bytes, which occur in some token. Out: rules with these invariants, on which all later
-// steps rely:
-//   - no rule generates the empty string (whether the start may be empty is a flag), so a call always reads something;
+// In: an IrGrammar and the live bytes, which occur in some token. Out: rules with these invariants:
+//   - no rule generates the empty string, so a call always reads something. A flag says whether the start may be empty;
 //   - no rule is left-recursive (left_recursion.hpp), so stepping ends;
-//   - from every position the rule's end can be reached in live bytes (ignoring guards, which look ahead themselves);
+//   - from every position, live bytes lead to an end of the rule (ignoring guards, which look ahead themselves);
 //   - a counted repetition that would need many states is a separate rule, with a count in its frame's register.
 //
 // How: nodes become automata over characters (lowerer.hpp). Rules that generate nothing are removed (prune.hpp), and so
 // is left recursion. Characters become bytes (encoding.hpp), and the automata are laid out for stepping
-// (rule_block.hpp). Rules of earlier grammars of the same vocabulary are taken from a cache (rule_keys.hpp).
+// (rule_block.hpp). Rules that earlier grammars of the vocabulary have compiled come from a cache (rule_keys.hpp).
 #pragma once
 
 #include "compile/ir.hpp"

@@ -8,28 +8,28 @@ namespace guided {
 
 LoweredGrammar Lowerer::run() {
   LoweredGrammar out;
-  out.nullable = nullable_.rule(ir_.start);
-  out.start = instance(ir_.start, 0);
+  out.nullable = nullable_.is_nullable_rule(ir_.start);
+  out.start = request_rule(ir_.start, 0);
   for (size_t i = 0; i < pending_.size(); ++i) {
     const Pending p = pending_[i];
-    if (p.synthetic || is_known(i, p)) continue;
+    if (p.synthetic || take_from_cache(i, p)) continue;
     std::vector<Effect> effects;
     Nfa nfa;
     nfa.start = nfa.add();
     nfa.final = nfa.add();
-    in_flat_ = options_.flat;
-    if (in_flat_) open_rules_.assign(ir_.rules.size(), 0);
+    inlines_rules_ = options_.inline_all;
+    if (inlines_rules_) open_rules_.assign(ir_.rules.size(), 0);
     current_origin_ = meter_.rule = p.rule;
     effects_ = &effects;
-    if (in_flat_) open_rules_[p.rule] = 1;
-    looped_ = -1;
+    if (inlines_rules_) open_rules_[p.rule] = 1;
+    preceding_loop_ = -1;
     build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
     rules_[i].dfa = finish(nfa);
     rules_[i].effects = std::move(effects);
     rules_[i].origin = p.rule;
-    for (int32_t& ref : rules_[i].key.refs) {  // from IR rules to lowered ones; -1: not called
-      const auto called = instances_.find({ref, p.encoding});
-      ref = called == instances_.end() ? -1 : called->second;
+    for (int32_t& ref : rules_[i].key.refs) {  // becomes the number of the lowered rule; -1: not called
+      const auto called = rule_numbers_.find({ref, p.encoding});
+      ref = called == rule_numbers_.end() ? -1 : called->second;
     }
   }
   out.rules = std::move(rules_);
@@ -37,51 +37,52 @@ LoweredGrammar Lowerer::run() {
   return out;
 }
 
-// Fills in rule `i` from the cache of earlier grammars. Returns false if the cache lacks it.
-bool Lowerer::is_known(size_t i, const Pending& p) {
-  if (!options_.caches || options_.flat) return false;
+// Fills in rule `i` from the cache. Returns false if it is not cached.
+bool Lowerer::take_from_cache(size_t i, const Pending& p) {
+  if (!options_.caches || options_.inline_all) return false;
   RuleKey key = keys_.of(p.rule, p.encoding);
-  const bool look = key.portable && (!only_closed_ || key.refs.empty());
-  const std::shared_ptr<const KnownRule> known = look ? options_.caches->rules.find(key.digest) : nullptr;
-  if (!known) {
+  const bool may_be_cached = key.portable && (!only_closed_ || key.refs.empty());
+  const std::shared_ptr<const CachedRule> cached = may_be_cached ? options_.caches->rules.find(key.digest) : nullptr;
+  if (!cached) {
     rules_[i].key = std::move(key);
     return false;
   }
   current_origin_ = p.rule;
-  LoweredRule rule = from_cache(*known, key, p.encoding);
+  LoweredRule rule = instantiate(*cached, key, p.encoding);
   rule.origin = p.rule;
   rules_[i] = std::move(rule);
   return true;
 }
 
-// A cached rule with the numbers of this grammar. Its counters become rules of this grammar first.
-LoweredRule Lowerer::from_cache(const KnownRule& known, const RuleKey& key, int32_t encoding) {
+// Returns a cached rule with the numbers of this grammar. Its counters become rules of this grammar first.
+LoweredRule Lowerer::instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding) {
   LoweredRule rule;
-  for (int32_t ref : known.refs)
-    rule.callees.push_back(ref >= 0 ? instance(key.refs[ref], encoding)
-                                    : known_counter(known.counters[-1 - ref], key, encoding));
-  rule.prepared = known.rule;
-  rule.effects = known.effects;
+  for (int32_t ref : cached.refs)
+    rule.callees.push_back(ref >= 0 ? request_rule(key.refs[ref], encoding)
+                                    : add_cached_counter(cached.counters[-1 - ref], key, encoding));
+  rule.prepared = cached.rule;
+  rule.effects = cached.effects;
   for (Effect& e : rule.effects)
     if (e.op == Effect::Open) e.a = key.scopes[e.a];
   return rule;
 }
 
-int32_t Lowerer::known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding) {
-  if (known->closed)
-    if (const auto it = known_counters_.find(known); it != known_counters_.end()) return it->second;
-  LoweredRule rule = from_cache(*known, key, encoding);
+int32_t Lowerer::add_cached_counter(const std::shared_ptr<const CachedRule>& cached, const RuleKey& key,
+                                    int32_t encoding) {
+  if (cached->closed)
+    if (const auto it = cached_counters_.find(cached); it != cached_counters_.end()) return it->second;
+  LoweredRule rule = instantiate(*cached, key, encoding);
   rule.kind = RuleKind::Counter;
-  rule.min = known->min;
-  rule.max = known->max;
-  const int32_t number = synthetic(std::move(rule));
-  if (known->closed) known_counters_[known] = number;
+  rule.min = cached->min;
+  rule.max = cached->max;
+  const int32_t number = add_synthetic(std::move(rule));
+  if (cached->closed) cached_counters_[cached] = number;
   return number;
 }
 
 // ---- rules
-int32_t Lowerer::instance(int32_t rule, int32_t encoding) {
-  auto [it, inserted] = instances_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
+int32_t Lowerer::request_rule(int32_t rule, int32_t encoding) {
+  auto [it, inserted] = rule_numbers_.try_emplace({rule, encoding}, static_cast<int32_t>(rules_.size()));
   if (inserted) {
     rules_.emplace_back();
     pending_.push_back({.rule = rule, .encoding = encoding, .synthetic = false});
@@ -89,7 +90,7 @@ int32_t Lowerer::instance(int32_t rule, int32_t encoding) {
   return it->second;
 }
 
-int32_t Lowerer::synthetic(LoweredRule rule) {
+int32_t Lowerer::add_synthetic(LoweredRule rule) {
   rule.origin = current_origin_;
   rules_.push_back(std::move(rule));
   pending_.push_back({.rule = -1, .encoding = 0, .synthetic = true});
@@ -97,7 +98,7 @@ int32_t Lowerer::synthetic(LoweredRule rule) {
 }
 
 Dfa Lowerer::finish(const Nfa& nfa) {
-  return without_empty(minimise(live_.restricted(determinise(nfa, meter_)), meter_));
+  return remove_empty(minimise(live_.remove_dead_characters(determinise(nfa, meter_)), meter_));
 }
 
 // ---- regular languages
@@ -109,7 +110,7 @@ const Dfa& Lowerer::regular(int32_t id, int depth) {
 }
 
 Dfa Lowerer::build_regular(int32_t id, int depth) {
-  descend(depth);
+  check_depth(depth);
   const IrNode& n = ir_.nodes[id];
   if (n.kind == Kind::And) {
     if (n.items.empty()) return complement({}, meter_);
@@ -120,35 +121,36 @@ Dfa Lowerer::build_regular(int32_t id, int depth) {
   if (n.kind == Kind::Substrings) return *n.automaton;
   if (n.kind == Kind::Not) return minimise(complement(regular(n.items[0], depth + 1), meter_), meter_);
   if (n.kind == Kind::Length) {
-    if (Nullability::contradicts(n)) return {};
-    return minimise(unrolled_window(regular(n.items[0], depth + 1), n.min, n.max, meter_), meter_);
+    if (Nullability::has_contradictory_bounds(n)) return {};
+    return minimise(unroll_window(regular(n.items[0], depth + 1), n.min, n.max, meter_), meter_);
   }
   Nfa nfa;
   nfa.start = nfa.add();
   nfa.final = nfa.add();
-  bool outer = in_flat_;
-  std::vector<uint8_t> outer_open;
-  if (!outer) {
-    outer_open.assign(ir_.rules.size(), 0);
-    open_rules_.swap(outer_open);
+  const bool was_inlining = inlines_rules_;
+  std::vector<uint8_t> outer_open_rules;
+  if (!was_inlining) {
+    outer_open_rules.assign(ir_.rules.size(), 0);
+    open_rules_.swap(outer_open_rules);
   }
-  in_flat_ = true;
+  inlines_rules_ = true;
   ++operand_depth_;
   build(nfa, id, 0, nfa.start, nfa.final, depth + 1);
   --operand_depth_;
-  in_flat_ = outer;
-  if (!outer) open_rules_.swap(outer_open);
+  inlines_rules_ = was_inlining;
+  if (!was_inlining) open_rules_.swap(outer_open_rules);
   return minimise(determinise(nfa, meter_), meter_);
 }
 
 // ---- Thompson's construction between two states
 void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth) {
-  descend(depth);
+  check_depth(depth);
   meter_.work(1);
   meter_.states(nfa.size() / 8);
   const IrNode& n = ir_.nodes[id];
-  if (Nullability::contradicts(n)) return;
-  if (n.kind != Kind::Seq && n.kind != Kind::Alt && n.kind != Kind::Encoded && n.kind != Kind::Repeat) looped_ = -1;
+  if (Nullability::has_contradictory_bounds(n)) return;
+  if (n.kind != Kind::Seq && n.kind != Kind::Alt && n.kind != Kind::Encoded && n.kind != Kind::Repeat)
+    preceding_loop_ = -1;
   Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
   switch (n.kind) {
     case Kind::Chars:
@@ -165,24 +167,24 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       return;
     }
     case Kind::Seq: {
-      int32_t at = from, looped = looped_;  // for the next item
+      int32_t at = from, loop = preceding_loop_;
       for (size_t i = 0; i < n.items.size(); ++i) {
         int32_t next = i + 1 == n.items.size() ? to : nfa.add();
-        looped_ = looped;
+        preceding_loop_ = loop;
         build(nfa, n.items[i], enc, at, next, depth + 1);
         at = next;
         const IrNode& item = ir_.nodes[n.items[i]];
         if (item.kind == Kind::Repeat && item.max < 0)
-          looped = item.items[0];
-        else if (!nullable_.node(n.items[i]))
-          looped = -1;
+          loop = item.items[0];
+        else if (!nullable_.is_nullable_node(n.items[i]))
+          loop = -1;
       }
       if (n.items.empty()) nfa.move(from, to);
       return;
     }
     case Kind::Alt:
-      for (const int32_t looped = looped_; int32_t c : n.items) {
-        looped_ = looped;
+      for (const int32_t loop = preceding_loop_; int32_t c : n.items) {
+        preceding_loop_ = loop;
         build(nfa, c, enc, from, to, depth + 1);
       }
       return;
@@ -190,7 +192,7 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       build_repeat(nfa, n, enc, from, to, depth);
       return;
     case Kind::Not:
-      nfa.splice(relabelled(regular(id, depth), enc), from, to);
+      nfa.splice(relabel(regular(id, depth), enc), from, to);
       return;
     case Kind::And:
     case Kind::Length:
@@ -212,7 +214,7 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       build_permutation(nfa, n, enc, from, to, depth);
       return;
     case Kind::Automaton:
-      nfa.splice(relabelled(*n.automaton, enc), from, to);
+      nfa.splice(relabel(*n.automaton, enc), from, to);
       return;
     case Kind::Substrings:
       build_substrings(nfa, id, enc, from, to);
@@ -222,10 +224,10 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       const int32_t base = nfa.states;
       nfa.splice(*ir_.nodes[n.items[0]].automaton, from, to);
       for (size_t i = 1; i < n.items.size(); ++i) {
-        looped_ = -1;
+        preceding_loop_ = -1;
         build(nfa, n.items[i], enc, base + static_cast<int32_t>(n.text[i - 1]), to, depth + 1);
       }
-      looped_ = -1;
+      preceding_loop_ = -1;
       return;
     }
     case Kind::Distinct:
@@ -241,11 +243,11 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
   }
 }
 
-// Adds a rule for the substrings of texts: their automaton is large, and deterministic already.
+// Adds a separate rule for the substrings of texts, because their automaton is large, and deterministic already.
 void Lowerer::build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to) {
   const Dfa& dfa = *ir_.nodes[id].automaton;
-  if (in_flat_ || operand_depth_ > 0) {
-    nfa.splice(relabelled(dfa, enc), from, to);
+  if (inlines_rules_ || operand_depth_ > 0) {
+    nfa.splice(relabel(dfa, enc), from, to);
     return;
   }
   auto [it, inserted] = substrings_.try_emplace({id, enc}, -1);
@@ -253,39 +255,40 @@ void Lowerer::build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, 
     meter_.states(dfa.size());
     meter_.work(dfa.size());
     LoweredRule rule;
-    rule.dfa = relabelled(dfa, enc);
-    if (!live_.has_all(enc, ir_.nodes[id].ranges)) rule.dfa = trim(live_.restricted(std::move(rule.dfa)));
+    rule.dfa = relabel(dfa, enc);
+    if (!live_.can_write_all(enc, ir_.nodes[id].ranges))
+      rule.dfa = trim(live_.remove_dead_characters(std::move(rule.dfa)));
     rule.substrings = true;
     rule.key.digest = ir_.nodes[id].digest;
     rule.key.digest.add(ir_.encoding_digests[enc]);
-    it->second = synthetic(std::move(rule));
+    it->second = add_synthetic(std::move(rule));
   }
   const Symbol call = kCall + static_cast<Symbol>(it->second);
   nfa.edge(from, call, call, to);
 }
 
-// The symbol of an action in the rule that is being built.
-Symbol Lowerer::effect(const Effect& wanted) {
-  auto it = std::find(effects_->begin(), effects_->end(), wanted);
-  if (it == effects_->end()) it = effects_->insert(it, wanted);
+// Returns the symbol of an action in the rule that is being built.
+Symbol Lowerer::effect_symbol(const Effect& effect) {
+  auto it = std::find(effects_->begin(), effects_->end(), effect);
+  if (it == effects_->end()) it = effects_->insert(it, effect);
   return kEffect + static_cast<Symbol>(it - effects_->begin());
 }
 
-// The item of a node between two actions: Open and Close for Distinct, Begin and Keep for Entry.
+// Builds the item of a node between two actions: Open and Close for Distinct, Begin and Keep for Entry.
 void Lowerer::build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from,
                             int32_t to, int depth) {
   if (operand_depth_ > 0 || enc != 0) throw Unsupported("Distinct or Entry inside And, Not, Length or Encoded");
-  if (in_flat_) throw Unsupported("Distinct needs a vocabulary in which every byte is also a token by itself");
-  if (nullable_.node(n.items[0])) throw Unsupported("Distinct or Entry around an item that may be empty");
+  if (inlines_rules_) throw Unsupported("Distinct needs a vocabulary in which every byte is also a token by itself");
+  if (nullable_.is_nullable_node(n.items[0])) throw Unsupported("Distinct or Entry around an item that may be empty");
   int32_t first = nfa.add(), last = nfa.add();
-  const Symbol opens = effect(before), closes = effect(after);
-  nfa.edge(from, opens, opens, first);
+  const Symbol open_symbol = effect_symbol(before), close_symbol = effect_symbol(after);
+  nfa.edge(from, open_symbol, open_symbol, first);
   build(nfa, n.items[0], enc, first, last, depth + 1);
-  nfa.edge(last, closes, closes, to);
+  nfa.edge(last, close_symbol, close_symbol, to);
 }
 
 void Lowerer::build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
-  if (in_flat_) {
+  if (inlines_rules_) {
     if (open_rules_[n.ref])
       throw Unsupported(operand_depth_ > 0 ? "a recursive rule inside And, Not or Length"
                                            : "a recursive grammar needs a vocabulary in which every byte that "
@@ -295,8 +298,8 @@ void Lowerer::build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, in
     open_rules_[n.ref] = 0;
     return;
   }
-  if (nullable_.rule(n.ref)) nfa.move(from, to);
-  Symbol call = kCall + static_cast<Symbol>(instance(n.ref, enc));
+  if (nullable_.is_nullable_rule(n.ref)) nfa.move(from, to);
+  Symbol call = kCall + static_cast<Symbol>(request_rule(n.ref, enc));
   nfa.edge(from, call, call, to);
 }
 

@@ -1,17 +1,17 @@
-// IR nodes to automata: Thompson's construction (CACM 11(6), 1968) over ranges of symbols, one rule at a time.
+// Turns IR nodes into automata by Thompson's construction (CACM 11(6), 1968) over ranges of symbols, rule by rule.
 //
-// In: an IrGrammar, and the characters that the vocabulary can write. Out: the rules that can be reached from the start
+// In: an IrGrammar, and the characters that the vocabulary can write. Out: the rules that are reachable from the start
 // rule, each a minimal automaton over characters, calls, control tokens and actions. Rules that generate nothing are
 // not removed yet.
 //
 // How: each node is built between two states of a nondeterministic automaton, which is then determinised and minimised.
-// A rule of the IR is built when it is first called, once for each encoding in which it is called. Operands of And, Not
-// and Length must be regular languages: they are built separately, with the rules that they refer to inlined, combined
-// as automata over characters, and memoised. Constructs that would need many states (counted repetitions, length
-// windows, permutations) become separate rules with a register in their frame (register_rules.cpp).
+// A rule of the IR is built once for each encoding in which it is called. Operands of And, Not and Length must be
+// regular languages. They are built separately with all referenced rules inlined, combined as automata over characters,
+// and memoised. Constructs that would need many states (counted repetitions, length windows, permutations) become
+// separate rules with a register in their frame (register_rules.cpp).
 //
-// Cost: linear in the nodes, except for determinisation and Boolean operations. A rule is built once per vocabulary if
-// its key is portable (rule_keys.hpp).
+// Cost: linear in the nodes, except for determinisation and Boolean operations. A rule with a portable key is built
+// once per vocabulary (rule_keys.hpp).
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace guided {
 
 class Lowerer {
  public:
-  // `only_closed`: of the rules that earlier grammars have cached, use only those that refer to no other rule.
+  // `only_closed`: use a cached rule only if it refers to no other rule.
   Lowerer(const IrGrammar& ir, const LowerOptions& options, const LiveAlphabet& alphabet, bool only_closed,
           Meter& meter)
       : ir_(ir),
@@ -45,35 +45,36 @@ class Lowerer {
  private:
   struct Pending {
     int32_t rule, encoding;
-    bool synthetic;  // already built; the IR has no such rule
+    bool synthetic;  // the IR has no such rule; it is built already
   };
-  // A language, and separately a window on its number of characters (max may be kUnbounded). They are separate because
+  // A language, and a window on the number of its characters (max may be kUnbounded). The window is separate because
   // the window of one operand of And applies to the whole And.
   struct Windowed {
     Dfa dfa;
     int64_t min = 0, max = kUnbounded;
-    void within(int64_t low, int64_t high) {
+    void narrow(int64_t low, int64_t high) {
       min = std::max(min, low);
       if (high >= 0) max = max < 0 ? high : std::min(max, high);
     }
   };
 
-  // ---- rules, by number
-  bool is_known(size_t i, const Pending& p);
-  LoweredRule from_cache(const KnownRule& known, const RuleKey& key, int32_t encoding);
-  int32_t known_counter(const std::shared_ptr<const KnownRule>& known, const RuleKey& key, int32_t encoding);
-  int32_t instance(int32_t rule, int32_t encoding);  // a rule of the IR, built later if it is new
-  int32_t synthetic(LoweredRule rule);               // a rule that the IR does not have
-  Dfa finish(const Nfa& nfa);                        // the minimal automaton, without the empty string
+  // ---- rules; functions return their numbers
+  bool take_from_cache(size_t i, const Pending& p);
+  LoweredRule instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding);
+  int32_t add_cached_counter(const std::shared_ptr<const CachedRule>& cached, const RuleKey& key, int32_t encoding);
+  int32_t request_rule(int32_t rule, int32_t encoding);  // a rule of the IR, to be built if it is new
+  int32_t add_synthetic(LoweredRule rule);               // a rule that the IR does not have
+  Dfa finish(const Nfa& nfa);                            // returns the minimal automaton, without the empty string
 
   // ---- regular languages, for the operands of And, Not and Length (code points of encoding 0)
   const Dfa& regular(int32_t id, int depth);
   Dfa build_regular(int32_t id, int depth);
 
-  void descend(int depth) const {
+  void check_depth(int depth) const {
     if (depth > options_.max_depth)
-      throw LimitFailure(kDepth, depth, options_.max_depth,
-                         "reduce the nesting, or move a part into another rule: each rule is counted alone");
+      throw LimitFailure(
+          kDepthLimit, depth, options_.max_depth,
+          "reduce the nesting, or move a part into another rule: the limit applies to each rule separately");
   }
 
   // ---- between two states
@@ -82,17 +83,17 @@ class Lowerer {
                      int depth);
   void build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to);
   void build_ref(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
-  Symbol effect(const Effect& wanted);
+  Symbol effect_symbol(const Effect& effect);
   int64_t names_digest(const IrNode& n) const { return static_cast<int64_t>(ir_.known[n.ref].digest.a); }
 
-  // ---- the same, with a register instead of many states: register_rules.cpp
+  // ---- between two states, with a register instead of many states: register_rules.cpp
   void build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   void build_window(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth);
   void build_tokens(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   void build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
-  int32_t counter(const IrNode& n, int32_t enc, int depth);
+  int32_t counter_rule(const IrNode& n, int32_t enc, int depth);
   bool is_searched(const IrNode& repeat) const;
-  Windowed windowed(int32_t id, int depth);
+  Windowed build_windowed(int32_t id, int depth);
 
   const IrGrammar& ir_;
   const LowerOptions& options_;
@@ -100,19 +101,20 @@ class Lowerer {
   Meter& meter_;
   Nullability nullable_;
   RuleKeys keys_;
-  std::vector<uint8_t> open_rules_;  // by rule: it is being inlined, so another reference to it is recursive
+  std::vector<uint8_t> open_rules_;  // by rule: it is being inlined, so another reference to it would be recursive
   const LiveAlphabet& live_;
   UnrollWeight weight_;
   std::vector<LoweredRule> rules_;
   std::vector<Pending> pending_;
-  std::map<std::pair<int32_t, int32_t>, int32_t> instances_;
-  std::map<std::pair<int32_t, int32_t>, int32_t> substrings_;  // by node and encoding: the rule
+  std::map<std::pair<int32_t, int32_t>, int32_t> rule_numbers_;  // by rule of the IR and encoding
+  std::map<std::pair<int32_t, int32_t>, int32_t> substrings_;    // by node and encoding: the rule
   std::map<std::vector<int64_t>, int32_t> counters_;
-  std::unordered_map<std::shared_ptr<const KnownRule>, int32_t> known_counters_;  // closed ones
+  std::unordered_map<std::shared_ptr<const CachedRule>, int32_t> cached_counters_;  // closed ones
   std::unordered_map<int32_t, Dfa> regular_;
-  bool in_flat_ = false;   // rules are inlined
-  int operand_depth_ = 0;  // nesting of And, Not and Length
-  int32_t looped_ = -1;    // the item of an unbounded repetition right before the node that is being built; -1: none
+  bool inlines_rules_ = false;  // references are inlined instead of becoming calls
+  int operand_depth_ = 0;       // nesting of And, Not and Length
+  // The item of the unbounded repetition after which the node that is being built may directly begin; -1: none.
+  int32_t preceding_loop_ = -1;
   std::vector<Effect>* effects_ = nullptr;  // of the rule that is being built
   int32_t current_origin_ = -1;
 };

@@ -6,15 +6,15 @@
 
 namespace guided {
 
-Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir.nodes.size(), 0) {
+Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), is_nullable_(ir.nodes.size(), 0) {
   size_t n = ir.rules.size();
-  std::vector<std::vector<int32_t>> below(n), references(n);
-  std::vector<int32_t> mark(ir.nodes.size(), -1);
+  std::vector<std::vector<int32_t>> nodes_of_rule(n), references(n);
+  std::vector<int32_t> last_rule(ir.nodes.size(), -1);
   for (size_t r = 0; r < n; ++r) {
-    std::vector<int32_t>& list = below[r];
+    std::vector<int32_t>& list = nodes_of_rule[r];
     auto visit = [&](int32_t id) {
-      if (mark[id] == static_cast<int32_t>(r)) return;
-      mark[id] = static_cast<int32_t>(r);
+      if (last_rule[id] == static_cast<int32_t>(r)) return;
+      last_rule[id] = static_cast<int32_t>(r);
       list.push_back(id);
     };
     visit(ir.rules[r]);
@@ -31,18 +31,18 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), value_(ir
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
   for (const auto& rules : members) {  // callees first
-    // Inside a component values only grow, because Not never contains a recursive reference. So the iteration ends.
+    // In a component, nodes only become nullable, because Not never contains a recursive reference. So the loop ends.
     size_t rounds = 2;
-    for (int32_t r : rules) rounds += below[r].size();
-    for (bool changed = true; changed && rounds > 0; --rounds) {
-      changed = false;
+    for (int32_t r : rules) rounds += nodes_of_rule[r].size();
+    for (bool has_changed = true; has_changed && rounds > 0; --rounds) {
+      has_changed = false;
       for (int32_t r : rules)
-        for (int32_t id : below[r]) {
+        for (int32_t id : nodes_of_rule[r]) {
           meter.work(1);
-          bool value = value_[id] || decide(ir.nodes[id]);
+          bool value = is_nullable_[id] || decide(ir.nodes[id]);
           if (ir.nodes[id].kind == Kind::Not) value = decide(ir.nodes[id]);
-          changed |= value != (value_[id] != 0);
-          value_[id] = value;
+          has_changed |= value != (is_nullable_[id] != 0);
+          is_nullable_[id] = value;
         }
     }
   }
@@ -53,7 +53,7 @@ bool Nullability::permutation_can_be_empty(const IrNode& n) {
 }
 
 bool Nullability::decide(const IrNode& n) const {
-  auto child = [&](int32_t c) { return value_[c] != 0; };
+  auto child = [&](int32_t c) { return is_nullable_[c] != 0; };
   switch (n.kind) {
     case Kind::Chars:
     case Kind::Special:
@@ -67,18 +67,18 @@ bool Nullability::decide(const IrNode& n) const {
     case Kind::Alt:
       return std::any_of(n.items.begin(), n.items.end(), child);
     case Kind::Repeat:
-      return !contradicts(n) && (n.min == 0 || child(n.items[0]));
+      return !has_contradictory_bounds(n) && (n.min == 0 || child(n.items[0]));
     case Kind::Not:
       return !child(n.items[0]);
     case Kind::Length:
-      return n.min == 0 && !contradicts(n) && child(n.items[0]);
+      return n.min == 0 && !has_contradictory_bounds(n) && child(n.items[0]);
     case Kind::Encoded:
     case Kind::Tokens:
     case Kind::Distinct:
     case Kind::Entry:
       return child(n.items[0]);
     case Kind::Ref:
-      return rule(n.ref);
+      return is_nullable_rule(n.ref);
     case Kind::Automaton:
       return n.automaton->accept[0];
     case Kind::Dispatch:
@@ -86,7 +86,7 @@ bool Nullability::decide(const IrNode& n) const {
         if (n.text[i - 1] == 0 && child(n.items[i])) return true;
       return child(n.items[0]);
     case Kind::Permutation:
-      return permutation_can_be_empty(n) && !contradicts(n);
+      return permutation_can_be_empty(n) && !has_contradictory_bounds(n);
   }
   return false;
 }

@@ -2,8 +2,8 @@
 //
 // In: rules with trimmed automata. Out: the same languages; every rule that is still called generates something.
 // How: productive rules are a least fixpoint, found with a worklist. A rule is productive if its automaton accepts
-// along edges that call only productive rules. A counter must also be able to iterate, and a permutation must be able
-// to write its required members and enough others for its bounds and its condition.
+// along edges that call only productive rules. A counter that needs an iteration must also be able to iterate. A
+// permutation must be able to write its required members and enough others for its bounds and its condition.
 // Cost: a rule is examined again each time one of its callees turns out to be productive.
 #pragma once
 

@@ -13,37 +13,37 @@ class Layout {
   Layout(const ByteAutomaton& automaton, RuleKind kind) : from_(automaton), kind_(kind) {}
 
   RuleBlock run() {
-    classify();
-    reserve();
+    assign_byte_classes();
+    reserve_positions();
     const Dfa& dfa = from_.dfa;
-    int32_t next_inside = dfa.size();
+    int32_t next_inner = dfa.size();
     for (int32_t s = 0; s < dfa.size(); ++s) {
-      Position& p = begin();
+      Position& p = begin_position();
       p.accept = dfa.accept[s];
       const std::span<const Edge> edges = dfa.edges[s];
       for (const Edge& e : edges) add_non_byte_edge(e);
       if (!edges.empty() && is_spelling(edges[0].lo)) {
         const Spelling& spelling = *from_.spellings[edges[0].lo - kSpelling];
-        spelling_maps_.push_back({&spelling, next_inside, edges[0].to});
+        spelling_maps_.push_back({&spelling, next_inner, edges[0].to});
         add_bytes(p, spelling.dfa.edges[0], spelling_maps_.back());
-        next_inside += spelling.inside();
+        next_inner += spelling.inner_states();
       } else {
         add_bytes(p, edges, {nullptr, 0, 0});
       }
-      end(p);
+      end_position(p);
     }
     for (const PositionMap& map : spelling_maps_)
-      for (int32_t s = 1; s <= map.spelling->inside(); ++s) {
-        Position& p = begin();
+      for (int32_t s = 1; s <= map.spelling->inner_states(); ++s) {
+        Position& p = begin_position();
         add_bytes(p, map.spelling->dfa.edges[s], map);
-        end(p);
+        end_position(p);
       }
     return std::move(out_);
   }
 
  private:
-  static constexpr int64_t kMaxSpans = 4;  // a position with more byte edges gets a row
-  // Maps the states of a spelling to positions: its inner states to first, first + 1, ..., its end to `end`.
+  static constexpr int64_t kMaxSpans = 4;  // a position with more byte edges gets a row instead
+  // Maps the states of a spelling to positions: its inner states to first, first + 1, ..., and its end to `end`.
   struct PositionMap {
     const Spelling* spelling;  // null: a state of the rule's automaton, which is its own position
     int32_t first, end;
@@ -53,33 +53,33 @@ class Layout {
     }
   };
 
-  // Byte classes, from the borders of all ranges. (They need not be the coarsest: different ranges may behave alike.)
-  void classify() {
-    std::array<uint8_t, 257> cut{};
-    auto add_borders = [&](const Dfa& dfa) {
+  // Divides the bytes at the boundaries of all ranges. The classes need not be the coarsest: ranges may behave alike.
+  void assign_byte_classes() {
+    std::array<uint8_t, 257> is_boundary{};
+    auto add_boundaries = [&](const Dfa& dfa) {
       for (int32_t s = 0; s < dfa.size(); ++s)
         for (const Edge& e : dfa.edges[s])
-          if (e.lo < 256) cut[e.lo] = cut[e.hi + 1] = 1;
+          if (e.lo < 256) is_boundary[e.lo] = is_boundary[e.hi + 1] = 1;
     };
-    add_borders(from_.dfa);
-    for (const auto& spelling : from_.spellings) add_borders(spelling->dfa);
+    add_boundaries(from_.dfa);
+    for (const auto& spelling : from_.spellings) add_boundaries(spelling->dfa);
     int32_t last = 0;
     for (int b = 0; b < 256; ++b) {
-      if (b > 0 && cut[b]) ++last;
+      if (b > 0 && is_boundary[b]) ++last;
       out_.byte_class[b] = static_cast<uint8_t>(last);
     }
     out_.classes = last + 1;
   }
 
-  void reserve() {
+  void reserve_positions() {
     int64_t count = from_.dfa.size();
     for (int32_t s = 0; s < from_.dfa.size(); ++s)
       for (const Edge& e : from_.dfa.edges[s])
-        if (is_spelling(e.lo)) count += from_.spellings[e.lo - kSpelling]->inside();
+        if (is_spelling(e.lo)) count += from_.spellings[e.lo - kSpelling]->inner_states();
     out_.positions.reserve(static_cast<size_t>(count));
   }
 
-  Position& begin() {
+  Position& begin_position() {
     Position& p = out_.positions.emplace_back();
     p.byte_lo = static_cast<int32_t>(out_.spans.size());
     p.call_lo = static_cast<int32_t>(out_.calls.size());
@@ -100,8 +100,8 @@ class Layout {
   }
 
   void add_bytes(Position& p, std::span<const Edge> edges, const PositionMap& position_of) {
-    const auto of_bytes = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
-    if (of_bytes > kMaxSpans) {
+    const auto byte_edge_count = std::ranges::count_if(edges, [](const Edge& e) { return e.lo < 256; });
+    if (byte_edge_count > kMaxSpans) {
       p.row = static_cast<int32_t>(out_.next.size());
       out_.next.resize(out_.next.size() + static_cast<size_t>(out_.classes), -1);
     }
@@ -116,7 +116,7 @@ class Layout {
     }
   }
 
-  void end(Position& p) {
+  void end_position(Position& p) {
     p.byte_hi = static_cast<int32_t>(out_.spans.size());
     p.call_hi = static_cast<int32_t>(out_.calls.size());
     p.effect_hi = static_cast<int32_t>(out_.effects.size());
@@ -139,51 +139,51 @@ void each_edge(const RuleBlock& block, const Position& p, const std::vector<Effe
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) visit(block.effects[i].to, &effects[block.effects[i].effect]);
 }
 
-// Computes the number of scopes that a frame has open at each position. It is the same on all paths to the position.
+// Computes how many scopes a frame has open at each position. All paths to a position open the same number.
 void count_scopes(RuleBlock& block, const std::vector<Effect>& effects) {
   std::vector<uint8_t> visited(block.positions.size(), 0);
-  std::vector<int32_t> work{0};
+  std::vector<int32_t> todo{0};
   visited[0] = 1;
-  while (!work.empty()) {
-    const Position p = block.positions[work.back()];
-    work.pop_back();
+  while (!todo.empty()) {
+    const Position p = block.positions[todo.back()];
+    todo.pop_back();
     each_edge(block, p, effects, [&](int32_t to, const Effect* effect) {
       if (visited[to]) return;
       visited[to] = 1;
       block.positions[to].scopes =
           p.scopes + (effect && effect->op == Effect::Open) - (effect && effect->op == Effect::Close);
-      work.push_back(to);
+      todo.push_back(to);
     });
   }
 }
 
-// Computes the minimum number of counts that a frame still needs from each position to an end of the rule: shortest
-// paths with weights 0 and 1, backwards from the ends (0-1 breadth-first search).
+// Computes the minimum count that a frame still adds from each position to an end of the rule: shortest paths with
+// weights 0 and 1, backwards from the ends (0-1 breadth-first search).
 void find_rests(RuleBlock& block, const std::vector<Effect>& effects) {
   struct Incoming {
     int32_t from, counts;
   };
   const auto size = static_cast<int32_t>(block.positions.size());
-  std::vector<std::vector<Incoming>> before(block.positions.size());
+  std::vector<std::vector<Incoming>> incoming(block.positions.size());
   std::vector<int32_t> rest(block.positions.size(), INT32_MAX);
-  std::deque<int32_t> work;  // nearest first
+  std::deque<int32_t> queue;  // nearest first
   for (int32_t s = 0; s < size; ++s) {
     const Position& p = block.positions[s];
     each_edge(block, p, effects, [&](int32_t to, const Effect* effect) {
-      before[to].push_back({s, effect && effect->op == Effect::Inc});
+      incoming[to].push_back({s, effect && effect->op == Effect::Inc});
     });
     if (p.accept) {
       rest[s] = 0;
-      work.push_back(s);
+      queue.push_back(s);
     }
   }
-  while (!work.empty()) {
-    const int32_t at = work.front();
-    work.pop_front();
-    for (const auto [from, counts] : before[at]) {
-      if (rest[from] <= rest[at] + counts) continue;
-      rest[from] = rest[at] + counts;
-      counts == 0 ? work.push_front(from) : work.push_back(from);
+  while (!queue.empty()) {
+    const int32_t position = queue.front();
+    queue.pop_front();
+    for (const auto [from, counts] : incoming[position]) {
+      if (rest[from] <= rest[position] + counts) continue;
+      rest[from] = rest[position] + counts;
+      counts == 0 ? queue.push_front(from) : queue.push_back(from);
     }
   }
   for (int32_t s = 0; s < size; ++s) block.positions[s].rest = rest[s];
@@ -191,10 +191,10 @@ void find_rests(RuleBlock& block, const std::vector<Effect>& effects) {
 
 }  // namespace
 
-RuleBlock lay_out(const ByteAutomaton& automaton, RuleKind kind, const std::vector<Effect>& effects, bool rests) {
+RuleBlock lay_out(const ByteAutomaton& automaton, RuleKind kind, const std::vector<Effect>& effects, bool needs_rests) {
   RuleBlock out = Layout(automaton, kind).run();
   if (std::ranges::any_of(effects, [](const Effect& e) { return e.op == Effect::Open; })) count_scopes(out, effects);
-  if (rests) find_rests(out, effects);
+  if (needs_rests) find_rests(out, effects);
   return out;
 }
 

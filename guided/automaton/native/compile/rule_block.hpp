@@ -2,11 +2,11 @@
 //
 // In: a deterministic automaton over bytes, spellings of characters, calls, control tokens and actions. Out: a block:
 // the positions (states) of the automaton and lists of their edges. Edges that represent spellings are replaced by the
-// states of these spellings, whose positions follow those of the automaton:
-//     | states of the automaton | inside of the 1st spelling | inside of the 2nd | ...
-// Few byte edges are stored as spans, many as a row of a table over *byte classes* (bytes that all states of the rule
-// treat alike share a class). All numbers are relative to the block: positions and lists start at 0, a call is the
-// number of the call within the rule, an action the number of the action.
+// inner states of these spellings, which follow the states of the automaton:
+//     | states of the automaton | states of the 1st spelling | of the 2nd spelling | ...
+// If a state has few byte edges, they are stored as spans. If it has many, they become a row of a table over *byte
+// classes*; bytes in one class are treated alike by all states of the rule. All numbers are relative to the block:
+// positions and lists start at 0, and a call or an action is represented by its number within the rule.
 // Cost: linear in positions and edges.
 #pragma once
 
@@ -25,18 +25,18 @@ enum class RuleKind : uint8_t { Plain, Counter, Set };
 //   Inc           counter: adds 1, if a rest of `a` to `b` (or kUnbounded) further counts can lead into the bounds
 //   Put           permutation: begins member `a`, if it may still be written
 //   More          permutation: begins a separator, if another member may follow
-//   Open, Close   begins, ends a uniqueness scope (`a`: index of its known strings, `b`: their digest)
-//   Begin, Keep   begins, ends an entry of the scope; Keep fails if the value has been seen
+//   Open, Close   begin and end a uniqueness scope (`a`: index of its known strings, `b`: their digest)
+//   Begin, Keep   begin and end an entry of the scope; Keep fails if the value has been seen
 struct Effect {
   enum Op : uint8_t { Inc, Put, More, Open, Close, Begin, Keep } op;
   int64_t a = 0, b = kUnbounded;
   bool operator==(const Effect& e) const { return op == e.op && a == e.a && b == e.b; }
-  bool of_memory() const { return op >= Open; }  // changes scopes, not the register
+  bool changes_scopes() const { return op >= Open; }  // instead of the register
 };
 
 struct CallEdge {
   int32_t rule, after;
-  bool tail;  // a tail call: only the caller's end follows, so the caller's frame is not kept
+  bool tail;  // a tail call: the caller ends after it, so the caller's frame is not kept
 };
 struct EffectEdge {
   Effect effect;
@@ -56,26 +56,26 @@ struct Position {
   int32_t byte_lo = 0, byte_hi = 0;
   int32_t call_lo = 0, call_hi = 0, effect_lo = 0, effect_hi = 0, token_lo = 0, token_hi = 0;
   bool accept = false;   // the rule may end here
-  bool active = false;   // has edges for bytes or control tokens; configurations leave out all other positions
+  bool active = false;   // has edges for bytes or control tokens; configurations omit all other positions
   int32_t scopes = 0;    // the number of scopes that the frame has open here (uniqueness.hpp)
-  int32_t rest = 0;      // in a relative rule: the least that the frame must still count
+  int32_t rest = 0;      // in a relative rule: how much the frame must at least still count
   bool boundary = true;  // a token may end here; false only if no whole tokens lead from here to an end
   ByteSet bytes;         // bytes with an edge
 
-  // The sizes of a grammar's lists, to which the lists of a block are appended.
-  struct Before {
+  // The sizes of a grammar's lists before the lists of a block are appended to them.
+  struct ListSizes {
     int32_t rows, spans, calls, effects, tokens;
   };
-  void move_behind(const Before& before) {
-    if (row >= 0) row += before.rows;
-    byte_lo += before.spans;
-    byte_hi += before.spans;
-    call_lo += before.calls;
-    call_hi += before.calls;
-    effect_lo += before.effects;
-    effect_hi += before.effects;
-    token_lo += before.tokens;
-    token_hi += before.tokens;
+  void shift_lists(const ListSizes& sizes) {
+    if (row >= 0) row += sizes.rows;
+    byte_lo += sizes.spans;
+    byte_hi += sizes.spans;
+    call_lo += sizes.calls;
+    call_hi += sizes.calls;
+    effect_lo += sizes.effects;
+    effect_hi += sizes.effects;
+    token_lo += sizes.tokens;
+    token_hi += sizes.tokens;
   }
 };
 
@@ -92,7 +92,7 @@ struct RuleBlock {
   std::array<uint8_t, 256> byte_class{};
   int32_t classes = 0;
 
-  // Calls visit(position) for all positions that bytes lead to, for some of them more than once.
+  // Calls visit(position) for all positions that bytes lead to. May visit a position more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
     for (int32_t i = p.byte_lo; i < p.byte_hi; ++i) visit(spans[i].to);
@@ -101,7 +101,7 @@ struct RuleBlock {
   }
 };
 
-// `effects`: the rule's actions, by number. `rests`: whether to compute `Position::rest`.
-RuleBlock lay_out(const ByteAutomaton& automaton, RuleKind kind, const std::vector<Effect>& effects, bool rests);
+// `effects`: the rule's actions, by number. `needs_rests`: whether to compute `Position::rest`.
+RuleBlock lay_out(const ByteAutomaton& automaton, RuleKind kind, const std::vector<Effect>& effects, bool needs_rests);
 
 }  // namespace guided

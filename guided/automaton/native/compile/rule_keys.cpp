@@ -11,25 +11,25 @@ RuleKey RuleKeys::of(int32_t rule, int32_t encoding) {
   while (!stack.empty()) {
     const int32_t id = stack.back();
     const IrNode& n = ir_.nodes[id];
-    const size_t before = stack.size();
-    auto need = [&](int32_t child) {
-      if (!ir_.nodes[child].closed && number_[child] < 0) stack.push_back(child);
+    const size_t size_before = stack.size();
+    auto push_if_new = [&](int32_t child) {
+      if (!ir_.nodes[child].closed && node_numbers_[child] < 0) stack.push_back(child);
     };
-    if (number_[id] < 0) {
-      for (size_t i = n.items.size(); i-- > 0;) need(n.items[i]);
-      if (n.kind == Kind::Permutation) need(n.ref);
+    if (node_numbers_[id] < 0) {
+      for (size_t i = n.items.size(); i-- > 0;) push_if_new(n.items[i]);
+      if (n.kind == Kind::Permutation) push_if_new(n.ref);
     }
-    if (stack.size() > before) continue;
+    if (stack.size() > size_before) continue;
     stack.pop_back();
-    if (number_[id] >= 0) continue;
+    if (node_numbers_[id] >= 0) continue;
     add(n, key);
-    number_[id] = static_cast<int32_t>(visited.size());
+    node_numbers_[id] = static_cast<int32_t>(visited.size());
     visited.push_back(id);
   }
   add_child(root, key.digest);
   key.digest.add(ir_.encoding_digests[encoding]);
-  for (int32_t id : visited) number_[id] = -1;
-  for (int32_t ref : key.refs) ref_[ref] = -1;
+  for (int32_t id : visited) node_numbers_[id] = -1;
+  for (int32_t ref : key.refs) rule_numbers_[ref] = -1;
   return key;
 }
 
@@ -43,17 +43,17 @@ void RuleKeys::add(const IrNode& n, RuleKey& key) {
   switch (n.kind) {
     case Kind::And:
     case Kind::Not:
-    case Kind::Length:  // the automaton depends on the content of the rules that it refers to
+    case Kind::Length:  // the automaton depends on the content of the referenced rules
     case Kind::Permutation:
     case Kind::Tokens:
       key.portable = false;
       break;
     case Kind::Ref:
-      if (ref_[n.ref] < 0) {
-        ref_[n.ref] = static_cast<int32_t>(key.refs.size());
+      if (rule_numbers_[n.ref] < 0) {
+        rule_numbers_[n.ref] = static_cast<int32_t>(key.refs.size());
         key.refs.push_back(n.ref);
       }
-      d.add(static_cast<uint64_t>(ref_[n.ref]) * 2 + nullable_.rule(n.ref));
+      d.add(static_cast<uint64_t>(rule_numbers_[n.ref]) * 2 + nullable_.is_nullable_rule(n.ref));
       break;
     case Kind::Dispatch:
       for (const uint32_t state : n.text) d.add(state);
@@ -76,7 +76,7 @@ void RuleKeys::add(const IrNode& n, RuleKey& key) {
 
 void RuleKeys::add_child(int32_t id, Digest& digest) const {
   if (!ir_.nodes[id].closed) {
-    digest.add(static_cast<uint64_t>(number_[id]));
+    digest.add(static_cast<uint64_t>(node_numbers_[id]));
     return;
   }
   digest.add(0xC105ED);

@@ -1,8 +1,9 @@
 // Keys of rules: rules of different grammars with equal keys have equal automata, so a cache can serve both.
 //
 // In: an IR, and which of its rules are nullable. Out: the key of a rule, which consists of
-//  - a digest of its nodes, in which the referenced rules are numbered by their first occurrence, and
-//  - the referenced rules in that order, and for each uniqueness scope the list of its initially seen strings.
+//  - a digest of its nodes, in which the referenced rules are numbered by their first occurrence,
+//  - the referenced rules in that order, and
+//  - for each uniqueness scope, its list of initially seen strings.
 // Rules with equal digests compile to automata that differ only in the rules they call and in these lists.
 // Example: `item ::= string "," number` in one grammar and `pair ::= text "," amount` in another have the digest of
 // `#0 "," #1`, with the references [string, number] and [text, amount].
@@ -22,7 +23,7 @@ namespace guided {
 class RuleKeys {
  public:
   RuleKeys(const IrGrammar& ir, const Nullability& nullable)
-      : ir_(ir), nullable_(nullable), number_(ir.nodes.size(), -1), ref_(ir.rules.size(), -1) {}
+      : ir_(ir), nullable_(nullable), node_numbers_(ir.nodes.size(), -1), rule_numbers_(ir.rules.size(), -1) {}
   RuleKey of(int32_t rule, int32_t encoding);
 
  private:
@@ -32,8 +33,8 @@ class RuleKeys {
   const IrGrammar& ir_;
   const Nullability& nullable_;
   // Numbers within the rule whose key is being computed; -1: none yet.
-  std::vector<int32_t> number_;  // by node
-  std::vector<int32_t> ref_;     // by rule
+  std::vector<int32_t> node_numbers_;
+  std::vector<int32_t> rule_numbers_;
 };
 
 }  // namespace guided

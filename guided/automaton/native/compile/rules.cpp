@@ -7,9 +7,9 @@ namespace guided {
 
 namespace {
 
-// The digest of an automaton and its actions. Calls are represented by their numbers within the rule, and the known
-// strings of a scope by their content.
-Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effects) {
+// The digest of an automaton and its actions. It includes the numbers of calls within the rule, and the digest of a
+// scope's known strings.
+Digest digest_shape(const ByteAutomaton& automaton, const std::vector<Effect>& effects) {
   Digest d;
   const Dfa& dfa = automaton.dfa;
   for (int32_t s = 0; s < dfa.size(); ++s) {
@@ -32,7 +32,7 @@ Digest shape_of(const ByteAutomaton& automaton, const std::vector<Effect>& effec
   return d;
 }
 
-// Renumbers the calls of an automaton by their first occurrence, and returns the called rules by these numbers.
+// Renumbers the calls of an automaton by their first occurrence. Returns the called rules by their new numbers.
 std::vector<int32_t> number_calls(Dfa& dfa) {
   std::vector<int32_t> callees;
   std::unordered_map<Symbol, int32_t> numbers;
@@ -48,17 +48,17 @@ std::vector<int32_t> number_calls(Dfa& dfa) {
 
 }  // namespace
 
-void LoweredRule::change(Dfa changed) {
+void LoweredRule::replace_automaton(Dfa automaton) {
   if (prepared) {
-    for (int32_t s = 0; s < changed.size(); ++s)
-      for (Edge& e : changed.edges[s])
+    for (int32_t s = 0; s < automaton.size(); ++s)
+      for (Edge& e : automaton.edges[s])
         if (is_call(e.lo)) e.lo = e.hi = kCall + static_cast<Symbol>(callee(e));
     spellings = prepared->automaton.spellings;
-    encoded = true;
+    over_bytes = true;
     prepared.reset();
     callees.clear();
   }
-  dfa = std::move(changed);
+  dfa = std::move(automaton);
   key.portable = false;
 }
 
@@ -67,16 +67,16 @@ void LoweredRule::prepare(ByteAutomaton automaton) {
   out->automaton = std::move(automaton);
   callees = number_calls(out->automaton.dfa);
   out->calls = static_cast<int32_t>(callees.size());
-  out->shape = substrings ? key.digest : shape_of(out->automaton, effects);
-  const bool rests =
-      relative() && std::ranges::any_of(effects, [](const Effect& e) { return e.op == Effect::Inc && e.a > 0; });
-  out->block = lay_out(out->automaton, kind, effects, rests);
+  out->shape = substrings ? key.digest : digest_shape(out->automaton, effects);
+  const bool needs_rests =
+      is_relative() && std::ranges::any_of(effects, [](const Effect& e) { return e.op == Effect::Inc && e.a > 0; });
+  out->block = lay_out(out->automaton, kind, effects, needs_rests);
   prepared = std::move(out);
 }
 
-bool LoweredRule::relative() const {
-  auto looks_at_no_more = [](const Effect& e) { return e.of_memory() || e.b < 0; };
-  return kind == RuleKind::Counter && std::ranges::all_of(effects, looks_at_no_more);
+bool LoweredRule::is_relative() const {
+  auto ignores_upper_rest = [](const Effect& e) { return e.changes_scopes() || e.b < 0; };
+  return kind == RuleKind::Counter && std::ranges::all_of(effects, ignores_upper_rest);
 }
 
 }  // namespace guided

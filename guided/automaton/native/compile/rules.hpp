@@ -1,11 +1,11 @@
-// Rules between the IR and the compiled grammar, and the form in which they are cached for later grammars.
+// The forms of a rule between the IR and the compiled grammar, and the form in which it is cached for later grammars.
 //
 //     IR node --lowerer--> LoweredRule (dfa over characters) --prepare--> LoweredRule (prepared) --assemble--> Grammar
 //                               |                                              |
-//                            RuleKey ---------------- cache -------------> KnownRule
+//                            RuleKey ---------------- cache -------------> CachedRule
 //
 // An edge of a rule can have an action (`Effect`), which changes the frame's register without reading a byte. The guard
-// of `Inc` is checked before an iteration, so that a frame whose count has reached its bound never starts another one.
+// of `Inc` is checked before each iteration, so a frame whose count has reached its bound never starts another one.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@
 
 namespace guided {
 
-// A rule over bytes and its layout. It does not depend on the grammar for which it was made: its calls are numbered by
-// their first occurrence.
+// A rule over bytes and its layout. It does not depend on the grammar for which it was made, because its calls are
+// numbered by their first occurrence.
 struct PreparedRule {
   ByteAutomaton automaton;
   Digest shape;  // of the automaton and its actions, without the identity of called rules and without bounds
@@ -32,22 +32,23 @@ struct PreparedRule {
   size_t size() const { return automaton.size() + block.positions.size(); }
 };
 
-// The content of an IR rule, without the names of other rules: rules with equal digests have equal automata.
+// The content of an IR rule, without the names of other rules. Rules with equal digests have equal automata, except for
+// the rules that they call.
 struct RuleKey {
   bool portable = false;  // another grammar may use the cached rule
   Digest digest;
   std::vector<int32_t> refs;    // the rules that it refers to, by their numbers in the digest
-  std::vector<int32_t> scopes;  // the lists of known strings of its scopes, likewise
+  std::vector<int32_t> scopes;  // for each uniqueness scope in it, the index of its list of known strings
 };
 
-// A rule in the cache, with the counters that it calls.
-struct KnownRule {
+// A cached rule, with the counters that it calls.
+struct CachedRule {
   std::shared_ptr<const PreparedRule> rule;
-  std::vector<int32_t> refs;    // by call: index into RuleKey::refs, or, for a counter, -1 - index into `counters`
+  std::vector<int32_t> refs;    // by call: an index into RuleKey::refs; for a counter, -1 - its index in `counters`
   std::vector<Effect> effects;  // Open: `a` is an index into RuleKey::scopes
-  std::vector<std::shared_ptr<const KnownRule>> counters;
-  int64_t min = 0, max = kUnbounded;  // of a counter
-  bool closed = true;                 // neither it nor its counters refer to a rule or to a list of strings
+  std::vector<std::shared_ptr<const CachedRule>> counters;
+  int64_t min = 0, max = kUnbounded;  // of a counter: the bounds of the count
+  bool closed = true;                 // neither it nor its counters refer to other rules or to lists of strings
   size_t size() const {
     size_t out = rule->size();
     for (const auto& counter : counters) out += counter->size();
@@ -56,42 +57,43 @@ struct KnownRule {
 };
 
 struct ByteCaches {
-  ContentCache<KnownRule> rules;
+  ContentCache<CachedRule> rules;
   ContentCache<Spelling> spellings;
   ContentCache<LiveCharacters> characters;
 };
 
-// A position at which another rule is open, too: one that was inlined (character_rules.hpp).
+// A position that belongs to an inlined rule, which is therefore open there, too (character_rules.hpp).
 struct RulePart {
   int32_t position, rule;
 };
 
-// A rule that is being lowered. At first it has a `dfa` over characters, in which a call is the number of a rule; later
-// it is `prepared`. A cached rule is prepared from the start. A rule that generates nothing has an empty `dfa`.
+// A rule that is being lowered. At first it has a `dfa` over characters, in which a call is the number of a rule.
+// Later, `prepared` replaces it; a cached rule is prepared from the start. A rule that generates nothing has an empty
+// `dfa`.
 struct LoweredRule {
   Dfa dfa;
   std::shared_ptr<const PreparedRule> prepared;
-  std::vector<int32_t> callees;                            // by call of `prepared`: the rule
+  std::vector<int32_t> callees;                            // by call of `prepared`: the called rule
   RuleKey key;                                             // if portable, the rule goes into the cache
-  std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `encoded`
-  bool encoded = false;                                    // `dfa` is over bytes already
+  std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `over_bytes`
+  bool over_bytes = false;                                 // `dfa` is over bytes already
   RuleKind kind = RuleKind::Plain;
-  bool substrings = false;                     // Plain: the substrings of texts (fsa/substrings.hpp)
+  bool substrings = false;                     // Plain: generates the substrings of texts (fsa/substrings.hpp)
   int64_t max_tokens = kUnbounded;             // Plain, without calls: the limit on each text
   int64_t min = 0, max = kUnbounded;           // Counter: bounds of the count; Set: bounds of the number of members
-  std::vector<Effect> effects;                 // each once
+  std::vector<Effect> effects;                 // the actions on its edges, each once
   std::vector<uint8_t> required, repeatable;   // Set; repeatable: by member, an Occurrence
-  std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: nothing
+  std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: none
   std::shared_ptr<const ConditionDiagrams> diagrams;  // of the condition
-  int32_t origin = -1;                                // the IR rule from which it comes
-  std::vector<RulePart> parts;                        // ascending; the rule itself only if it reads on by itself
+  int32_t origin = -1;                                // the IR rule from which it was made
+  std::vector<RulePart> parts;  // ascending; contains the rule itself only where it has edges of its own
 
   const Dfa& automaton() const { return prepared ? prepared->automaton.dfa : dfa; }
   int32_t callee(const Edge& call) const {
     const auto number = static_cast<int32_t>(call.lo - kCall);
     return prepared ? callees[number] : number;
   }
-  // Calls visit(rule) for each rule that is called; before the rule is prepared, for some more than once.
+  // Calls visit(rule) for each called rule. Before this rule is prepared, it may visit a rule more than once.
   template <class Visit>
   void each_callee(Visit&& visit) const {
     if (prepared) {
@@ -103,18 +105,18 @@ struct LoweredRule {
       for (const Edge& e : dfa.edges[s])
         if (is_call(e.lo)) visit(static_cast<int32_t>(e.lo - kCall));
   }
-  // Replaces the automaton by another one over the same symbols. The rule is then no longer cached.
-  void change(Dfa changed);
+  // Replaces the automaton by another one over the same symbols. The rule will then not be cached.
+  void replace_automaton(Dfa automaton);
   // Lays out the rule with its final automaton, in which a call is the number of a rule.
   void prepare(ByteAutomaton automaton);
-  // Whether this is a counter whose guards depend only on the count and the least that must follow.
-  bool relative() const;
+  // Whether this is a counter whose guards depend only on the count and on how much must at least follow.
+  bool is_relative() const;
 };
 
 struct LoweredGrammar {
   std::vector<LoweredRule> rules;
   int32_t start = 0;
-  bool nullable = false;   // the empty string belongs to the language
+  bool nullable = false;   // the language contains the empty string
   bool recursive = false;  // some rule calls itself, directly or through others
   std::vector<KnownNames> known;
 };
@@ -123,7 +125,7 @@ struct LowerOptions {
   ByteSet live;  // bytes that occur in some token
   ByteCaches* caches = nullptr;
   int max_depth = kMaxDepth;
-  bool flat = false;  // inline all rules into one: for vocabularies in which some live byte is not a token by itself
+  bool inline_all = false;  // makes one rule of all; for vocabularies in which some live byte is not itself a token
 };
 
 }  // namespace guided

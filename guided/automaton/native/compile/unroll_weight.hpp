@@ -1,6 +1,6 @@
 // Estimates the size of a node's automaton. It decides whether a counted repetition is unrolled or gets a register.
 //
-// In: a node. Out: approximately the number of states of one copy; any number above kMaxWeight means "too large". Each
+// In: a node. Out: the approximate number of states of one copy; any number above kMaxWeight means "too large". Each
 // node is weighed once.
 #pragma once
 
@@ -13,18 +13,18 @@ namespace guided {
 
 class UnrollWeight {
  public:
-  static constexpr int64_t kMaxWeight = 24;  // a repetition with up to this many states in all copies is unrolled
+  static constexpr int64_t kMaxWeight = 24;  // a repetition is unrolled if all its copies have at most this many states
   explicit UnrollWeight(const IrGrammar& ir) : ir_(ir) {}
 
   int64_t of(int32_t id, int depth = 0) {
-    if (depth > kDeepest) return kMaxWeight + 1;
-    if (auto it = known_.find(id); it != known_.end()) return it->second;
+    if (depth > kMaxWeighedDepth) return kMaxWeight + 1;
+    if (auto it = weights_.find(id); it != weights_.end()) return it->second;
     int64_t weight = weigh(ir_.nodes[id], depth + 1);
-    return known_[id] = weight;
+    return weights_[id] = weight;
   }
 
  private:
-  static constexpr int kDeepest = 64;  // deeper nodes count as too large
+  static constexpr int kMaxWeighedDepth = 64;  // deeper nodes count as too large
 
   int64_t weigh(const IrNode& n, int depth) {
     int64_t sum = 0;
@@ -53,7 +53,7 @@ class UnrollWeight {
   }
 
   const IrGrammar& ir_;
-  std::unordered_map<int32_t, int64_t> known_;
+  std::unordered_map<int32_t, int64_t> weights_;
 };
 
 }  // namespace guided

@@ -14,75 +14,75 @@ ComposedStates::ComposedStates(const PartGraph& graph, std::vector<std::shared_p
       vocabulary_(vocabulary),
       leaving_(graph_, parts_, vocabulary_),
       memory_limit_(limits.memory) {
-  Reached start = nothing();
+  SpotSet start = empty_set();
   enter(graph_.first(), start);
-  start.accepting |= graph_.is_empty();
+  start.accepting |= graph_.may_be_empty();
   intern(std::move(start));
 }
 
 // ---- spots
-void ComposedStates::reach(Spot spot, Reached& out) const {
+void ComposedStates::add_spot(Spot spot, SpotSet& out) const {
   out.spots.push_back(spot);
-  if (!part(spot.at).accepting(spot.state)) return;
-  out.accepting |= graph_.at(spot.at).last;
-  enter(graph_.at(spot.at).next, out);
+  if (!part(spot.occurrence).accepting(spot.state)) return;
+  out.accepting |= graph_.at(spot.occurrence).last;
+  enter(graph_.at(spot.occurrence).next, out);
 }
 
-void ComposedStates::enter(const std::vector<int32_t>& occurrences, Reached& out) const {
+void ComposedStates::enter(const std::vector<int32_t>& occurrences, SpotSet& out) const {
   for (int32_t occurrence : occurrences) {
     if (out.entered[occurrence]) continue;
     out.entered[occurrence] = true;
-    reach({occurrence, part(occurrence).initial()}, out);
+    add_spot({occurrence, part(occurrence).initial()}, out);
   }
 }
 
-ComposedStates::Reached ComposedStates::after_byte(const std::vector<Spot>& from, uint8_t byte) const {
-  Reached out = nothing();
+ComposedStates::SpotSet ComposedStates::after_byte(const std::vector<Spot>& from, uint8_t byte) const {
+  SpotSet out = empty_set();
   for (const Spot& spot : from) {
-    States& states = part(spot.at);
+    States& states = part(spot.occurrence);
     int32_t to;
     {
       const StatesLock lock(states);
       to = states.step(spot.state, byte);
     }
-    if (to != kDead) reach({spot.at, to}, out);
+    if (to != kDead) add_spot({spot.occurrence, to}, out);
   }
   sort_unique(out.spots);
   return out;
 }
 
-void ComposedStates::read(int32_t state, std::string_view bytes, Reached& out) const {
-  std::vector<Spot> now = spots(state);
+void ComposedStates::read(int32_t state, std::string_view bytes, SpotSet& out) const {
+  std::vector<Spot> current = spots(state);
   bool accepting = false;
   for (char byte : bytes) {
-    Reached after = after_byte(now, static_cast<uint8_t>(byte));
-    now = std::move(after.spots);
-    accepting = after.accepting;
-    if (now.empty()) return;
+    SpotSet next = after_byte(current, static_cast<uint8_t>(byte));
+    current = std::move(next.spots);
+    accepting = next.accepting;
+    if (current.empty()) return;
   }
   out.accepting |= accepting;
-  for (const Spot& spot : now)
-    if (part(spot.at).ends_token(spot.state)) out.spots.push_back(spot);
+  for (const Spot& spot : current)
+    if (part(spot.occurrence).ends_token(spot.state)) out.spots.push_back(spot);
 }
 
-int32_t ComposedStates::intern(Reached&& reached) {
-  if (reached.spots.empty() && !reached.accepting) return kDead;
-  sort_unique(reached.spots);
+int32_t ComposedStates::intern(SpotSet&& set) {
+  if (set.spots.empty() && !set.accepting) return kDead;
+  sort_unique(set.spots);
   const int32_t number = size_.load(std::memory_order_relaxed);
-  const auto [at, added] = ids_.try_emplace({reached.spots, reached.accepting}, number);
-  if (!added) return at->second;
-  own_memory_ += reached.spots.size() * 2 * sizeof(Spot) + 200 + accepts_.set(number, reached.accepting);
-  states_.push_back(std::make_unique<const std::vector<Spot>>(std::move(reached.spots)));
+  const auto [it, added] = ids_.try_emplace({set.spots, set.accepting}, number);
+  if (!added) return it->second;
+  own_memory_ += set.spots.size() * 2 * sizeof(Spot) + 200 + accepts_.set(number, set.accepting);
+  states_.push_back(std::make_unique<const std::vector<Spot>>(std::move(set.spots)));
   ++size_;
   return number;
 }
 
 // ---- steps
 int32_t ComposedStates::locked_after_token(int32_t state, int32_t id) {
-  Reached out = nothing();
+  SpotSet out = empty_set();
   for (const Spot& spot : spots(state)) {
-    const int32_t to = part(spot.at).after_token(spot.state, id);
-    if (to != kDead) reach({spot.at, to}, out);
+    const int32_t to = part(spot.occurrence).after_token(spot.state, id);
+    if (to != kDead) add_spot({spot.occurrence, to}, out);
   }
   if (vocabulary_.textual(id)) read(state, vocabulary_.tokens[id], out);
   return intern(std::move(out));
@@ -95,7 +95,7 @@ int32_t ComposedStates::after_token(int32_t state, int32_t id) {
 
 int32_t ComposedStates::after_bytes(int32_t state, std::string_view bytes) {
   const StatesLock lock(*this);
-  Reached out = nothing();
+  SpotSet out = empty_set();
   read(state, bytes, out);
   return intern(std::move(out));
 }
@@ -103,21 +103,21 @@ int32_t ComposedStates::after_bytes(int32_t state, std::string_view bytes) {
 int32_t ComposedStates::step(int32_t state, uint8_t byte) { return intern(after_byte(spots(state), byte)); }
 
 int32_t ComposedStates::step_control(int32_t state, int32_t token) {
-  Reached out = nothing();
+  SpotSet out = empty_set();
   for (const Spot& spot : spots(state)) {
-    States& states = part(spot.at);
+    States& states = part(spot.occurrence);
     int32_t to;
     {
       const StatesLock lock(states);
       to = states.step_control(spot.state, token);
     }
-    if (to != kDead) reach({spot.at, to}, out);
+    if (to != kDead) add_spot({spot.occurrence, to}, out);
   }
   return intern(std::move(out));
 }
 
-// A part alone does not determine whether the output may end.
-void ComposedStates::leave_end_tokens_to(bool accepting, uint32_t* row) const {
+// Sets the end tokens or clears them. A part alone does not determine whether the output may end.
+void ComposedStates::set_end_tokens(bool accepting, uint32_t* row) const {
   for (int32_t end : vocabulary_.end_tokens) {
     clear_bit(row, end);
     if (accepting) set_bit(row, end);
@@ -127,9 +127,9 @@ void ComposedStates::leave_end_tokens_to(bool accepting, uint32_t* row) const {
 bool ComposedStates::known_mask(int32_t state, uint32_t* row, bool& masks_something) const {
   std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || States::is_broken()) return false;
-  const auto at = masks_.find(state);
-  if (at == masks_.end()) return false;
-  std::ranges::copy(at->second, row);
+  const auto it = masks_.find(state);
+  if (it == masks_.end()) return false;
+  std::ranges::copy(it->second, row);
   masks_something = true;
   return true;
 }
@@ -141,56 +141,56 @@ bool ComposedStates::mask(int32_t state, uint32_t* row) {
     leaving_.clear();
     masks_memory_ = 0;
   }
-  const auto [at, added] = masks_.try_emplace(state);
+  const auto [it, added] = masks_.try_emplace(state);
   if (added) {
-    std::vector<uint32_t> all(static_cast<size_t>(vocabulary_.words)), one(all);
+    std::vector<uint32_t> all(static_cast<size_t>(vocabulary_.words)), part_row(all);
     for (const Spot& spot : spots(state)) {
-      part(spot.at).mask(spot.state, one.data());
-      for (size_t i = 0; i < all.size(); ++i) all[i] |= one[i];
-      for (const LeavingTokens::Leaving& each : leaving_.of(spot)) set_bit(all.data(), each.token);
+      part(spot.occurrence).mask(spot.state, part_row.data());
+      for (size_t i = 0; i < all.size(); ++i) all[i] |= part_row[i];
+      for (const LeavingTokens::LeavingToken& each : leaving_.find(spot)) set_bit(all.data(), each.token);
     }
-    leave_end_tokens_to(accepting(state), all.data());
+    set_end_tokens(accepting(state), all.data());
     masks_memory_ += all.size() * 4 + 64;
-    at->second = std::move(all);
+    it->second = std::move(all);
   }
-  std::ranges::copy(at->second, row);
+  std::ranges::copy(it->second, row);
   return true;
 }
 
 bool ComposedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
   StatesLock lock(*this);
-  const int64_t needed = locked_distance(state) + 1, most = max_tokens - 2;  // without this token and the end token
+  const int64_t needed = locked_distance(state) + 1, max_rest = max_tokens - 2;  // without this token and the end token
   if (max_tokens < needed) {
     lock.unlock();
     throw BudgetFailure(needed, max_tokens);
   }
-  std::vector<uint32_t> one(static_cast<size_t>(vocabulary_.words));
-  std::fill(row, row + one.size(), 0);
+  std::vector<uint32_t> part_row(static_cast<size_t>(vocabulary_.words));
+  std::fill(row, row + part_row.size(), 0);
   for (const Spot& spot : spots(state)) {
-    const int64_t own = max_tokens - graph_.tokens_behind(spot.at);
-    if (part(spot.at).distance(spot.state) + 1 <= own) {
-      part(spot.at).budget_mask(spot.state, one.data(), own, bound);
-      for (size_t i = 0; i < one.size(); ++i) row[i] |= one[i];
+    const int64_t part_budget = max_tokens - graph_.tokens_after(spot.occurrence);
+    if (part(spot.occurrence).distance(spot.state) + 1 <= part_budget) {
+      part(spot.occurrence).budget_mask(spot.state, part_row.data(), part_budget, bound);
+      for (size_t i = 0; i < part_row.size(); ++i) row[i] |= part_row[i];
     } else {
       bound = true;
     }
-    for (LeavingTokens::Leaving& each : leaving_.of(spot)) {
-      if (each.left < 0) each.left = left(each.to);
-      if (each.left <= most)
+    for (LeavingTokens::LeavingToken& each : leaving_.find(spot)) {
+      if (each.distance < 0) each.distance = distance_from(each.to);
+      if (each.distance <= max_rest)
         set_bit(row, each.token);
       else
         bound = true;
     }
   }
-  leave_end_tokens_to(accepting(state), row);
+  set_end_tokens(accepting(state), row);
   return true;
 }
 
 int64_t ComposedStates::locked_distance(int32_t state) const {
   if (accepting(state)) return 0;
-  int64_t least = INT64_MAX;
-  for (const Spot& spot : spots(state)) least = std::min(least, left(spot));
-  return least;
+  int64_t min_distance = INT64_MAX;
+  for (const Spot& spot : spots(state)) min_distance = std::min(min_distance, distance_from(spot));
+  return min_distance;
 }
 
 int64_t ComposedStates::distance(int32_t state) {
@@ -200,12 +200,14 @@ int64_t ComposedStates::distance(int32_t state) {
 
 std::tuple<int64_t, int64_t, int64_t> ComposedStates::rests(int32_t state) {
   const StatesLock lock(*this);
-  int64_t most = 0;
+  int64_t max_rest = 0;
   for (const Spot& spot : spots(state)) {
-    most = std::max(most, std::get<2>(part(spot.at).rests(spot.state)) + graph_.tokens_behind(spot.at));
-    for (LeavingTokens::Leaving& each : leaving_.of(spot)) most = std::max(most, each.left = left(each.to));
+    max_rest =
+        std::max(max_rest, std::get<2>(part(spot.occurrence).rests(spot.state)) + graph_.tokens_after(spot.occurrence));
+    for (LeavingTokens::LeavingToken& each : leaving_.find(spot))
+      max_rest = std::max(max_rest, each.distance = distance_from(each.to));
   }
-  return {most, most, most};
+  return {max_rest, max_rest, max_rest};
 }
 
 std::vector<int32_t> ComposedStates::shortest(int32_t state, size_t limit) {
@@ -214,11 +216,11 @@ std::vector<int32_t> ComposedStates::shortest(int32_t state, size_t limit) {
   if (accepting(state)) return out;
   Spot best = spots(state).front();
   for (const Spot& spot : spots(state))
-    if (left(spot) < left(best)) best = spot;
-  out = part(best.at).shortest(best.state, limit);
-  for (int32_t at = graph_.shortest_next(best.at); at >= 0 && out.size() < limit; at = graph_.shortest_next(at)) {
-    const std::vector<int32_t> more = part(at).shortest(part(at).initial(), limit - out.size());
-    out.insert(out.end(), more.begin(), more.end());
+    if (distance_from(spot) < distance_from(best)) best = spot;
+  out = part(best.occurrence).shortest(best.state, limit);
+  for (int32_t i = graph_.shortest_next(best.occurrence); i >= 0 && out.size() < limit; i = graph_.shortest_next(i)) {
+    const std::vector<int32_t> symbols = part(i).shortest(part(i).initial(), limit - out.size());
+    out.insert(out.end(), symbols.begin(), symbols.end());
   }
   return out;
 }
@@ -234,14 +236,14 @@ std::vector<int32_t> ComposedStates::walk_mask(int32_t state) {
 // ---- looking ahead
 ByteSet ComposedStates::bytes(int32_t state) const {
   ByteSet out;
-  for (const Spot& spot : spots(state)) out |= part(spot.at).bytes(spot.state);
+  for (const Spot& spot : spots(state)) out |= part(spot.occurrence).bytes(spot.state);
   return out;
 }
 
 std::vector<int32_t> ComposedStates::controls(int32_t state) const {
   std::vector<int32_t> out;
   for (const Spot& spot : spots(state))
-    for (int32_t token : part(spot.at).controls(spot.state)) out.push_back(token);
+    for (int32_t token : part(spot.occurrence).controls(spot.state)) out.push_back(token);
   sort_unique(out);
   return out;
 }
@@ -250,8 +252,8 @@ void ComposedStates::open_rules(int32_t state, std::vector<std::string>& out) co
   for (const Spot& spot : spots(state)) {
     std::vector<std::string> found;
     {
-      const StatesLock lock(part(spot.at));
-      part(spot.at).open_rules(spot.state, found);
+      const StatesLock lock(part(spot.occurrence));
+      part(spot.occurrence).open_rules(spot.state, found);
     }
     for (std::string& name : found)
       if (std::ranges::find(out, name) == out.end()) out.push_back(std::move(name));
@@ -284,10 +286,10 @@ std::vector<Spot> ComposedStates::spots_of(const std::vector<int32_t>& coded) co
 }
 
 int32_t ComposedStates::import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& moved) {
-  Reached reached = nothing();
-  for (const Spot& spot : other.spots(state)) reached.spots.push_back({spot.at, moved.at(spot)});
-  reached.accepting = other.accepting(state);
-  return intern(std::move(reached));
+  SpotSet set = empty_set();
+  for (const Spot& spot : other.spots(state)) set.spots.push_back({spot.occurrence, moved.at(spot)});
+  set.accepting = other.accepting(state);
+  return intern(std::move(set));
 }
 
 // ---- the compiled grammar
@@ -318,17 +320,17 @@ std::shared_ptr<States> CompiledComposition::renewed(const std::shared_ptr<State
   for (size_t p = 0; p < graph_.parts().size(); ++p) {
     std::vector<int32_t> own;
     for (const Spot& spot : spots)
-      if (graph_.at(spot.at).part == static_cast<int32_t>(p)) own.push_back(spot.state);
+      if (graph_.at(spot.occurrence).part == static_cast<int32_t>(p)) own.push_back(spot.state);
     parts.push_back(graph_.parts()[p]->renewed(from.parts()[p], own));
     size_t next = 0;
     for (const Spot& spot : spots)
-      if (graph_.at(spot.at).part == static_cast<int32_t>(p)) moved[spot] = own[next++];
+      if (graph_.at(spot.occurrence).part == static_cast<int32_t>(p)) moved[spot] = own[next++];
   }
   if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(states_over(std::move(parts)));
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock both(*current_, {});
   carry(carried, [&](int32_t state) { return current_->import(from, state, moved); });
-  current_->leave_room();
+  current_->raise_memory_limit();
   return current_;
 }
 

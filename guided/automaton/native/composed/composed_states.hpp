@@ -1,15 +1,15 @@
-// Composed grammars: a graph of parts that are compiled separately.
+// The states of composed grammars: graphs of parts that are compiled separately.
 //
-// In: a graph of parts (part_graph.hpp), each a compiled grammar of any kind. Out: the states of the whole. A grammar
-// with a lexer, whose states are not those of rules (lexer/lexed_states.hpp), is placed between other parts in this
-// way.
+// In: a graph of parts (part_graph.hpp), each a compiled grammar of any kind. Out: the states of the whole grammar. In
+// this way, a grammar with a lexer can be combined with other parts, although its states are not states of rules
+// (lexer/lexed_states.hpp).
 //
-// A state is a set of spots, each an occurrence of a part with a state of that part. If a part may end, the parts after
-// it are entered as well, so the text decides later which one applies. Every part has an end, so whatever is alive in a
-// part is alive in the whole. A mask is the union of the masks of the parts and the tokens that leave a part
-// (leaving_tokens.hpp).
+// A state is a set of spots; each spot is an occurrence of a part with a state of the part. If a part may end, the
+// parts after it are entered as well, and later text decides which one applies. Every part has an end, so a state that
+// is alive in a part is alive in the whole grammar. A mask is the union of the masks of the parts and the tokens that
+// leave a part (leaving_tokens.hpp).
 //
-// The distance is the distance in the part, plus the shortest way through the parts after it.
+// The distance is the distance in the part, plus the shortest path through the parts after it.
 #pragma once
 
 #include <atomic>
@@ -52,31 +52,33 @@ class ComposedStates final : public States {
   bool is_broken() const override;
 
   const std::vector<std::shared_ptr<States>>& parts() const { return parts_; }
-  // With the lock held. spots_of: the spots of states (~state after an end token). import: copies a state of `other`,
-  // whose spots have the states `moved` here.
+  // Called with the lock held. spots_of: the spots of states (~state after an end token). import: copies a state of
+  // `other`. `moved`: for each of its spots, the new state of the part.
   std::vector<Spot> spots_of(const std::vector<int32_t>& coded) const;
   int32_t import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& moved);
-  void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * own_memory_.load()); }
+  void raise_memory_limit() { memory_limit_ = std::max(memory_limit_.load(), 2 * own_memory_.load()); }
 
  private:
   // The spots collected so far, and the occurrences that were entered since the last byte.
-  struct Reached {
+  struct SpotSet {
     std::vector<Spot> spots;
     std::vector<uint8_t> entered;
     bool accepting = false;
   };
   States& part(int32_t occurrence) const { return *parts_[graph_.at(occurrence).part]; }
   const std::vector<Spot>& spots(int32_t state) const { return *states_[state]; }
-  Reached nothing() const { return {{}, std::vector<uint8_t>(static_cast<size_t>(graph_.size())), false}; }
-  void reach(Spot spot, Reached& out) const;
-  void enter(const std::vector<int32_t>& occurrences, Reached& out) const;
-  Reached after_byte(const std::vector<Spot>& from, uint8_t byte) const;
-  void read(int32_t state, std::string_view bytes, Reached& out) const;
-  int32_t intern(Reached&& reached);
-  int64_t left(Spot spot) const { return part(spot.at).distance(spot.state) + graph_.tokens_behind(spot.at); }
+  SpotSet empty_set() const { return {{}, std::vector<uint8_t>(static_cast<size_t>(graph_.size())), false}; }
+  void add_spot(Spot spot, SpotSet& out) const;
+  void enter(const std::vector<int32_t>& occurrences, SpotSet& out) const;
+  SpotSet after_byte(const std::vector<Spot>& from, uint8_t byte) const;
+  void read(int32_t state, std::string_view bytes, SpotSet& out) const;
+  int32_t intern(SpotSet&& set);
+  int64_t distance_from(Spot spot) const {
+    return part(spot.occurrence).distance(spot.state) + graph_.tokens_after(spot.occurrence);
+  }
   int64_t locked_distance(int32_t state) const;
   int32_t locked_after_token(int32_t state, int32_t id);
-  void leave_end_tokens_to(bool accepting, uint32_t* row) const;
+  void set_end_tokens(bool accepting, uint32_t* row) const;
 
   const PartGraph& graph_;
   std::vector<std::shared_ptr<States>> parts_;

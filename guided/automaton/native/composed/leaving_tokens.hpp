@@ -1,9 +1,9 @@
-// Tokens that leave a part: they contain its end and the beginning of what follows.
+// Finds the tokens that leave a part: they contain its end and the beginning of the text after it.
 //
-// In: an occurrence of a part, and a state of it. Out: these tokens, each with the spot to which it leads. The part's
-// own mask has the tokens that stay in the part.
+// In: an occurrence of a part, and a state of the part. Out: the tokens that leave it, each with the spot to which it
+// leads. The part's own mask has the tokens that stay in the part.
 //
-// How: the trie of tokens is walked with the part alone. At each node where the part may end, the next parts begin, and
+// How: a walk of the trie of tokens with only this part. At each node where the part may end, the next parts begin, and
 // the tokens below the node leave the part. Each part is walked under its own lock, so the nodes are first collected in
 // a list. Inside a long lexeme, most characters lead back to the state and the part cannot end. There, only the other
 // characters are walked. Cost: the visited nodes of the trie, once for each state; then a look-up.
@@ -18,36 +18,36 @@ namespace guided {
 
 // An occurrence of a part, and a state of this part.
 struct Spot {
-  int32_t at, state;
+  int32_t occurrence, state;
   auto operator<=>(const Spot&) const = default;
 };
 
 class LeavingTokens {
  public:
-  struct Leaving {
+  struct LeavingToken {
     int32_t token;
     Spot to;
-    int64_t left = -1;  // the distance from there; -1: not computed
+    int64_t distance = -1;  // from `to` to the end; -1: not computed
   };
   LeavingTokens(const PartGraph& graph, const std::vector<std::shared_ptr<States>>& parts,
                 const TokenVocabulary& vocabulary)
       : graph_(graph), parts_(parts), vocabulary_(vocabulary) {}
   // The reference is valid until `clear`.
-  std::vector<Leaving>& of(Spot spot);
+  std::vector<LeavingToken>& find(Spot spot);
   size_t memory() const { return memory_; }
   void clear();
 
  private:
   struct Entry {
-    int32_t at, node;
+    int32_t occurrence, node;
     auto operator<=>(const Entry&) const = default;
   };
-  void walk(Spot from, int32_t node, bool is_begun, std::vector<Entry>& exits, std::vector<Leaving>& out);
+  void walk(Spot from, int32_t node, bool is_begun, std::vector<Entry>& exits, std::vector<LeavingToken>& out);
 
   const PartGraph& graph_;
   const std::vector<std::shared_ptr<States>>& parts_;
   const TokenVocabulary& vocabulary_;
-  std::map<Spot, std::vector<Leaving>> known_;
+  std::map<Spot, std::vector<LeavingToken>> tokens_by_spot_;
   size_t memory_ = 0;
 };
 

@@ -20,27 +20,28 @@ Condition Condition::read(const std::vector<uint8_t>& required, const std::vecto
                           const std::vector<int32_t>& slots, bool ordered,
                           const std::vector<std::pair<int32_t, std::vector<int32_t>>>& nodes) {
   const auto members = static_cast<int32_t>(required.size());
-  std::vector<int32_t> in_slot(slots.size(), 0);
-  if (slots.size() != required.size()) throw std::invalid_argument("each member has a slot");
+  std::vector<int32_t> slot_sizes(slots.size(), 0);
+  if (slots.size() != required.size()) throw std::invalid_argument("the number of slots is not the number of members");
   for (int32_t slot : slots)
-    if (slot < 0 || slot >= members || ++in_slot[slot] > kMaxInSlot) throw std::invalid_argument("a slot out of range");
+    if (slot < 0 || slot >= members || ++slot_sizes[slot] > kMaxInSlot)
+      throw std::invalid_argument("a slot is out of range or has too many members");
   for (int32_t m = 0; m < members; ++m)
-    if (repeatable[m] && in_slot[slots[m]] > 1) throw std::invalid_argument("a repeatable member shares its slot");
+    if (repeatable[m] && slot_sizes[slots[m]] > 1) throw std::invalid_argument("a repeatable member shares its slot");
   Condition out{.nodes = {}, .slots = slots, .ordered = ordered};
   for (const auto& [kind, parts] : nodes) {
-    const auto below = kind == Written ? members : static_cast<int32_t>(out.nodes.size());
-    if (kind < Written || kind > None || std::ranges::any_of(parts, [&](int32_t p) { return p < 0 || p >= below; }))
-      throw std::invalid_argument("a condition is made of members and of conditions before it");
+    const auto end = kind == Written ? members : static_cast<int32_t>(out.nodes.size());
+    if (kind < Written || kind > None || std::ranges::any_of(parts, [&](int32_t p) { return p < 0 || p >= end; }))
+      throw std::invalid_argument("a condition consists of members and of earlier conditions");
     out.nodes.push_back({static_cast<Kind>(kind), parts});
   }
-  std::vector<int32_t> all;
-  if (!out.nodes.empty()) all.push_back(static_cast<int32_t>(out.nodes.size()) - 1);
+  std::vector<int32_t> conjuncts;
+  if (!out.nodes.empty()) conjuncts.push_back(static_cast<int32_t>(out.nodes.size()) - 1);
   for (int32_t m = 0; m < members; ++m)
     if (required[m]) {
-      all.push_back(static_cast<int32_t>(out.nodes.size()));
+      conjuncts.push_back(static_cast<int32_t>(out.nodes.size()));
       out.nodes.push_back({Written, {m}});
     }
-  out.nodes.push_back({All, all});
+  out.nodes.push_back({All, conjuncts});
   return out;
 }
 

@@ -1,19 +1,20 @@
-// Decision diagrams: all solutions of a formula over variables with few values, as a graph with one level per variable.
+// Decision diagrams: a graph of all solutions of a formula over variables with few values, with one level per variable.
 //
 // In: formulas "one of these variables has one of these values", and their conjunctions, disjunctions and complements.
 // Out: a graph whose paths from the root to the node "true" are the solutions, with a value for every variable.
 //
 // How: during construction, diagrams are reduced: equal nodes are shared, and a node whose values all lead to the same
-// node is left out. So equivalent formulas have the same node. An operation on two diagrams visits the pairs of nodes
+// node is omitted. So equivalent formulas have the same node. An operation on two diagrams visits the pairs of nodes
 // that the same values lead to (Bryant, "Graph-Based Algorithms for Boolean Function Manipulation", 1986; with more
 // than two values: Srinivasan, Kam, Malik and Brayton, "Algorithms for Discrete Function Manipulation", 1990). The
-// final diagram has a node at every level of every path, so that walks need no case for omitted variables.
+// final diagram has a node at every level of every path, so walks need no special case for omitted nodes.
 //
 // Example: variables A with values 0 and 1, B with values 0, 1 and 2; "A is 1, or B is 2":
 //     A: root --0--> b, root --1--> c     B: b --2--> true; c --0, 1, 2--> true
 //
 // Cost: an operation takes time proportional to the number of these pairs, at most the product of both sizes. The sizes
-// depend on the order of the variables. The number of edges is limited. No recursion, since there may be many levels.
+// depend on the order of the variables. The number of edges is limited. Nothing is recursive, because there may be many
+// levels.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@
 
 namespace guided {
 
-// Nodes are numbered level by level, so edges lead to higher numbers. The root is 0, the last node is "true".
+// Nodes are numbered level by level, so edges lead to higher numbers. The root is 0; the last node is "true".
 struct DecisionDiagram {
   struct Level {
     int32_t values;  // the number of values of the variable
@@ -51,25 +52,26 @@ struct DiagramTooLarge {};
 class DiagramBuilder {
  public:
   static constexpr int32_t kFalse = 0, kTrue = 1;
-  // `values`: the number of values, by level. `most`: the limit on the edges of all diagrams that this builder makes.
-  DiagramBuilder(std::vector<int32_t> values, size_t most, Meter& meter);
+  // `values`: the number of values, by level. `max_edges`: the limit on the edges of all diagrams of this builder.
+  DiagramBuilder(std::vector<int32_t> values, size_t max_edges, Meter& meter);
   // "Some variable has one of its options." `options`: (level, values as bits), by ascending level.
-  int32_t some(const std::vector<std::pair<int32_t, uint64_t>>& options);
-  int32_t both(int32_t a, int32_t b) { return combined(a, b, kFalse); }
-  int32_t either(int32_t a, int32_t b) { return combined(a, b, kTrue); }
-  int32_t negated(int32_t a);
+  int32_t any_of(const std::vector<std::pair<int32_t, uint64_t>>& options);
+  int32_t conjoin(int32_t a, int32_t b) { return combine(a, b, kFalse); }
+  int32_t disjoin(int32_t a, int32_t b) { return combine(a, b, kTrue); }
+  int32_t negate(int32_t a);
   int32_t level(int32_t node) const { return nodes_[node].level; }
-  DecisionDiagram diagram(int32_t root);
+  DecisionDiagram build_diagram(int32_t root);
 
  private:
   struct Node {
     int32_t level;
     size_t edges;  // the index of the first edge
   };
-  int32_t make_node(int32_t level, const std::vector<int32_t>& kids);
-  // `decides`: the constant that is the result if either operand equals it.
-  int32_t combined(int32_t a, int32_t b, int32_t decides);
-  int32_t below(int32_t node, int32_t level, int32_t value) const {
+  int32_t make_node(int32_t level, const std::vector<int32_t>& children);
+  // `dominant`: the constant that is the result if either operand equals it.
+  int32_t combine(int32_t a, int32_t b, int32_t dominant);
+  // The node that follows `node` if the variable of `level` has `value`.
+  int32_t child(int32_t node, int32_t level, int32_t value) const {
     return nodes_[node].level == level ? edges_[nodes_[node].edges + static_cast<size_t>(value)] : node;
   }
   void spend(size_t edges);
@@ -78,7 +80,7 @@ class DiagramBuilder {
   std::vector<Node> nodes_;  // edges lead to lower numbers
   std::vector<int32_t> edges_;
   NumberTable numbers_;  // of nodes
-  size_t left_;
+  size_t edges_left_;
   Meter& meter_;
 };
 

@@ -1,14 +1,15 @@
 // Answers queries about a condition by walking its decision diagrams, from their ends to their roots.
 //
-// In: the members that were written. Out: whether the condition can still become true, and the cheapest way to that.
+// In: the members that were written. Out: whether the condition can still become true, and the cheapest choice of
+// members that makes it true.
 //
-// How: an edge is open if its value is in the domain of its slot: the member that was written, or all that may still
-// be.
+// How: an edge is open if its value is in the domain of its slot: the member that was written, or all values that are
+// still possible.
 // - A node has a path to the end if one of its open edges leads to a node that has one.
-// - If members are counted, a node stores, as bits, the numbers of members that its paths write. A repeatable member
-//   can make up for all missing ones. So if none was written yet, the query is repeated as if each of them, in turn,
-//   had been. Slots without a level in the diagrams are only counted: they add any number up to their own number.
-// - A plan stores the lowest cost for each of these numbers, and then follows the edges that gave it.
+// - If members are counted, each node stores, as bits, the possible numbers of members on its paths. Slots without a
+//   level in the diagrams only add to the number, at most one each. A repeatable member can make up for all missing
+//   members. So if none was written yet, the query is repeated once for each of them, as if it had been written.
+// - A plan stores the lowest cost for each of these numbers, and then follows the edges that gave the lowest cost.
 #include <algorithm>
 
 #include "base/call_meter.hpp"
@@ -17,8 +18,10 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kNever = INT64_MAX / 2;  // impossible; all costs are lower
-int64_t plus(int64_t a, int64_t b) { return a == kNever || b == kNever ? kNever : std::min(kNever - 1, a + b); }
+constexpr int64_t kImpossible = INT64_MAX / 2;  // above all costs
+int64_t add_costs(int64_t a, int64_t b) {
+  return a == kImpossible || b == kImpossible ? kImpossible : std::min(kImpossible - 1, a + b);
+}
 }  // namespace
 
 MemberChoices::MemberChoices(std::shared_ptr<const ConditionDiagrams> diagrams, const std::vector<uint8_t>& repeatable,
@@ -41,10 +44,10 @@ MemberChoices::MemberChoices(std::shared_ptr<const ConditionDiagrams> diagrams, 
     for (int32_t slot : from.slots) part_of_[slot] = parts() - 1;
   }
   for (Part& part : parts_) std::ranges::sort(part.slots);
-  if (counted_) find_others();
+  if (counted_) find_members_without_level();
 }
 
-void MemberChoices::find_others() {
+void MemberChoices::find_members_without_level() {
   other_members_.assign((repeatable_.size() + 63) / 64, 0);
   for (int32_t slot = 0; slot < static_cast<int32_t>(part_of_.size()); ++slot) {
     if (part_of_[slot] >= 0) continue;
@@ -53,11 +56,11 @@ void MemberChoices::find_others() {
     for (int32_t member : diagrams_->members[slot]) {
       is_possible |= repeatable_[member] == kOnce;
       if (repeatable_[member] == kRepeatable)
-        repeatable_others_.push_back(member);
+        repeatable_members_.push_back(member);
       else
         other_members_[member / 64] |= uint64_t{1} << (member % 64);
     }
-    if (is_possible) others_.push_back(slot);
+    if (is_possible) slots_without_level_.push_back(slot);
   }
 }
 
@@ -77,12 +80,12 @@ int32_t MemberChoices::reach(const SeenSet& seen) const {
     std::vector<int32_t> slots;
     for (int32_t slot : part.slots)
       if (!repeats_[slot] && slot > seen.last && slot < out) slots.push_back(slot);
-    auto can_be_skipped = [&](int32_t slot) {
+    auto can_skip = [&](int32_t slot) {
       skipped.last = slot;
       return has_path(*part.diagrams[0], skipped);
     };
-    if (slots.empty() || can_be_skipped(slots.back())) continue;
-    out = *std::ranges::partition_point(slots, can_be_skipped);
+    if (slots.empty() || can_skip(slots.back())) continue;
+    out = *std::ranges::partition_point(slots, can_skip);
   }
   return out;
 }
@@ -97,13 +100,13 @@ SeenSet MemberChoices::with(const SeenSet& seen, int32_t member) const {
 
 uint64_t MemberChoices::domain(int32_t slot, const SeenSet& seen) const {
   const std::vector<int32_t>& members = diagrams_->members[slot];
-  uint64_t open = kAbsentOption;
+  uint64_t options = kAbsentOption;
   for (size_t k = 0; k < members.size(); ++k) {
     if (seen.has(static_cast<size_t>(members[k]))) return uint64_t{2} << k;
-    if (repeatable_[members[k]] != kAbsent) open |= uint64_t{2} << k;
+    if (repeatable_[members[k]] != kAbsent) options |= uint64_t{2} << k;
   }
-  const bool passed = diagrams_->ordered && !repeats_[slot] && slot <= seen.last;
-  return passed ? kAbsentOption : open;
+  const bool is_passed = diagrams_->ordered && !repeats_[slot] && slot <= seen.last;
+  return is_passed ? kAbsentOption : options;
 }
 
 std::string MemberChoices::key(int32_t part, const SeenSet& seen) const {
@@ -111,12 +114,12 @@ std::string MemberChoices::key(int32_t part, const SeenSet& seen) const {
   CallMeter::work(std::ssize(parts_[part].slots));
   for (int32_t slot : parts_[part].slots) {
     const uint64_t options = domain(slot, seen);
-    // 0: open; 1: only absent; otherwise the member that was written. The options of an open slot never change.
+    // 0: open; 1: must be absent; otherwise, the member that was written. The options of an open slot never change.
     const int state = options == kAbsentOption ? 1 : options & kAbsentOption ? 0 : 2 + __builtin_ctzll(options);
     out.push_back(static_cast<char>(state));
   }
   if (!counted_) return out;
-  for (int64_t number : {seen.count, open_others(seen)})
+  for (int64_t number : {seen.count, open_slots_without_level(seen)})
     out.append(reinterpret_cast<const char*>(&number), sizeof number);
   return out;
 }
@@ -140,12 +143,12 @@ bool MemberChoices::can_hold(int32_t part, const SeenSet& seen) const {
 }
 
 bool MemberChoices::generates() const {
-  const SeenSet nothing{.bits = std::vector<uint64_t>((repeatable_.size() + 63) / 64, 0)};
+  const SeenSet empty{.bits = std::vector<uint64_t>((repeatable_.size() + 63) / 64, 0)};
   for (int32_t part = 0; part < parts(); ++part)
-    if (!can_hold(part, nothing)) return false;
-  const int32_t furthest = reach(nothing);
+    if (!can_hold(part, empty)) return false;
+  const int32_t furthest = reach(empty);
   for (int32_t m = 0; m < static_cast<int32_t>(repeatable_.size()); ++m)
-    if (is_open(nothing, m) && rank(m) <= furthest && (part_of(m) < 0 || can_hold(part_of(m), with(nothing, m))))
+    if (is_open(empty, m) && rank(m) <= furthest && (part_of(m) < 0 || can_hold(part_of(m), with(empty, m))))
       return true;
   return false;
 }
@@ -153,66 +156,66 @@ bool MemberChoices::generates() const {
 bool MemberChoices::has_path(const ConditionDiagrams::Part& part, const SeenSet& seen) const {
   const DecisionDiagram& diagram = part.diagram;
   if (diagram.nodes == 0) return false;
-  std::vector<uint8_t> reaches(static_cast<size_t>(diagram.nodes), 0);
-  reaches.back() = 1;
+  std::vector<uint8_t> reaches_end(static_cast<size_t>(diagram.nodes), 0);
+  reaches_end.back() = 1;
   for (size_t level = diagram.levels.size(); level-- > 0;) {
     CallMeter::work(1 + diagram.end(level) - diagram.levels[level].first);
     const uint64_t options = domain(part.slots[level], seen);
     for (int32_t node = diagram.levels[level].first; node < diagram.end(level); ++node)
-      for (uint64_t left = options; left && !reaches[node]; left &= left - 1) {
+      for (uint64_t left = options; left && !reaches_end[node]; left &= left - 1) {
         const int32_t next = diagram.next(diagram.levels[level], node, __builtin_ctzll(left));
-        reaches[node] = next != kDead && reaches[next];
+        reaches_end[node] = next != kDead && reaches_end[next];
       }
   }
-  return reaches[0] != 0;
+  return reaches_end[0] != 0;
 }
 
-// What the bounds on the number of members still allow.
-struct MemberChoices::Room {
-  bool possible = true, bounded = false;
-  int64_t low = 0, high = 0;  // how many more members must be written; how many may be, if bounded
-  int64_t others = 0;         // slots without a level in which a member may still be written, once
-  bool again = false;         // some member that was written or has no level can be repeated without limit
-  int32_t numbers = 1;        // numbers of further members with a level that are distinguished: 0 to numbers - 1
+// The numbers of further members that the bounds still allow.
+struct MemberChoices::RemainingBounds {
+  bool is_possible = true, is_bounded = false;
+  int64_t low = 0, high = 0;    // how many more members must and (if is_bounded) may be written
+  int64_t open_slots = 0;       // slots without a level in which one member may still be written, once
+  bool can_repeat = false;      // some member that was written or has no level can be repeated without limit
+  int32_t distinct_counts = 1;  // counts of further members with a level are distinguished up to distinct_counts - 1
 
-  Room(const MemberChoices& on, const Part& part, const SeenSet& seen) {
-    if (!on.counted_) return;
-    bounded = on.max_ >= 0;
-    low = std::max<int64_t>(0, on.min_ - seen.count);
-    high = bounded ? std::max<int64_t>(0, on.max_ - seen.count) : 0;
-    possible = !bounded || (seen.count <= on.max_ && low <= high);
-    others = on.open_others(seen);
-    again = !on.repeatable_others_.empty();
-    int64_t open = 0;
+  RemainingBounds(const MemberChoices& choices, const Part& part, const SeenSet& seen) {
+    if (!choices.counted_) return;
+    is_bounded = choices.max_ >= 0;
+    low = std::max<int64_t>(0, choices.min_ - seen.count);
+    high = is_bounded ? std::max<int64_t>(0, choices.max_ - seen.count) : 0;
+    is_possible = !is_bounded || (seen.count <= choices.max_ && low <= high);
+    open_slots = choices.open_slots_without_level(seen);
+    can_repeat = !choices.repeatable_members_.empty();
+    int64_t open_levels = 0;
     for (const ConditionDiagrams::Part* of : part.diagrams) {
       CallMeter::work(std::ssize(of->slots));
       for (int32_t slot : of->slots) {
-        const uint64_t options = on.domain(slot, seen);
-        again |= on.repeats_[slot] && !(options & kAbsentOption);
-        open += (options & kAbsentOption) && options != kAbsentOption;
+        const uint64_t options = choices.domain(slot, seen);
+        can_repeat |= choices.repeats_[slot] && !(options & kAbsentOption);
+        open_levels += (options & kAbsentOption) && options != kAbsentOption;
       }
     }
-    numbers = static_cast<int32_t>(std::min(bounded ? high : low, open)) + 1;
+    distinct_counts = static_cast<int32_t>(std::min(is_bounded ? high : low, open_levels)) + 1;
   }
-  // Whether `number` further members with a level, together with others, can satisfy the bounds.
+  // Whether `number` further members with a level, and any further members without one, can satisfy the bounds.
   bool fits(int64_t number) const {
     const int64_t missing = std::max<int64_t>(0, low - number);
-    return (again || missing <= others) && (!bounded || number + missing <= high);
+    return (can_repeat || missing <= open_slots) && (!is_bounded || number + missing <= high);
   }
 };
 
-int64_t MemberChoices::open_others(const SeenSet& seen) const {
-  if (diagrams_->ordered) return others_.end() - std::ranges::upper_bound(others_, seen.last);
-  auto out = static_cast<int64_t>(others_.size());
+int64_t MemberChoices::open_slots_without_level(const SeenSet& seen) const {
+  if (diagrams_->ordered) return slots_without_level_.end() - std::ranges::upper_bound(slots_without_level_, seen.last);
+  auto out = static_cast<int64_t>(slots_without_level_.size());
   for (size_t w = 0; w < seen.bits.size(); ++w) out -= __builtin_popcountll(seen.bits[w] & other_members_[w]);
   return out;
 }
 
-// If `is_needed`, calls visit(seen, member) for each repeatable member with a level, with the set in which it was
-// written: none of them was, and the minimum may be out of reach. `last` is unchanged: other slots may still come
-// before it.
+// If `is_needed`, calls visit(seen + member, member) for each repeatable member with a level. It is needed if none of
+// them was written and the minimum may be out of reach. SeenSet::last is unchanged, because other slots may still come
+// before the member.
 template <class Visit>
-void MemberChoices::each_repeated(const Part& part, const SeenSet& seen, bool is_needed, Visit&& visit) const {
+void MemberChoices::for_each_repeated(const Part& part, const SeenSet& seen, bool is_needed, Visit&& visit) const {
   if (!is_needed) return;
   for (const ConditionDiagrams::Part* of : part.diagrams)
     for (int32_t slot : of->slots) {
@@ -224,21 +227,22 @@ void MemberChoices::each_repeated(const Part& part, const SeenSet& seen, bool is
 }
 
 bool MemberChoices::has_counted_path(const Part& part, const SeenSet& seen) const {
-  const Room room(*this, part, seen);
-  if (!room.possible) return false;
-  const std::vector<uint64_t> found = path_numbers(part, seen, room);
-  for (int64_t number = 0; number < room.numbers; ++number)
-    if ((found[static_cast<size_t>(number) / 64] >> number % 64 & 1) && room.fits(number)) return true;
+  const RemainingBounds bounds(*this, part, seen);
+  if (!bounds.is_possible) return false;
+  const std::vector<uint64_t> found = find_path_counts(part, seen, bounds);
+  for (int64_t number = 0; number < bounds.distinct_counts; ++number)
+    if ((found[static_cast<size_t>(number) / 64] >> number % 64 & 1) && bounds.fits(number)) return true;
   bool out = false;
-  each_repeated(part, seen, room.low > 0 && !room.again,
-                [&](const SeenSet& after, int32_t) { out = out || has_counted_path(part, after); });
+  for_each_repeated(part, seen, bounds.low > 0 && !bounds.can_repeat,
+                    [&](const SeenSet& after, int32_t) { out = out || has_counted_path(part, after); });
   return out;
 }
 
-// The numbers of further members that the paths through all diagrams write, as bits.
-std::vector<uint64_t> MemberChoices::path_numbers(const Part& part, const SeenSet& seen, const Room& room) const {
-  const auto words = static_cast<size_t>(room.numbers / 64 + 1);
-  const auto top = static_cast<size_t>(room.numbers);
+// Returns the numbers of further members that paths through all diagrams can write, as bits.
+std::vector<uint64_t> MemberChoices::find_path_counts(const Part& part, const SeenSet& seen,
+                                                      const RemainingBounds& bounds) const {
+  const auto words = static_cast<size_t>(bounds.distinct_counts / 64 + 1);
+  const auto top = static_cast<size_t>(bounds.distinct_counts);
   std::vector<uint64_t> out(words, 0), rows;
   out[0] = 1;
   for (size_t d = part.diagrams.size(); d-- > 0;) {
@@ -260,7 +264,7 @@ std::vector<uint64_t> MemberChoices::path_numbers(const Part& part, const SeenSe
         }
         if (!(to[top / 64] >> top % 64 & 1)) continue;
         to[top / 64] ^= uint64_t{1} << top % 64;
-        if (!room.bounded) to[(top - 1) / 64] |= uint64_t{1} << (top - 1) % 64;  // stands for all larger numbers
+        if (!bounds.is_bounded) to[(top - 1) / 64] |= uint64_t{1} << (top - 1) % 64;  // stands for all larger numbers
       }
     }
     std::copy_n(rows.begin(), words, out.begin());
@@ -270,114 +274,127 @@ std::vector<uint64_t> MemberChoices::path_numbers(const Part& part, const SeenSe
 
 // The cheapest choice that makes a part true: the lowest cost by node and number of further members.
 struct MemberChoices::Plan {
-  const MemberChoices& on;
+  const MemberChoices& choices;
   const Part& part;
   const SeenSet& seen;
   const std::vector<int64_t>& costs;
-  const int64_t most;
-  Room room;
-  std::vector<std::pair<int64_t, int32_t>> others;  // (cost, member) of each slot without a level, cheapest first
-  std::pair<int64_t, int32_t> again{kNever, -1};  // (cost, member): the cheapest one that can be repeated without limit
-  std::vector<std::vector<int64_t>> rows;         // by diagram: costs, by node and number
-  int64_t total = kNever;
+  const int64_t max_cost;
+  RemainingBounds bounds;
+  std::vector<std::pair<int64_t, int32_t>> cheapest_by_slot;         // (cost, member), without a level; sorted
+  std::pair<int64_t, int32_t> cheapest_repeatable{kImpossible, -1};  // (cost, member)
+  std::vector<std::vector<int64_t>> rows;                            // by diagram: costs, by node and number
+  int64_t total = kImpossible;
   std::vector<int32_t> members;
 
-  Plan(const MemberChoices& choices, const Part& of, const SeenSet& set, const std::vector<int64_t>& given,
-       int64_t limit)
-      : on(choices), part(of), seen(set), costs(given), most(limit), room(choices, of, set), rows(of.diagrams.size()) {
-    if (on.counted_) find_others();
-    for (size_t d = part.diagrams.size(); room.possible && d-- > 0;) room.possible = walk(d);
-    if (!room.possible) return;
+  Plan(const MemberChoices& all, const Part& of, const SeenSet& set, const std::vector<int64_t>& given, int64_t limit)
+      : choices(all),
+        part(of),
+        seen(set),
+        costs(given),
+        max_cost(limit),
+        bounds(all, of, set),
+        rows(of.diagrams.size()) {
+    if (choices.counted_) find_members_without_level();
+    for (size_t d = part.diagrams.size(); bounds.is_possible && d-- > 0;) bounds.is_possible = compute_costs(d);
+    if (!bounds.is_possible) return;
     int32_t best = 0;
-    for (int32_t number = 0; number < room.numbers; ++number) {
-      const int64_t sum = plus(rows.empty() ? 0 : rows[0][static_cast<size_t>(number)], filled(number, nullptr));
+    for (int32_t number = 0; number < bounds.distinct_counts; ++number) {
+      const int64_t sum = add_costs(rows.empty() ? 0 : rows[0][static_cast<size_t>(number)], fill_up(number, nullptr));
       if (sum >= total) continue;
       total = sum;
       best = number;
     }
-    if (total == kNever) return;
-    filled(best, &members);
-    for (size_t d = 0; d < part.diagrams.size(); ++d) follow(d, best);
+    if (total == kImpossible) return;
+    fill_up(best, &members);
+    for (size_t d = 0; d < part.diagrams.size(); ++d) follow_path(d, best);
   }
 
-  int64_t cost(int32_t member) const { return costs.empty() ? 0 : costs[member] > most ? kNever : costs[member]; }
+  int64_t cost(int32_t member) const {
+    return costs.empty() ? 0 : costs[member] > max_cost ? kImpossible : costs[member];
+  }
 
-  void find_others() {
-    for (int32_t slot : on.others_) {
-      std::pair<int64_t, int32_t> best{kNever, -1};
-      for (int32_t member : on.diagrams_->members[slot])
-        if (on.is_open(seen, member)) best = std::min(best, {cost(member), member});
-      if (best.first < kNever) others.push_back(best);
+  void find_members_without_level() {
+    for (int32_t slot : choices.slots_without_level_) {
+      std::pair<int64_t, int32_t> best{kImpossible, -1};
+      for (int32_t member : choices.diagrams_->members[slot])
+        if (choices.is_open(seen, member)) best = std::min(best, {cost(member), member});
+      if (best.first < kImpossible) cheapest_by_slot.push_back(best);
     }
-    std::ranges::sort(others);
-    for (int32_t member : on.repeatable_others_) again = std::min(again, {cost(member), member});
+    std::ranges::sort(cheapest_by_slot);
+    for (int32_t member : choices.repeatable_members_)
+      cheapest_repeatable = std::min(cheapest_repeatable, {cost(member), member});
     for (const ConditionDiagrams::Part* of : part.diagrams)
       for (int32_t slot : of->slots) {
-        const int32_t member = on.diagrams_->members[slot].empty() ? -1 : on.diagrams_->members[slot][0];
-        if (on.repeats_[slot] && seen.has(static_cast<size_t>(member))) again = std::min(again, {cost(member), member});
+        const int32_t member = choices.diagrams_->members[slot].empty() ? -1 : choices.diagrams_->members[slot][0];
+        if (choices.repeats_[slot] && seen.has(static_cast<size_t>(member)))
+          cheapest_repeatable = std::min(cheapest_repeatable, {cost(member), member});
       }
-    room.others = static_cast<int64_t>(others.size());
-    room.again = again.first < kNever;
+    bounds.open_slots = static_cast<int64_t>(cheapest_by_slot.size());
+    bounds.can_repeat = cheapest_repeatable.first < kImpossible;
   }
 
-  // The cost of the members without a level that must be added to `number` members with one. Appends them to `out`.
-  int64_t filled(int64_t number, std::vector<int32_t>* out) const {
-    if (!room.fits(number)) return kNever;
+  // Returns the cost of the members without a level that must be added to `number` members with a level. Appends the
+  // added members to `out`.
+  int64_t fill_up(int64_t number, std::vector<int32_t>* out) const {
+    if (!bounds.fits(number)) return kImpossible;
     int64_t sum = 0;
-    for (int64_t missing = room.low - number, i = 0; i < missing; ++i) {
-      const bool repeats = i == room.others || again.first <= others[static_cast<size_t>(i)].first;
-      const auto [one, member] = repeats ? again : others[static_cast<size_t>(i)];
-      const int64_t times = repeats ? missing - i : 1;
-      sum = plus(sum, one > 0 && times > kNever / one ? kNever - 1 : one * times);
+    for (int64_t missing = bounds.low - number, i = 0; i < missing; ++i) {
+      const bool is_repeatable =
+          i == bounds.open_slots || cheapest_repeatable.first <= cheapest_by_slot[static_cast<size_t>(i)].first;
+      const auto [one, member] = is_repeatable ? cheapest_repeatable : cheapest_by_slot[static_cast<size_t>(i)];
+      const int64_t times = is_repeatable ? missing - i : 1;
+      sum = add_costs(sum, one > 0 && times > kImpossible / one ? kImpossible - 1 : one * times);
       if (out && !seen.has(static_cast<size_t>(member))) out->push_back(member);
-      if (repeats) break;
+      if (is_repeatable) break;
     }
     return sum;
   }
 
   int64_t& at(size_t diagram, int32_t node, int32_t number) {
-    return rows[diagram][static_cast<size_t>(node) * static_cast<size_t>(room.numbers) + static_cast<size_t>(number)];
+    return rows[diagram]
+               [static_cast<size_t>(node) * static_cast<size_t>(bounds.distinct_counts) + static_cast<size_t>(number)];
   }
 
   // Calls visit(next node, cost, member or -1) for each open edge.
   template <class Visit>
-  void each_edge(const ConditionDiagrams::Part& of, size_t level, int32_t node, Visit&& visit) const {
+  void for_each_edge(const ConditionDiagrams::Part& of, size_t level, int32_t node, Visit&& visit) const {
     const int32_t slot = of.slots[level];
-    const uint64_t options = on.domain(slot, seen);
+    const uint64_t options = choices.domain(slot, seen);
     for (uint64_t left = options; left; left &= left - 1) {
       const int32_t value = __builtin_ctzll(left), next = of.diagram.next(of.diagram.levels[level], node, value);
       if (next == kDead) continue;
       const bool adds = value > 0 && (options & kAbsentOption);
-      const int32_t member = adds ? on.diagrams_->members[slot][static_cast<size_t>(value) - 1] : -1;
+      const int32_t member = adds ? choices.diagrams_->members[slot][static_cast<size_t>(value) - 1] : -1;
       if (!adds) visit(next, int64_t{0}, -1);
-      if (adds && cost(member) < kNever) visit(next, cost(member), member);
+      if (adds && cost(member) < kImpossible) visit(next, cost(member), member);
     }
   }
 
-  // Calls visit(number after an edge, number before it).
+  // Calls visit(number after an edge, number before the edge).
   template <class Visit>
-  void each_number(bool adds, Visit&& visit) const {
-    for (int32_t number = 0; number < room.numbers; ++number)
-      if (number + adds < room.numbers)
+  void for_each_count(bool adds, Visit&& visit) const {
+    for (int32_t number = 0; number < bounds.distinct_counts; ++number)
+      if (number + adds < bounds.distinct_counts)
         visit(number, number + adds);
-      else if (!room.bounded)
+      else if (!bounds.is_bounded)
         visit(number, number);  // the last number stands for all larger ones
   }
 
-  bool walk(size_t d) {
+  bool compute_costs(size_t d) {
     const ConditionDiagrams::Part& of = *part.diagrams[d];
     if (of.diagram.nodes == 0) return false;
-    rows[d].assign(static_cast<size_t>(of.diagram.nodes) * static_cast<size_t>(room.numbers), kNever);
+    rows[d].assign(static_cast<size_t>(of.diagram.nodes) * static_cast<size_t>(bounds.distinct_counts), kImpossible);
     const int32_t end = of.diagram.nodes - 1;
     const bool is_last = d + 1 == part.diagrams.size();
-    for (int32_t number = 0; number < room.numbers; ++number)
-      at(d, end, number) = is_last ? (number == 0 ? 0 : kNever) : at(d + 1, 0, number);
+    for (int32_t number = 0; number < bounds.distinct_counts; ++number)
+      at(d, end, number) = is_last ? (number == 0 ? 0 : kImpossible) : at(d + 1, 0, number);
     for (size_t level = of.slots.size(); level-- > 0;) {
-      CallMeter::work(1 + int64_t{of.diagram.end(level) - of.diagram.levels[level].first} * room.numbers);
+      CallMeter::work(1 + int64_t{of.diagram.end(level) - of.diagram.levels[level].first} * bounds.distinct_counts);
       for (int32_t node = of.diagram.levels[level].first; node < of.diagram.end(level); ++node)
-        each_edge(of, level, node, [&](int32_t next, int64_t more, int32_t member) {
-          each_number(member >= 0, [&](int32_t behind, int32_t before) {
-            at(d, node, before) = std::min(at(d, node, before), plus(at(d, next, behind), more));
+        for_each_edge(of, level, node, [&](int32_t next, int64_t edge_cost, int32_t member) {
+          for_each_count(member >= 0, [&](int32_t count_after, int32_t count_before) {
+            at(d, node, count_before) =
+                std::min(at(d, node, count_before), add_costs(at(d, next, count_after), edge_cost));
           });
         });
     }
@@ -385,42 +402,44 @@ struct MemberChoices::Plan {
   }
 
   // Follows the edges that gave the cost of `number`, from the root to the end. Sets `number` to the number at the end.
-  void follow(size_t d, int32_t& number) {
+  void follow_path(size_t d, int32_t& number) {
     const ConditionDiagrams::Part& of = *part.diagrams[d];
     int32_t node = 0;
     for (size_t level = 0; level < of.slots.size(); ++level) {
-      CallMeter::work(1 + room.numbers);
-      const int64_t wanted = at(d, node, number);
-      int32_t to = kDead, left = 0, written = -1;
-      each_edge(of, level, node, [&](int32_t next, int64_t more, int32_t member) {
-        each_number(member >= 0, [&](int32_t behind, int32_t before) {
-          if (to != kDead || before != number || plus(at(d, next, behind), more) != wanted) return;
+      CallMeter::work(1 + bounds.distinct_counts);
+      const int64_t path_cost = at(d, node, number);
+      int32_t to = kDead, next_number = 0, written_member = -1;
+      for_each_edge(of, level, node, [&](int32_t next, int64_t edge_cost, int32_t member) {
+        for_each_count(member >= 0, [&](int32_t count_after, int32_t count_before) {
+          if (to != kDead || count_before != number || add_costs(at(d, next, count_after), edge_cost) != path_cost)
+            return;
           to = next;
-          left = behind;
-          written = member;
+          next_number = count_after;
+          written_member = member;
         });
       });
-      if (written >= 0) members.push_back(written);
+      if (written_member >= 0) members.push_back(written_member);
       node = to;
-      number = left;
+      number = next_number;
     }
   }
 };
 
 std::optional<std::vector<int32_t>> MemberChoices::plan(int32_t part, const SeenSet& seen,
-                                                        const std::vector<int64_t>& costs, int64_t most) const {
+                                                        const std::vector<int64_t>& costs, int64_t max_cost) const {
   const Part& of = parts_[part];
-  Plan best(*this, of, seen, costs, most);
+  Plan best(*this, of, seen, costs, max_cost);
   int64_t total = best.total;
-  each_repeated(of, seen, counted_ && best.room.low > 0 && !best.room.again, [&](const SeenSet& after, int32_t member) {
-    Plan other(*this, of, after, costs, most);
-    const int64_t sum = plus(other.total, best.cost(member));
-    if (sum >= total) return;
-    total = sum;
-    best.members = std::move(other.members);
-    best.members.push_back(member);
-  });
-  if (total == kNever) return std::nullopt;
+  for_each_repeated(of, seen, counted_ && best.bounds.low > 0 && !best.bounds.can_repeat,
+                    [&](const SeenSet& after, int32_t member) {
+                      Plan with_member(*this, of, after, costs, max_cost);
+                      const int64_t sum = add_costs(with_member.total, best.cost(member));
+                      if (sum >= total) return;
+                      total = sum;
+                      best.members = std::move(with_member.members);
+                      best.members.push_back(member);
+                    });
+  if (total == kImpossible) return std::nullopt;
   return best.members;
 }
 

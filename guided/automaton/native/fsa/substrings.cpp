@@ -29,7 +29,7 @@ class SuffixAutomaton {
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
   // The target of an edge, or -1.
   int32_t next(int32_t state, Symbol symbol) {
-    const int32_t* to = find(state, symbol);
+    const int32_t* to = find_target(state, symbol);
     return to ? *to : -1;
   }
   // Calls visit(symbol, target) for each edge of a state, in any order.
@@ -37,9 +37,10 @@ class SuffixAutomaton {
   void each_edge(int32_t state, Visit&& visit) const {
     const State& s = states_[state];
     if (s.degree > 0) visit(s.symbol, s.to);
-    for (int32_t e = s.more; e >= 0; e = edges_[e].next) visit(edges_[e].symbol, edges_[e].to);
+    for (int32_t e = s.next_edge; e >= 0; e = edges_[e].next) visit(edges_[e].symbol, edges_[e].to);
   }
-  // All states, sorted by the place where their substrings end first: the source of an edge comes before its target.
+  // All states, sorted by the first offset at which their substrings end. The source of an edge comes before its
+  // target.
   std::vector<int32_t> sorted_by_end() const {
     std::vector<int32_t> next(begins_.size() + 1, 0), out(states_.size());
     for (const State& s : states_) ++next[s.end + 1];
@@ -55,15 +56,15 @@ class SuffixAutomaton {
   Symbol last_symbol(int32_t state) const { return characters_[states_[state].end - 1]; }
 
  private:
-  static constexpr int32_t kFew = 8;  // a state with more edges has a hash table for them
+  static constexpr int32_t kMaxListed = 8;  // a state with more edges also has them in a hash table
   struct State {
-    Symbol symbol = 0;  // its first edge, if there is one
+    Symbol symbol = 0;  // of its first edge, if it has edges
     int32_t to = 0;
-    int32_t more = -1;   // the list of its other edges
-    int32_t degree = 0;  // the number of edges
-    int32_t link = -1;   // the state of the longest suffix that ends in more places
-    int32_t length;      // of its longest substring
-    int32_t end;         // where its substrings end first: the number of characters up to there, in all texts
+    int32_t next_edge = -1;  // the list of its other edges
+    int32_t degree = 0;      // the number of edges
+    int32_t link = -1;       // the suffix link: the state of its longest suffix that ends at more offsets
+    int32_t length;          // of its longest substring
+    int32_t end;             // the first offset at which its substrings end, counted through all texts
   };
   struct OutEdge {
     Symbol symbol;
@@ -75,16 +76,16 @@ class SuffixAutomaton {
     return static_cast<int32_t>(states_.size()) - 1;
   }
 
-  // The target of an edge, which may be changed; null if there is no such edge.
-  int32_t* find(int32_t state, Symbol symbol) {
+  // A pointer to the target of an edge; null if there is no such edge.
+  int32_t* find_target(int32_t state, Symbol symbol) {
     State& s = states_[state];
     if (s.degree == 0) return nullptr;
     if (s.symbol == symbol) return &s.to;
-    if (s.degree > kFew) {
+    if (s.degree > kMaxListed) {
       const int32_t* edge = edge_index_.find(pair_key(state, static_cast<int32_t>(symbol)));
       return edge ? &edges_[*edge].to : nullptr;
     }
-    for (int32_t e = s.more; e >= 0; e = edges_[e].next)
+    for (int32_t e = s.next_edge; e >= 0; e = edges_[e].next)
       if (edges_[e].symbol == symbol) return &edges_[e].to;
     return nullptr;
   }
@@ -96,44 +97,45 @@ class SuffixAutomaton {
       from.to = to;
       return;
     }
-    edges_.push_back({symbol, to, from.more});
-    from.more = static_cast<int32_t>(edges_.size()) - 1;
-    if (from.degree <= kFew) return;
-    const bool first = from.degree == kFew + 1;
-    for (int32_t e = from.more; e >= 0; e = first ? edges_[e].next : -1)
+    edges_.push_back({symbol, to, from.next_edge});
+    from.next_edge = static_cast<int32_t>(edges_.size()) - 1;
+    if (from.degree <= kMaxListed) return;
+    const bool is_new_table = from.degree == kMaxListed + 1;
+    for (int32_t e = from.next_edge; e >= 0; e = is_new_table ? edges_[e].next : -1)
       edge_index_.set(pair_key(state, static_cast<int32_t>(edges_[e].symbol)), e);
   }
 
-  // Appends a character to the current text, and returns the text's state. `last`: its state before.
+  // Appends a character to the current text. Returns the state of the longer text. `last`: the state of the text so
+  // far.
   int32_t extend(int32_t last, Symbol symbol) {
     characters_.push_back(symbol);
     begins_.push_back(begins_.back() + (symbol == kBeginMark));
     const auto end = static_cast<int32_t>(characters_.size());
-    if (const int32_t* to = find(last, symbol))  // an earlier text begins with the same characters
+    if (const int32_t* to = find_target(last, symbol))  // an earlier text begins with the same characters
       return follow(last, symbol, *to);
     const int32_t state = add_state(states_[last].length + 1, end);
     int32_t at = last;
     int32_t* to = nullptr;
-    for (; at >= 0 && !(to = find(at, symbol)); at = states_[at].link) add_edge(at, symbol, state);
+    for (; at >= 0 && !(to = find_target(at, symbol)); at = states_[at].link) add_edge(at, symbol, state);
     const int32_t link = at < 0 ? 0 : follow(at, symbol, *to);
     states_[state].link = link;
     return state;
   }
 
-  // The state of the longest substring of `at` and one more character, which leads to `to`.
+  // Returns the state of the longest substring of `at` followed by `symbol`. The edge for `symbol` leads to `to`.
   int32_t follow(int32_t at, Symbol symbol, int32_t to) {
     return states_[to].length == states_[at].length + 1 ? to : split(at, symbol, to);
   }
 
-  // The longest substrings of `to` now end in fewer places than the shorter ones, which an edge from `at` completes.
-  // Moves the shorter ones to a new state, and returns it.
+  // Splits `to`: its shorter substrings, which an edge from `at` completes, now end at more offsets than its longest
+  // ones. Moves the shorter ones to a new state, and returns it.
   int32_t split(int32_t at, Symbol symbol, int32_t to) {
     const int32_t shorter = add_state(states_[at].length + 1, states_[to].end);
-    each_edge(to, [&](Symbol next, int32_t after) { add_edge(shorter, next, after); });
+    each_edge(to, [&](Symbol next_symbol, int32_t target) { add_edge(shorter, next_symbol, target); });
     states_[shorter].link = states_[to].link;
     states_[to].link = shorter;
     for (; at >= 0; at = states_[at].link) {
-      int32_t* edge = find(at, symbol);
+      int32_t* edge = find_target(at, symbol);
       if (!edge || *edge != to) break;
       *edge = shorter;
     }
@@ -143,28 +145,28 @@ class SuffixAutomaton {
   std::vector<State> states_;
   std::vector<OutEdge> edges_;
   std::vector<Symbol> characters_;  // of all texts
-  std::vector<int32_t> begins_{0};  // for each prefix of the characters: how many of them are kBeginMark
+  std::vector<int32_t> begins_{0};  // for each prefix of the characters: the number of kBeginMark in it
   PairMap edge_index_;              // (state, symbol) -> edge
 };
 
 }  // namespace
 
 Dfa substring_automaton(const std::vector<std::vector<Symbol>>& texts, bool marked) {
-  SuffixAutomaton all(texts);
-  const int32_t start = marked ? all.next(0, kBeginMark) : 0;
+  SuffixAutomaton suffixes(texts);
+  const int32_t start = marked ? suffixes.next(0, kBeginMark) : 0;
   Dfa out;
   if (start < 0) return out;
-  std::vector<int32_t> number(static_cast<size_t>(all.size()), -1), order{start};
+  std::vector<int32_t> number(static_cast<size_t>(suffixes.size()), -1), order{start};
   number[start] = out.add(false);
-  for (const int32_t s : all.sorted_by_end()) {
-    if (s == start || (marked && (!all.has_begin(s) || is_mark(all.last_symbol(s))))) continue;
-    number[s] = out.add(!marked || all.next(s, kEndMark) >= 0);
+  for (const int32_t s : suffixes.sorted_by_end()) {
+    if (s == start || (marked && (!suffixes.has_begin(s) || is_mark(suffixes.last_symbol(s))))) continue;
+    number[s] = out.add(!marked || suffixes.next(s, kEndMark) >= 0);
     order.push_back(s);
   }
   out.edges.reserve(order.size(), order.size() * 2);
   std::vector<Edge> list;
   auto add_edges = [&](auto& self, int32_t from) -> void {
-    all.each_edge(from, [&](Symbol symbol, int32_t to) {
+    suffixes.each_edge(from, [&](Symbol symbol, int32_t to) {
       if (is_mark(symbol))
         self(self, to);
       else

@@ -51,8 +51,8 @@ class ByState {
     for (const Item& item : items) ++from_[item.from + 1];
     for (size_t s = 1; s < from_.size(); ++s) from_[s] += from_[s - 1];
     list_.resize(items.size());
-    std::vector<int32_t> at(from_.begin(), from_.end() - 1);
-    for (const Item& item : items) list_[at[item.from]++] = get(item);
+    std::vector<int32_t> next(from_.begin(), from_.end() - 1);
+    for (const Item& item : items) list_[next[item.from]++] = get(item);
   }
   std::span<const Value> operator[](int32_t s) const {
     return {list_.data() + from_[s], static_cast<size_t>(from_[s + 1] - from_[s])};
@@ -68,11 +68,11 @@ class SubsetConstruction {
  public:
   SubsetConstruction(const Nfa& nfa, Meter& meter)
       : nfa_(nfa),
-        edges_(nfa.edges, nfa.states, [](const Nfa::From& f) { return f.edge; }),
+        edges_(nfa.edges, nfa.states, [](const Nfa::OutEdge& f) { return f.edge; }),
         moves_(nfa.moves, nfa.states, [](const Nfa::Move& m) { return m.to; }),
         meter_(meter),
-        single_(nfa.states, -1),
-        mark_(nfa.states, 0) {}
+        closure_numbers_(nfa.states, -1),
+        stamps_(nfa.states, 0) {}
 
   Dfa run() {
     dfa_.edges.reserve(nfa_.edges.size(), nfa_.edges.size());
@@ -88,49 +88,51 @@ class SubsetConstruction {
  private:
   // The number of the state whose set is the closure of `set_`. Overwrites `set_`.
   int32_t intern() {
-    const int32_t only = set_.size() == 1 ? set_[0] : -1;
-    if (only >= 0 && single_[only] >= 0) return single_[only];  // most sets are the closure of one state
+    const int32_t only_state = set_.size() == 1 ? set_[0] : -1;
+    if (only_state >= 0 && closure_numbers_[only_state] >= 0)
+      return closure_numbers_[only_state];  // most sets are the closure of one state
     close();
     const auto [number, inserted] = sets_.intern(set_);
     meter_.work(kLookup);
     if (inserted) dfa_.add(std::binary_search(set_.begin(), set_.end(), nfa_.final));
-    if (only >= 0) single_[only] = number;
+    if (only_state >= 0) closure_numbers_[only_state] = number;
     return number;
   }
 
-  // Replaces `set_` by its closure under moves, sorted.
+  // Replaces `set_` by its closure under moves, and sorts it.
   void close() {
-    ++stamp_;  // `mark_[s] == stamp_`: s is in the set
-    for (int32_t s : set_) mark_[s] = stamp_;
+    ++stamp_;  // `stamps_[s] == stamp_`: s is in the set
+    for (int32_t s : set_) stamps_[s] = stamp_;
     for (size_t i = 0; i < set_.size(); ++i) {
       for (int32_t t : moves_[set_[i]]) {
-        if (mark_[t] != stamp_) {
-          mark_[t] = stamp_;
+        if (stamps_[t] != stamp_) {
+          stamps_[t] = stamp_;
           set_.push_back(t);
         }
       }
     }
     meter_.work(static_cast<int64_t>(set_.size()));
-    // States without edges, except for the final one, do not matter. Without them, more sets are equal.
+    // States without edges do not matter, except for the final one. Without them, more sets are equal.
     std::erase_if(set_, [&](int32_t s) { return edges_[s].empty() && s != nfa_.final; });
     if (set_.size() > 1) std::sort(set_.begin(), set_.end());
   }
 
-  // The edges of state `s`: a sweep over the ranges of all edges in its set. `active_` are the edges that contain `at`.
+  // Adds the edges of state `s`, by a sweep over the ranges of all edges in its set. `active_`: the edges that contain
+  // the symbol `at`.
   void expand(int32_t s) {
-    pool_.clear();
-    for (int32_t n : sets_[s]) pool_.insert(pool_.end(), edges_[n].begin(), edges_[n].end());
-    meter_.work(static_cast<int64_t>(pool_.size()));
-    if (pool_.size() > 1)
-      std::sort(pool_.begin(), pool_.end(), [](const Edge& x, const Edge& y) { return x.lo < y.lo; });
+    set_edges_.clear();
+    for (int32_t n : sets_[s]) set_edges_.insert(set_edges_.end(), edges_[n].begin(), edges_[n].end());
+    meter_.work(static_cast<int64_t>(set_edges_.size()));
+    if (set_edges_.size() > 1)
+      std::sort(set_edges_.begin(), set_edges_.end(), [](const Edge& x, const Edge& y) { return x.lo < y.lo; });
     out_.clear();
     active_.clear();
     size_t i = 0;
     uint64_t at = 0;
-    while (i < pool_.size() || !active_.empty()) {
-      if (active_.empty()) at = pool_[i].lo;
-      while (i < pool_.size() && pool_[i].lo <= at) active_.push_back(pool_[i++]);
-      uint64_t end = i < pool_.size() ? uint64_t{pool_[i].lo} - 1 : ~uint64_t{0};
+    while (i < set_edges_.size() || !active_.empty()) {
+      if (active_.empty()) at = set_edges_[i].lo;
+      while (i < set_edges_.size() && set_edges_[i].lo <= at) active_.push_back(set_edges_[i++]);
+      uint64_t end = i < set_edges_.size() ? uint64_t{set_edges_[i].lo} - 1 : ~uint64_t{0};
       for (const Edge& e : active_) end = std::min(end, uint64_t{e.hi});
       set_.clear();
       for (const Edge& e : active_) set_.push_back(e.to);
@@ -147,14 +149,14 @@ class SubsetConstruction {
   }
 
   const Nfa& nfa_;
-  ByState<Nfa::From, Edge> edges_;
+  ByState<Nfa::OutEdge, Edge> edges_;
   ByState<Nfa::Move, int32_t> moves_;
   Meter& meter_;
   Dfa dfa_;
   IntLists sets_;
-  std::vector<int32_t> single_;  // state of the NFA -> state of its closure, -1: not known
-  std::vector<int32_t> mark_, set_;
-  std::vector<Edge> pool_, active_, out_;
+  std::vector<int32_t> closure_numbers_;  // state of the NFA -> state of its closure; -1: unknown
+  std::vector<int32_t> stamps_, set_;
+  std::vector<Edge> set_edges_, active_, out_;
   int32_t stamp_ = 0;
 };
 
@@ -164,7 +166,7 @@ Dfa determinise(const Nfa& nfa, Meter& meter) { return SubsetConstruction(nfa, m
 
 Predecessors::Predecessors(const Dfa& dfa) : from_(static_cast<size_t>(dfa.size()) + 1, 0) {
   std::vector<int32_t> last(static_cast<size_t>(dfa.size()), -1);
-  auto each = [&](auto&& visit) {
+  auto for_each_pair = [&](auto&& visit) {
     for (int32_t s = 0; s < dfa.size(); ++s)
       for (const Edge& e : dfa.edges[s])
         if (last[e.to] != s) {
@@ -172,52 +174,52 @@ Predecessors::Predecessors(const Dfa& dfa) : from_(static_cast<size_t>(dfa.size(
           visit(e.to, s);
         }
   };
-  each([&](int32_t to, int32_t) { ++from_[to + 1]; });
+  for_each_pair([&](int32_t to, int32_t) { ++from_[to + 1]; });
   for (size_t s = 1; s < from_.size(); ++s) from_[s] += from_[s - 1];
   list_.resize(static_cast<size_t>(from_.back()));
-  std::vector<int32_t> at(from_.begin(), from_.end() - 1);
+  std::vector<int32_t> next(from_.begin(), from_.end() - 1);
   std::fill(last.begin(), last.end(), -1);
-  each([&](int32_t to, int32_t from) { list_[at[to]++] = from; });
+  for_each_pair([&](int32_t to, int32_t from) { list_[next[to]++] = from; });
 }
 
-// By state: whether it can reach an accepting state.
-static std::vector<uint8_t> live_states(const Dfa& dfa) {
+// Returns for each state whether it can reach an accepting state.
+static std::vector<uint8_t> find_live_states(const Dfa& dfa) {
   std::vector<uint8_t> live(dfa.accept.begin(), dfa.accept.end());
-  bool all = true;  // each state accepts, or has an edge to a state that does
+  bool all_live = true;  // each state accepts, or has an edge to a state that does
   for (int32_t s = 0; s < dfa.size(); ++s) {
     live[s] |= std::ranges::any_of(dfa.edges[s], [&](const Edge& e) { return dfa.accept[e.to] != 0; });
-    all &= live[s] != 0;
+    all_live &= live[s] != 0;
   }
-  if (all) return live;
-  const Predecessors before(dfa);
-  std::vector<int32_t> work;
+  if (all_live) return live;
+  const Predecessors predecessors(dfa);
+  std::vector<int32_t> queue;
   for (int32_t s = 0; s < dfa.size(); ++s)
-    if (live[s]) work.push_back(s);
-  for (size_t i = 0; i < work.size(); ++i)
-    for (const int32_t p : before[work[i]])
-      if (!std::exchange(live[p], 1)) work.push_back(p);
+    if (live[s]) queue.push_back(s);
+  for (size_t i = 0; i < queue.size(); ++i)
+    for (const int32_t p : predecessors[queue[i]])
+      if (!std::exchange(live[p], 1)) queue.push_back(p);
   return live;
 }
 
 Dfa trim(Dfa dfa) {
   const int32_t n = dfa.size();
   if (n == 0) return {};
-  const std::vector<uint8_t> live = live_states(dfa);
+  const std::vector<uint8_t> live = find_live_states(dfa);
   if (!live[0]) return {};
   std::vector<int32_t> number(n, -1), order{0};
   number[0] = 0;
-  bool same = true;  // nothing is removed, and the states are in breadth-first order already
+  bool is_trimmed = true;  // all states stay, and are in breadth-first order already
   for (size_t i = 0; i < order.size(); ++i)
     for (const Edge& e : dfa.edges[order[i]]) {
-      same &= live[e.to] != 0;
+      is_trimmed &= live[e.to] != 0;
       if (!live[e.to] || number[e.to] >= 0) continue;
       number[e.to] = static_cast<int32_t>(order.size());
-      same &= number[e.to] == e.to;
+      is_trimmed &= number[e.to] == e.to;
       order.push_back(e.to);
     }
-  if (same && static_cast<int32_t>(order.size()) == n) return dfa;
+  if (is_trimmed && static_cast<int32_t>(order.size()) == n) return dfa;
   Dfa out;
-  out.edges.reserve(order.size(), dfa.edges.edges());
+  out.edges.reserve(order.size(), dfa.edges.stored_edges());
   std::vector<Edge> list;
   for (int32_t s : order) {
     list.clear();
@@ -247,16 +249,16 @@ Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter) {
     auto [x, y] = pairs[s];
     list.clear();
     size_t i = 0, j = 0;
-    const std::span<const Edge> ea = a.edges[x], eb = b.edges[y];
-    while (i < ea.size() && j < eb.size()) {
-      Symbol lo = std::max(ea[i].lo, eb[j].lo), hi = std::min(ea[i].hi, eb[j].hi);
-      if (lo <= hi) list.push_back({lo, hi, intern(ea[i].to, eb[j].to)});
-      if (ea[i].hi < eb[j].hi)
+    const std::span<const Edge> a_edges = a.edges[x], b_edges = b.edges[y];
+    while (i < a_edges.size() && j < b_edges.size()) {
+      Symbol lo = std::max(a_edges[i].lo, b_edges[j].lo), hi = std::min(a_edges[i].hi, b_edges[j].hi);
+      if (lo <= hi) list.push_back({lo, hi, intern(a_edges[i].to, b_edges[j].to)});
+      if (a_edges[i].hi < b_edges[j].hi)
         ++i;
       else
         ++j;
     }
-    meter.work(static_cast<int64_t>(ea.size() + eb.size() + kLookup * list.size()));
+    meter.work(static_cast<int64_t>(a_edges.size() + b_edges.size() + kLookup * list.size()));
     meter.states(out.size());
     join_edges(list);
     out.edges.set(s, list);
@@ -274,15 +276,15 @@ Dfa complement(const Dfa& dfa, Meter& meter) {
   for (int32_t s = 0; s < out.size(); ++s) {
     list.clear();
     size_t i = 0;
-    const std::span<const Edge> old = s < dfa.size() ? dfa.edges[s] : std::span<const Edge>{};
+    const std::span<const Edge> old_edges = s < dfa.size() ? dfa.edges[s] : std::span<const Edge>{};
     for (const Range& r : kAll) {
       uint64_t at = r.lo;
       while (at <= r.hi) {
-        while (i < old.size() && old[i].hi < at) ++i;
-        if (i < old.size() && old[i].lo <= r.hi) {
-          if (at < old[i].lo) list.push_back({Symbol(at), old[i].lo - 1, sink});
-          list.push_back({std::max(Symbol(at), old[i].lo), std::min(old[i].hi, r.hi), old[i].to});
-          at = uint64_t{std::min(old[i].hi, r.hi)} + 1;
+        while (i < old_edges.size() && old_edges[i].hi < at) ++i;
+        if (i < old_edges.size() && old_edges[i].lo <= r.hi) {
+          if (at < old_edges[i].lo) list.push_back({Symbol(at), old_edges[i].lo - 1, sink});
+          list.push_back({std::max(Symbol(at), old_edges[i].lo), std::min(old_edges[i].hi, r.hi), old_edges[i].to});
+          at = uint64_t{std::min(old_edges[i].hi, r.hi)} + 1;
         } else {
           list.push_back({Symbol(at), r.hi, sink});
           at = uint64_t{r.hi} + 1;
@@ -296,7 +298,7 @@ Dfa complement(const Dfa& dfa, Meter& meter) {
   return trim(std::move(out));
 }
 
-Dfa relabelled(Dfa dfa, int32_t encoding) {
+Dfa relabel(Dfa dfa, int32_t encoding) {
   Symbol base = static_cast<Symbol>(encoding) << kEncodingShift;
   if (base == 0) return dfa;
   for (int32_t s = 0; s < dfa.size(); ++s)
@@ -307,18 +309,18 @@ Dfa relabelled(Dfa dfa, int32_t encoding) {
   return dfa;
 }
 
-Dfa without_empty(Dfa dfa) {
+Dfa remove_empty(Dfa dfa) {
   if (dfa.empty() || !dfa.accept[0]) return dfa;
-  bool entered = false;
+  bool has_edge_to_start = false;
   for (int32_t s = 0; s < dfa.size(); ++s)
-    for (const Edge& e : dfa.edges[s]) entered |= e.to == 0;
-  if (entered) {  // edges into the start go to an accepting copy of it instead; the start itself stops accepting
+    for (const Edge& e : dfa.edges[s]) has_edge_to_start |= e.to == 0;
+  if (has_edge_to_start) {  // redirect these edges to an accepting copy of the start; the start itself stops accepting
     const int32_t copy = dfa.add(true);
     for (int32_t s = 0; s < copy; ++s)
       for (Edge& e : dfa.edges[s])
         if (e.to == 0) e.to = copy;
-    const std::vector<Edge> loops(dfa.edges[0].begin(), dfa.edges[0].end());
-    dfa.edges.set(copy, loops);
+    const std::vector<Edge> start_edges(dfa.edges[0].begin(), dfa.edges[0].end());
+    dfa.edges.set(copy, start_edges);
   }
   dfa.accept[0] = 0;
   return trim(std::move(dfa));

@@ -1,13 +1,13 @@
 // Symbolic finite automata: automata whose edges carry ranges of symbols.
 //
-// In: nondeterministic automata over ranges of `Symbol`. Out: deterministic, trimmed, minimal ones, and their Boolean
-// combinations. All operations work on ranges; none visits the code points of a character class one by one.
+// In: nondeterministic automata over ranges of `Symbol`. Out: deterministic, trimmed and minimal automata, and their
+// Boolean combinations. All operations work on ranges; none visits the code points of a character class one by one.
 //
 // determinise   subset construction (Rabin and Scott, 1959). A sweep over the edges of a subset's states cuts them at
-//               the borders of their ranges. Exponential in the worst case; the meter limits states and work.
-// minimise      acyclic parts by hashing from the ends backwards (Revuz, 1992), the rest by partition refinement
+//               the boundaries of their ranges. Exponential in the worst case; the meter limits states and work.
+// minimise      acyclic parts by hashing backwards from the ends (Revuz, 1992), the rest by partition refinement
 //               (Hopcroft, 1971; on the signatures of Moore, 1956): O(edges log states). See minimise.cpp.
-// intersect     product construction, reachable part only: O(edges of the product)
+// intersect     product construction, only the reachable part: O(edges of the product)
 // complement    relative to all strings of code points of encoding 0, without surrogates
 #pragma once
 
@@ -46,7 +46,7 @@ class EdgeLists {
     const std::span<Edge> list = (*this)[s];
     lists_[s].count = static_cast<uint32_t>(std::remove_if(list.begin(), list.end(), drop) - list.begin());
   }
-  size_t edges() const { return store_.size(); }  // stored edges, including those that were replaced or erased
+  size_t stored_edges() const { return store_.size(); }  // includes edges that were replaced or erased
 
  private:
   struct List {
@@ -56,7 +56,7 @@ class EdgeLists {
   std::vector<List> lists_;
 };
 
-// A deterministic automaton: the edges of a state are sorted and disjoint, and a symbol without an edge is refused.
+// A deterministic automaton. The edges of a state are sorted and disjoint; a symbol without an edge is rejected.
 // State 0 is the start. An automaton without states has the empty language.
 struct Dfa {
   EdgeLists edges;
@@ -75,14 +75,14 @@ struct Dfa {
 // A nondeterministic automaton with one `start` and one `final` state. A move is a transition that reads nothing.
 // Edges and moves are in any order.
 struct Nfa {
-  struct From {
+  struct OutEdge {
     int32_t from;
     Edge edge;
   };
   struct Move {
     int32_t from, to;
   };
-  std::vector<From> edges;
+  std::vector<OutEdge> edges;
   std::vector<Move> moves;
   int32_t states = 0, start = 0, final = 0;
   int64_t size() const { return states + static_cast<int64_t>(edges.size() + moves.size()); }
@@ -99,11 +99,11 @@ Dfa intersect(const Dfa& a, const Dfa& b, Meter& meter);
 Dfa complement(const Dfa& dfa, Meter& meter);
 // Removes states that cannot be reached or cannot reach an accepting state. Numbers the others breadth first.
 Dfa trim(Dfa dfa);
-// Moves the symbols of an automaton over code points of encoding 0 to those of another encoding.
-Dfa relabelled(Dfa dfa, int32_t encoding);
-// The same language without the empty string.
-Dfa without_empty(Dfa dfa);
-// For each state, the states that have an edge to it, each once.
+// Converts an automaton over code points of encoding 0 to one over code points of another encoding.
+Dfa relabel(Dfa dfa, int32_t encoding);
+// Removes the empty string from the language.
+Dfa remove_empty(Dfa dfa);
+// The predecessors of each state: the states with an edge to it, each once.
 class Predecessors {
  public:
   explicit Predecessors(const Dfa& dfa);
@@ -114,7 +114,7 @@ class Predecessors {
  private:
   std::vector<int32_t> from_, list_;
 };
-// Joins adjacent ranges of text with equal targets. The edges must be sorted.
+// Joins adjacent ranges of text symbols with equal targets. The edges must be sorted.
 void join_edges(std::vector<Edge>& edges);
 
 }  // namespace guided

@@ -4,16 +4,16 @@
 
 namespace guided {
 
-int32_t CompetingTerminals::find_advance(int32_t competing, uint8_t byte) {
+int32_t CompetingTerminals::compute_advance(int32_t competing, uint8_t byte) {
   std::vector<int32_t> next;
   for (int32_t competitor : sets_[competing]) {
-    const int32_t after = lexemes_.step(competitor, byte);
-    if (after == kNoLexeme) continue;
-    if (lexemes_.state(after).label != kNoTerminal) return (*rows_[competing])[byte] = kDropped;
-    next.push_back(lexemes_.state(after).competitor);
+    const int32_t next_state = lexemes_.step(competitor, byte);
+    if (next_state == kNoLexeme) continue;
+    if (lexemes_.state(next_state).label != kNoTerminal) return (*rows_[competing])[byte] = kDropped;
+    next.push_back(lexemes_.state(next_state).competitor);
   }
-  const int32_t after = intern(std::move(next));
-  return (*rows_[competing])[byte] = after;
+  const int32_t next_set = intern(std::move(next));
+  return (*rows_[competing])[byte] = next_set;
 }
 
 int32_t CompetingTerminals::advance(int32_t competing, std::string_view text) {
@@ -37,7 +37,7 @@ int32_t CompetingTerminals::add(int32_t competing, int32_t lexeme) {
   const int32_t competitor = lexemes_.state(lexeme).competitor;
   if (competitor == kNoLexeme) return competing;
   const uint64_t key = pair_key(competing, competitor);
-  if (const auto known = added_.find(key); known != added_.end()) return known->second;
+  if (const auto it = added_.find(key); it != added_.end()) return it->second;
   std::vector<int32_t> all = sets_[competing];
   all.push_back(competitor);
   return added_[key] = intern(std::move(all));
@@ -45,36 +45,36 @@ int32_t CompetingTerminals::add(int32_t competing, int32_t lexeme) {
 
 int32_t CompetingTerminals::intern(std::vector<int32_t>&& competing) {
   sort_unique(competing);
-  auto [at, added] = ids_.try_emplace(competing, size());
+  auto [it, added] = ids_.try_emplace(competing, size());
   if (added) {
     sets_.push_back(std::move(competing));
     rows_.push_back(std::make_unique<std::array<int32_t, 256>>());
     rows_.back()->fill(kUnknown);
   }
-  return at->second;
+  return it->second;
 }
 
 namespace {
-constexpr size_t kMaxVisited = 1024;  // states visited for one competitor
+constexpr size_t kMaxVisited = 1024;  // the limit on the states that the search for one competitor visits
 }
 
-int32_t EnduringCompetitors::hindering(int32_t competing, int32_t last) {
+int32_t EnduringCompetitors::find_hindering(int32_t competing, int32_t last) {
   if (competing == 0) return 0;
   const uint64_t key = pair_key(competing, last);
-  if (const auto known = hindering_.find(key); known != hindering_.end()) return known->second;
+  if (const auto it = hindering_.find(key); it != hindering_.end()) return it->second;
   int32_t out = 0;
-  for (int32_t competitor : std::vector<int32_t>(competing_.of(competing)))
+  for (int32_t competitor : std::vector<int32_t>(competing_.members(competing)))
     if (!endures(competitor, last)) out = competing_.add(out, competitor);
   return hindering_[key] = out;
 }
 
 bool EnduringCompetitors::endures(int32_t competitor, int32_t begin) {
   const uint64_t key = pair_key(competitor, begin);
-  auto [known, added] = endures_.try_emplace(key, false);
-  if (!added) return known->second;
-  using At = std::pair<int32_t, int32_t>;  // the last terminal, or kNoTerminal after a separator; the competitor
-  std::set<At> visited;
-  std::vector<At> todo;
+  const auto [it, added] = endures_.try_emplace(key, false);
+  if (!added) return it->second;
+  using Node = std::pair<int32_t, int32_t>;  // the last terminal, or kNoTerminal after a separator; the competitor
+  std::set<Node> visited;
+  std::vector<Node> todo;
   auto reach = [&](int32_t last, int32_t competing) {
     if (competing == kDropped) return false;
     if (competing != 0 && visited.emplace(last, competing).second) todo.emplace_back(last, competing);
@@ -82,13 +82,14 @@ bool EnduringCompetitors::endures(int32_t competitor, int32_t begin) {
   };
   reach(begin, competing_.add(0, competitor));
   while (!todo.empty()) {
-    const auto [last, at] = todo.back();
+    const auto [last, competing] = todo.back();
     todo.pop_back();
     for (const std::string& separator : separators_)
-      if (!reach(kNoTerminal, competing_.advance(at, separator))) return false;
-    if (last == newline_ && newline_ != kNoTerminal && !reach(last, competing_.advance(at, uint8_t{' '}))) return false;
+      if (!reach(kNoTerminal, competing_.advance(competing, separator))) return false;
+    if (last == newline_ && newline_ != kNoTerminal && !reach(last, competing_.advance(competing, uint8_t{' '})))
+      return false;
     for (const auto& [terminal, text] : texts_)
-      if ((last == kNoTerminal || can_follow_(last, terminal)) && !reach(terminal, competing_.advance(at, text)))
+      if ((last == kNoTerminal || can_follow_(last, terminal)) && !reach(terminal, competing_.advance(competing, text)))
         return false;
   }
   return endures_[key] = true;

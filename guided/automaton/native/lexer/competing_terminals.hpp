@@ -1,13 +1,13 @@
 // Competing terminals: terminals that could have matched more text when a lexeme ended.
 //
 // Problem. A lexer takes the longest match. When a reading ends a lexeme while text is still being written, some
-// terminal may be able to match more. If it does, the lexer would not have ended the lexeme there.
+// terminal may be able to match more text. If it does match more, the lexer would not have ended the lexeme there.
 //
 //     terminals: LESS = "<", LESS_OR_EQUAL = "<="     text: <     LESS has ended; competitor: LESS_OR_EQUAL, needs "="
 //
-// In: lexer states (lexemes.hpp). Out: numbered sets of them, and the set after each byte. A competitor that cannot
-// match any more is removed. If a competitor matches, the lexeme should not have been ended (kDropped). Set 0 is empty,
-// and nearly all sets become empty after one byte.
+// In: lexer states (lexemes.hpp). Out: numbered sets of lexer states, and the set after each byte. A competitor that
+// can no longer match is removed. If a competitor matches, ending the lexeme was wrong (kDropped). Set 0 is empty, and
+// nearly all sets become empty after one byte.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,13 @@ class CompetingTerminals {
   explicit CompetingTerminals(Lexemes& lexemes) : lexemes_(lexemes) { intern({}); }
   int32_t advance(int32_t competing, uint8_t byte) {  // or kDropped
     if (competing == 0) return 0;
-    int32_t& known = (*rows_[competing])[byte];
-    return known != kUnknown ? known : find_advance(competing, byte);
+    const int32_t next = (*rows_[competing])[byte];
+    return next != kUnknown ? next : compute_advance(competing, byte);
   }
   int32_t advance(int32_t competing, std::string_view text);
   const ByteSet& surviving_bytes(int32_t competing);  // the bytes with which no competitor matches
-  // Calls visit(byte, lexeme, competing) for what follows a lexer state and a set: at least once for each pair, in the
-  // order of the bytes, and always for a line feed.
+  // Calls visit(byte, lexeme, competing) for the pairs that follow a lexer state and a set: at least once for each
+  // pair, in the order of the bytes, and always for a line feed.
   template <class Visit>
   void each_step(int32_t lexeme, int32_t competing, Visit&& visit) {
     if (competing == 0) {
@@ -45,19 +45,20 @@ class CompetingTerminals {
     std::pair<int32_t, int32_t> last{kNoLexeme, kDropped};
     const ByteSet bytes = lexemes_.state(lexeme).bytes;
     bytes.each([&](uint8_t byte) {
-      const std::pair<int32_t, int32_t> after{lexemes_.step(lexeme, byte), advance(competing, byte)};
-      if (after.first == kNoLexeme || after.second == kDropped || (after == last && byte != '\n')) return;
-      last = after;
-      visit(byte, after.first, after.second);
+      const std::pair<int32_t, int32_t> next{lexemes_.step(lexeme, byte), advance(competing, byte)};
+      if (next.first == kNoLexeme || next.second == kDropped || (next == last && byte != '\n')) return;
+      last = next;
+      visit(byte, next.first, next.second);
     });
   }
+  // Adds the competitor of a lexeme that ends in this lexer state.
   int32_t add(int32_t competing, int32_t lexeme);
-  const std::vector<int32_t>& of(int32_t competing) const { return sets_[competing]; }  // lexer states
+  const std::vector<int32_t>& members(int32_t competing) const { return sets_[competing]; }  // lexer states
   int32_t size() const { return static_cast<int32_t>(sets_.size()); }
 
  private:
   int32_t intern(std::vector<int32_t>&& competing);
-  int32_t find_advance(int32_t competing, uint8_t byte);
+  int32_t compute_advance(int32_t competing, uint8_t byte);
 
   Lexemes& lexemes_;
   std::vector<std::vector<int32_t>> sets_;
@@ -67,18 +68,19 @@ class CompetingTerminals {
   std::unordered_map<uint64_t, int32_t> added_;                  // by set and lexeme
 };
 
-// Competing terminals that never match while sure texts are written.
+// Finds the competing terminals that never match while sure texts are written.
 //
 // Problem. After `a / * b`, written without the space, a comment may have begun. If no `*/` follows, the lexer finds no
-// comment, and `/` and `*` were two lexemes. The comment remains their competitor as long as the text continues, and no
+// comment, and `/` and `*` were two lexemes. The comment remains a competitor as long as the text continues, and no
 // separator ends it. Yet there are completions: all texts without `*/`.
 //
 // In: a competitor, and the texts and separators of which completions consist (safe_witnesses.hpp). Out: whether the
 // competitor matches in no sequence of these texts. Only terminals that can follow each other are adjacent
-// (followers.hpp). Separators may be anywhere between texts, and must be where one is needed. A competitor that never
-// matches is harmless.
+// (followers.hpp). A separator may be between any two texts, and must be wherever one is needed. A competitor that
+// never matches is harmless.
 //
-// How: a search over the states of the competitor after each text and separator, until it matches or there are no more.
+// How: a search over the states of the competitor after each text and separator, until it matches or no new state is
+// found.
 // Cost: one search for each competitor and last terminal, over at most kMaxVisited states.
 class EnduringCompetitors {
  public:
@@ -91,9 +93,9 @@ class EnduringCompetitors {
   void add_separator(const std::string& text) {
     if (std::ranges::find(separators_, text) == separators_.end()) separators_.push_back(text);
   }
-  // The competing terminals of a set that may match in a completion after the text of the terminal `last`; kNoTerminal:
-  // in any completion.
-  int32_t hindering(int32_t competing, int32_t last = kNoTerminal);
+  // Returns the set of the competing terminals that may match in a completion after the text of terminal `last`;
+  // kNoTerminal: in any completion.
+  int32_t find_hindering(int32_t competing, int32_t last = kNoTerminal);
 
  private:
   bool endures(int32_t competitor, int32_t last);

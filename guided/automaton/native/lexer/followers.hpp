@@ -1,8 +1,8 @@
-// Which terminals can stand next to each other.
+// Finds the terminals that can be adjacent.
 //
-// In: the rules, compiled over terminals. Out: the symbols with which a text can begin; and for each symbol the symbols
-// that can directly follow it, or a superset, since callers of a rule are not distinguished. These are the FIRST and
-// FOLLOW sets of the literature (Aho, Lam, Sethi and Ullman, section 4.4.2), over the positions of the rules' automata.
+// In: the rules, compiled over terminals. Out: the symbols with which a text can begin, and for each symbol the symbols
+// that can directly follow it. The result may be a superset, because callers of a rule are not distinguished. These are
+// FIRST and FOLLOW sets (Aho, Lam, Sethi and Ullman, section 4.4.2), over the positions of the rules' automata.
 // Cost: passes over all positions until nothing changes; a bit for each pair of a position and a symbol.
 #pragma once
 
@@ -19,7 +19,8 @@ class Followers {
  public:
   Followers(const Grammar& rules, int32_t symbols);
   bool can_follow(int32_t symbol, int32_t next) const { return has(after_symbol_, symbol, next); }
-  const uint64_t* row(int32_t symbol) const { return &after_symbol_[static_cast<size_t>(symbol) * words_]; }  // as bits
+  // The symbols that can follow, as bits.
+  const uint64_t* row(int32_t symbol) const { return &after_symbol_[static_cast<size_t>(symbol) * words_]; }
   bool can_begin(int32_t symbol) const { return start_ >= 0 && has(first_, start_, symbol); }
 
  private:
@@ -29,24 +30,24 @@ class Followers {
   }
   void add(Bits& sets, int32_t set, int32_t symbol);
   void add_all(Bits& to, int32_t set, const Bits& from, int32_t other);
-  void look_at(const Grammar& rules, int32_t position);
+  void update(const Grammar& rules, int32_t position);
 
   const int32_t start_;  // the position at which texts begin, or -1
   size_t words_;
-  bool changed_ = true;
-  Bits first_, behind_rule_, after_symbol_;  // by position, by rule, by symbol
-  std::vector<uint8_t> ends_;                // by position: whether the end of the rule can be reached without a symbol
+  bool has_changed_ = true;
+  Bits first_, after_rule_, after_symbol_;  // by position, by rule, by symbol
+  std::vector<uint8_t> ends_;               // by position: an end of the rule is reachable without a symbol
 };
 
-// Which terminals the lexer may try at one position.
+// Finds the terminals that the lexer may try at one position.
 //
-// In: which symbols can be adjacent (`Followers`), and the contexts of the lexer. Out: for each terminal, the terminals
-// that may be tried directly after it, and those that may be tried at the same position; or supersets, since callers of
-// a rule are not distinguished. Ignored terminals are tried everywhere.
+// In: the symbols that can be adjacent (`Followers`), and the contexts of the lexer. Out: for each terminal, the
+// terminals that may be tried directly after it, and those that may be tried at the same position. The results may be
+// supersets, because callers of a rule are not distinguished. Ignored terminals are tried everywhere.
 //
-// So a terminal that Lark tries only at the beginning of a text does not interfere elsewhere.
+// So a terminal that Lark tries only at the beginning of a text does not interfere with terminals elsewhere.
 //
-// Cost: two rows of bits for each terminal. With more than kMaxTerminals terminals, all count as tried everywhere.
+// Cost: two rows of bits per terminal. With more than kMaxTerminals terminals, all count as tried everywhere.
 class TerminalSet {
  public:
   explicit TerminalSet(size_t count = 0, bool all = false) : words_((count + 63) / 64, all ? ~uint64_t{0} : 0) {}
@@ -55,8 +56,8 @@ class TerminalSet {
   void add(const TerminalSet& other) {
     for (size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
   }
-  bool meets(const TerminalSet& other) const { return meets(other.words_.data()); }
-  bool meets(const uint64_t* row) const {
+  bool intersects(const TerminalSet& other) const { return intersects(other.words_.data()); }
+  bool intersects(const uint64_t* row) const {
     for (size_t w = 0; w < words_.size(); ++w)
       if (words_[w] & row[w]) return true;
     return false;
@@ -73,13 +74,14 @@ class TerminalSet {
 class TriedTerminals {
  public:
   TriedTerminals(const Followers& followers, const LexerContexts& contexts, const Lexemes& lexemes);
-  const TerminalSet& behind(int32_t terminal) const { return all_.empty() ? behind_[terminal] : all_[0]; }
-  const TerminalSet& in_the_beginning() const { return all_.empty() ? beginning_ : all_[0]; }
+  const TerminalSet& tried_after(int32_t terminal) const { return all_.empty() ? tried_after_[terminal] : all_[0]; }
+  const TerminalSet& tried_first() const { return all_.empty() ? tried_first_ : all_[0]; }
   const TerminalSet& tried_with(int32_t terminal) const { return all_.empty() ? tried_with_[terminal] : all_[0]; }
 
  private:
-  std::vector<TerminalSet> behind_, tried_with_, all_;  // `all_`: the full set, in place of all others; or empty
-  TerminalSet beginning_;
+  std::vector<TerminalSet> tried_after_, tried_with_;
+  std::vector<TerminalSet> all_;  // empty, or the full set, which then replaces all others
+  TerminalSet tried_first_;
 };
 
 }  // namespace guided

@@ -5,226 +5,233 @@
 namespace guided {
 
 const std::vector<uint32_t>& LexedMasks::mask(int32_t state) {
-  if (const std::vector<uint32_t>* kept = known(state)) return *kept;
-  if (memory_ > most_) {
+  if (const std::vector<uint32_t>* cached = known(state)) return *cached;
+  if (memory_ > max_memory_) {
     masks_.clear();
     memory_ = 0;
   }
-  if (tables_.memory() > most_) tables_.clear();
-  if (memory_ == 0 || clearings_ != tables_.clearings()) {
+  if (tables_.memory() > max_memory_) tables_.clear();
+  if (memory_ == 0 || table_clear_count_ != tables_.clear_count()) {
     share_numbers_ = {};
     shares_.clear();
-    clearings_ = tables_.clearings();
+    table_clear_count_ = tables_.clear_count();
   }
   std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words), 0);
   const std::vector<Reading> readings = readings_.readings(state);
   for (const Reading& reading : readings) add(reading.place, table_of(reading), row.data());
-  add_marks(state, kNever - 1, row.data());
+  add_special_tokens(state, kNever - 1, row.data());
   memory_ += row.size() * 4 + 64;
   return masks_[state] = std::move(row);
 }
 
-// Adds the control tokens and the end tokens.
-void LexedMasks::add_marks(int32_t state, int64_t most, uint32_t* row) {
+// Adds the control tokens after which at most `max_rest` tokens are needed, and the end tokens.
+void LexedMasks::add_special_tokens(int32_t state, int64_t max_rest, uint32_t* row) {
   for (int32_t token : readings_.controls(state))
-    if (const int32_t after = readings_.step_control(state, token); after != kDead && rests_.distance(after) <= most)
+    if (const int32_t next = readings_.step_control(state, token); next != kDead && rests_.distance(next) <= max_rest)
       set_bit(row, token);
   if (readings_.accepting(state))
     for (int32_t end : vocabulary_.end_tokens) set_bit(row, end);
 }
 
-// Adds the tokens of a table after which at most `most` more are needed.
-void LexedMasks::add_within(int32_t place, const Table& table, int64_t most, uint32_t* row) {
+// Adds the tokens of a table after which at most `max_rest` tokens are needed.
+void LexedMasks::add_within_budget(int32_t place, const Table& table, int64_t max_rest, uint32_t* row) {
   CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
-  for (const Table* part : table.parts) add_within(place, *part, most, row);
+  for (const Table* part : table.parts) add_within_budget(place, *part, max_rest, row);
   if (!table.parts.empty()) return;
   for (const LexerTables::Group& group : tables_.groups(table)) {
-    if (rests_.distance(place, group.unfinished) <= most) group.tokens.add_to(row);
+    if (rests_.distance(place, group.unfinished) <= max_rest) group.tokens.add_to(row);
   }
   for (const LexerTables::End& end : table.ends) {
-    const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
-    if (after == kDead) continue;
+    const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored);
+    if (next_place == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (rests_.distance(readings_.boundary(after, group.unfinished.competing)) <= most) group.tokens.add_to(row);
-    if (end.rest != LexerTables::kNoRest) add_within(after, tables_.after(end, places_.start(after)), most, row);
+      if (rests_.distance(readings_.boundary(next_place, group.unfinished.competing)) <= max_rest)
+        group.tokens.add_to(row);
+    if (end.rest != LexerTables::kNoRest)
+      add_within_budget(next_place, tables_.table_after(end, places_.start(next_place)), max_rest, row);
   }
 }
 
-int64_t LexedMasks::most_after(int32_t state) {
-  if (const auto at = most_after_.find(state); at != most_after_.end()) return at->second;
-  int64_t most = 0;
+int64_t LexedMasks::max_rest_after(int32_t state) {
+  if (const auto it = max_rests_.find(state); it != max_rests_.end()) return it->second;
+  int64_t max_rest = 0;
   const std::vector<Reading> readings = readings_.readings(state);
-  for (const Reading& reading : readings) most = std::max(most, most_after(reading.place, table_of(reading)));
+  for (const Reading& reading : readings)
+    max_rest = std::max(max_rest, max_rest_after(reading.place, table_of(reading)));
   for (int32_t token : readings_.controls(state))
-    if (const int32_t after = readings_.step_control(state, token); after != kDead && rests_.viable(after))
-      most = std::max(most, rests_.distance(after));
-  return most_after_[state] = most;
+    if (const int32_t next = readings_.step_control(state, token); next != kDead && rests_.viable(next))
+      max_rest = std::max(max_rest, rests_.distance(next));
+  return max_rests_[state] = max_rest;
 }
 
-int64_t LexedMasks::most_after(int32_t place, const Table& table) {
+int64_t LexedMasks::max_rest_after(int32_t place, const Table& table) {
   CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
-  int64_t most = 0;
-  for (const Table* part : table.parts) most = std::max(most, most_after(place, *part));
-  if (const int64_t bound = table.unsure ? kNever : most_staying(place, table); bound < kNever)
-    most = std::max(most, bound);
+  int64_t max_rest = 0;
+  for (const Table* part : table.parts) max_rest = std::max(max_rest, max_rest_after(place, *part));
+  if (const int64_t bound = table.is_unsure ? kNever : max_rest_staying(place, table); bound < kNever)
+    max_rest = std::max(max_rest, bound);
   else if (table.parts.empty())
     for (const LexerTables::Group& group : tables_.groups(table))
-      if (const int64_t left = rests_.distance(place, group.unfinished); left < kNever) most = std::max(most, left);
+      if (const int64_t rest = rests_.distance(place, group.unfinished); rest < kNever)
+        max_rest = std::max(max_rest, rest);
   for (const LexerTables::End& end : table.ends) {
-    const int32_t after = readings_.after_lexeme(place, end.label, end.ignored);
-    if (after == kDead) continue;
+    const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored);
+    if (next_place == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (const int64_t left = rests_.distance(readings_.boundary(after, group.unfinished.competing)); left < kNever)
-        most = std::max(most, left);
+      if (const int64_t rest = rests_.distance(readings_.boundary(next_place, group.unfinished.competing));
+          rest < kNever)
+        max_rest = std::max(max_rest, rest);
     if (end.rest != LexerTables::kNoRest)
-      most = std::max(most, most_after(after, tables_.after(end, places_.start(after))));
+      max_rest = std::max(max_rest, max_rest_after(next_place, tables_.table_after(end, places_.start(next_place))));
   }
-  return most;
+  return max_rest;
 }
 
-// The most tokens that are needed after a token that stays within a lexeme of the table; kNever if some such lexeme may
-// become no terminal that the parser accepts. `lines`: consider only lexemes that can become nothing but lines, or
-// spaces before a line.
-int64_t LexedMasks::most_staying(int32_t place, const Table& table, bool lines) {
-  int64_t most = 0;
+// Returns the maximum number of tokens that are needed after a token that ends within a lexeme of the table; kNever if
+// some such lexeme cannot become any terminal that the parser accepts. `only_lines`: consider only lexemes that can
+// become nothing but lines, or spaces before a line.
+int64_t LexedMasks::max_rest_staying(int32_t place, const Table& table, bool only_lines) {
+  int64_t max_rest = 0;
   for (const LexerTables::Profile& profile : table.profiles) {
-    if (lines && std::ranges::any_of(profile.labels, [](const auto& label) { return label.last != kSpace; })) continue;
-    int64_t least = kNever;
+    if (only_lines && std::ranges::any_of(profile.labels, [](const auto& label) { return label.last != kSpace; }))
+      continue;
+    int64_t min_rest = kNever;
     for (size_t i = 0; i < profile.labels.size(); ++i) {
       const LexerTables::Label& label = profile.labels[i];
-      const int32_t after = readings_.after_lexeme(place, label.terminal, label.ignored);
-      if (after != kDead) least = std::min(least, profile.tokens[i] + rests_.rest(after, label.last));
+      const int32_t next_place = readings_.after_lexeme(place, label.terminal, label.ignored);
+      if (next_place != kDead) min_rest = std::min(min_rest, profile.tokens[i] + rests_.rest(next_place, label.last));
     }
     if (!profile.lines.empty())
       places_.each_width(place, 0, [&](int32_t width) {
-        const int32_t after = places_.after(place, places_.indentation().line(width));
-        if (after != kDead) least = std::min(least, tables_.line_tokens(profile, width) + rests_.rest(after, kLine));
+        const int32_t next_place = places_.advance(place, places_.indentation().line(width));
+        if (next_place != kDead)
+          min_rest = std::min(min_rest, tables_.line_tokens(profile, width) + rests_.rest(next_place, kLine));
       });
-    most = std::max(most, least);
+    max_rest = std::max(max_rest, min_rest);
   }
-  return std::min(most, kNever);
+  return std::min(max_rest, kNever);
 }
 
-void LexedMasks::fill(int32_t state, int64_t most, uint32_t* row) {
+void LexedMasks::fill(int32_t state, int64_t max_rest, uint32_t* row) {
   const std::vector<Reading> readings = readings_.readings(state);
-  for (const Reading& reading : readings) add_within(reading.place, table_of(reading), most, row);
-  add_marks(state, most, row);
+  for (const Reading& reading : readings) add_within_budget(reading.place, table_of(reading), max_rest, row);
+  add_special_tokens(state, max_rest, row);
 }
 
 // The tokens of a table that a place allows, cached by the top of the parser's stack.
 //
-// Problem. A mask visits one table and takes one parser step for each sequence of terminals in its tokens. Nested
+// Problem. A mask reads one table and takes one parser step for each sequence of terminals in its tokens. Nested
 // brackets and blocks produce new stacks all the time, and each of their masks would be computed from scratch.
 //
 // How: the effect of a token's lexemes depends only on the top of the stack, as long as they do not leave it
-// (run/top_of_stack.cpp). So a *share* is cached for each top and table: the tokens that are allowed whatever lies
-// below, and the *ways* that leave the top, each a sequence of lexemes. Ways are followed from the place itself, whose
-// parser state includes the stack below. Example, in C:
+// (run/top_of_stack.cpp). So a *share* of the mask is cached for each top and table: the tokens that are allowed for
+// any stack below the top, and the sequences of lexemes that leave the top. The sequences are followed from the place
+// itself, whose parser state includes the stack below. Example, in C:
 //
-//     f(a, (b      cached for an expression in brackets: `+`, ` * 2`, `[i]` and 10,000 more; and the way `)`
+//     f(a, (b      cached for an expression in brackets: `+`, ` * 2`, `[i]` and 10,000 more; and the sequence `)`
 //
-// A share is built from the shares of the places after the table's ends. Completions are checked at the top, too: if
-// all terminals have sure texts, every stack below can be completed (sequence_costs.hpp, `always_ends`).
+// A share is built from the shares of the places after the table's ends. Completions are also checked only for the top:
+// if all terminals have sure texts, every stack below the top can be completed (sequence_costs.hpp, `always_ends`).
 //
-// Cost: a parser step for each way, and a look-up for what follows it. A share holds only pointers.
+// Cost: a parser step for each sequence, and a look-up for its continuation. A share contains only pointers.
 
 void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   CallMeter::work(kLookup);
   for (const Table* part : table.parts) add(place, *part, row);
   if (!table.parts.empty()) return;
-  const Share& kept = share(places_.top(place), table);
-  if (!kept.known) return add_from_place(place, table, row);
-  for (const TokenSet* tokens : kept.tokens) tokens->add_to(row);
-  std::vector<int32_t> after;
-  after.reserve(kept.ways.size());
-  CallMeter::work(kLookup * static_cast<int64_t>(kept.ways.size() + 8 * kept.tokens.size()));
-  for (const Way& way : kept.ways) {
-    const int32_t from = way.before < 0 ? place : after[way.before];
-    after.push_back(from == kDead ? from : readings_.after_lexeme(from, way.end->label, way.end->ignored));
-    if (way.leaves && after.back() != kDead) add_after(after.back(), *way.end, row);
+  const Share& cached = share(places_.top(place), table);
+  if (!cached.is_usable) return add_from_place(place, table, row);
+  for (const TokenSet* tokens : cached.tokens) tokens->add_to(row);
+  std::vector<int32_t> next_places;  // by sequence
+  next_places.reserve(cached.sequences.size());
+  CallMeter::work(kLookup * static_cast<int64_t>(cached.sequences.size() + 8 * cached.tokens.size()));
+  for (const Sequence& each : cached.sequences) {
+    const int32_t from = each.prefix < 0 ? place : next_places[each.prefix];
+    next_places.push_back(from == kDead ? from : readings_.after_lexeme(from, each.end->label, each.end->ignored));
+    if (each.leaves && next_places.back() != kDead) add_after(next_places.back(), *each.end, row);
   }
 }
 
 void LexedMasks::add_from_place(int32_t place, const Table& table, uint32_t* row) {
-  if (!is_proven(place, table)) return add_within(place, table, kNever - 1, row);
+  if (!is_proven(place, table)) return add_within_budget(place, table, kNever - 1, row);
   table.stay.add_to(row);
   for (const LexerTables::End& end : table.ends)
-    if (const int32_t after = readings_.after_lexeme(place, end.label, end.ignored); after != kDead)
-      add_after(after, end, row);
+    if (const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored); next_place != kDead)
+      add_after(next_place, end, row);
 }
 
-void LexedMasks::add_after(int32_t after, const LexerTables::End& end, uint32_t* row) {
+void LexedMasks::add_after(int32_t next_place, const LexerTables::End& end, uint32_t* row) {
   for (const LexerTables::Group& group : end.tokens)
-    if ((group.after.tokens < kNever && rests_.rest(after, group.after.last) < kNever) ||
-        rests_.distance(readings_.boundary(after, group.unfinished.competing)) < kNever)
+    if ((group.demand.tokens < kNever && rests_.rest(next_place, group.demand.last) < kNever) ||
+        rests_.distance(readings_.boundary(next_place, group.unfinished.competing)) < kNever)
       group.tokens.add_to(row);
-  if (end.rest != LexerTables::kNoRest) add(after, tables_.after(end, places_.start(after)), row);
+  if (end.rest != LexerTables::kNoRest) add(next_place, tables_.table_after(end, places_.start(next_place)), row);
 }
 
 const LexedMasks::Share& LexedMasks::share(int32_t top, const Table& table) {
   const uint64_t key = pair_key(top, table.number);
-  if (const int32_t* known = share_numbers_.find(key)) return shares_[static_cast<size_t>(*known)];
-  Share found = find_share(top, table);
-  memory_ += 128 + found.tokens.size() * sizeof(void*) + found.ways.size() * sizeof(Way);
+  if (const int32_t* number = share_numbers_.find(key)) return shares_[static_cast<size_t>(*number)];
+  Share found = build_share(top, table);
+  memory_ += 128 + found.tokens.size() * sizeof(void*) + found.sequences.size() * sizeof(Sequence);
   share_numbers_.set(key, static_cast<int32_t>(shares_.size()));
   return shares_.emplace_back(std::move(found));
 }
 
-LexedMasks::Share LexedMasks::find_share(int32_t top, const Table& table) {
+LexedMasks::Share LexedMasks::build_share(int32_t top, const Table& table) {
   Share out;
   if (!rests_.all_sure(top) || !is_proven(top, table)) return out;
-  out.known = true;
+  out.is_usable = true;
   out.tokens.push_back(&table.stay);
-  for (const LexerTables::End& end : table.ends) go(top, end, nullptr, out);
+  for (const LexerTables::End& end : table.ends) follow_end(top, end, nullptr, out);
   return out;
 }
 
-int32_t LexedMasks::Path::add_to(std::vector<Way>& ways) {
+int32_t LexedMasks::PendingSequence::add_to(std::vector<Sequence>& sequences) {
   if (number >= 0) return number;
-  const int32_t behind = before ? before->add_to(ways) : -1;
-  ways.push_back({behind, end, false});
-  return number = static_cast<int32_t>(ways.size()) - 1;
+  const int32_t prefix_number = prefix ? prefix->add_to(sequences) : -1;
+  sequences.push_back({prefix_number, end, false});
+  return number = static_cast<int32_t>(sequences.size()) - 1;
 }
 
-// Follows one end from a place in a top, which the path `before` has reached.
-void LexedMasks::go(int32_t from, const LexerTables::End& end, Path* before, Share& out) {
+// Follows one end from a place within a top, which the sequence `prefix` has reached.
+void LexedMasks::follow_end(int32_t from, const LexerTables::End& end, PendingSequence* prefix, Share& out) {
   const bool is_line = places_.indentation().is_line(end.label);
-  const int32_t after = is_line ? from : readings_.after_lexeme(from, end.label, end.ignored);
-  if (after == kDead) return;
-  bool known = !is_line && !places_.leaves_top(after);
-  for (size_t i = 0; known && i < end.tokens.size(); ++i)
-    known = end.tokens[i].after.tokens < kNever && rests_.rest(after, end.tokens[i].after.last) < kNever;
-  Path path{before, &end};
-  if (known) known = follow(after, end, path, out);
-  if (!known) out.ways.push_back({before ? before->add_to(out.ways) : -1, &end, true});
+  const int32_t next_place = is_line ? from : readings_.after_lexeme(from, end.label, end.ignored);
+  if (next_place == kDead) return;
+  bool stays_in_top = !is_line && !places_.leaves_top(next_place);
+  for (size_t i = 0; stays_in_top && i < end.tokens.size(); ++i)
+    stays_in_top = end.tokens[i].demand.tokens < kNever && rests_.rest(next_place, end.tokens[i].demand.last) < kNever;
+  PendingSequence sequence{prefix, &end};
+  if (stays_in_top) stays_in_top = follow_rest(next_place, end, sequence, out);
+  if (!stays_in_top) out.sequences.push_back({prefix ? prefix->add_to(out.sequences) : -1, &end, true});
 }
 
-// Adds the tokens that end with a lexeme, and those that continue after it. Returns false if some depend on the stack
-// below the top.
-bool LexedMasks::follow(int32_t after, const LexerTables::End& end, Path& path, Share& out) {
+// Adds the tokens that end with a lexeme, and the tokens that continue after it. Returns false if some of them depend
+// on the stack below the top.
+bool LexedMasks::follow_rest(int32_t next_place, const LexerTables::End& end, PendingSequence& sequence, Share& out) {
   for (const LexerTables::Group& group : end.tokens) out.tokens.push_back(&group.tokens);
   if (end.rest == LexerTables::kNoRest) return true;
-  std::vector<const Table*> next{&tables_.after(end, places_.start(after))};
-  bool known = true;
-  for (size_t i = 0; known && i < next.size(); ++i) {
+  std::vector<const Table*> tables{&tables_.table_after(end, places_.start(next_place))};
+  bool is_usable = true;
+  for (size_t i = 0; is_usable && i < tables.size(); ++i) {
     CallMeter::work(kLookup);
-    for (const Table* part : next[i]->parts) next.push_back(part);  // GCC 13 warns about `insert` here
-    if (!next[i]->parts.empty()) continue;
-    const Share& behind = share(places_.top(after), *next[i]);
-    known = behind.known;
-    out.tokens.insert(out.tokens.end(), behind.tokens.begin(), behind.tokens.end());
-    std::vector<std::pair<int32_t, Path>> reached;  // by way
-    reached.reserve(behind.ways.size());
-    for (const Way& way : behind.ways) {
-      auto [from, before] =
-          way.before < 0 ? std::pair{after, &path} : std::pair{reached[way.before].first, &reached[way.before].second};
-      if (way.leaves && from != kDead) go(from, *way.end, before, out);
-      const bool goes_on = !way.leaves && from != kDead;
-      reached.emplace_back(goes_on ? readings_.after_lexeme(from, way.end->label, way.end->ignored) : kDead,
-                           Path{before, way.end});
+    for (const Table* part : tables[i]->parts) tables.push_back(part);  // GCC 13 warns about `insert` here
+    if (!tables[i]->parts.empty()) continue;
+    const Share& rest = share(places_.top(next_place), *tables[i]);
+    is_usable = rest.is_usable;
+    out.tokens.insert(out.tokens.end(), rest.tokens.begin(), rest.tokens.end());
+    std::vector<std::pair<int32_t, PendingSequence>> reached;  // by sequence of `rest`
+    reached.reserve(rest.sequences.size());
+    for (const Sequence& each : rest.sequences) {
+      auto [from, prefix] = each.prefix < 0 ? std::pair{next_place, &sequence}
+                                            : std::pair{reached[each.prefix].first, &reached[each.prefix].second};
+      if (each.leaves && from != kDead) follow_end(from, *each.end, prefix, out);
+      const bool is_prefix = !each.leaves && from != kDead;
+      reached.emplace_back(is_prefix ? readings_.after_lexeme(from, each.end->label, each.end->ignored) : kDead,
+                           PendingSequence{prefix, each.end});
     }
   }
-  return known;
+  return is_usable;
 }
 
 }  // namespace guided

@@ -6,21 +6,21 @@ namespace guided {
 
 namespace {
 
-std::vector<uint8_t> used_terminals(const Grammar& rules, size_t count) {
+std::vector<uint8_t> find_used_terminals(const Grammar& rules, size_t count) {
   std::vector<uint8_t> used(count);
   for (const TokenEdge& edge : rules.tokens)
     if (edge.token < static_cast<int32_t>(count)) used[edge.token] = true;
   return used;
 }
 
-// An automaton may be shared with a grammar in which an exception has broken its states.
-std::vector<LexerTerminal> unbroken(std::vector<LexerTerminal> terminals) {
-  for (LexerTerminal& terminal : terminals) terminal.automaton = terminal.automaton.unbroken();
+// An automaton may be shared with another grammar, in which an exception may have broken its states.
+std::vector<LexerTerminal> with_usable_states(std::vector<LexerTerminal> terminals) {
+  for (LexerTerminal& terminal : terminals) terminal.automaton = terminal.automaton.with_usable_states();
   return terminals;
 }
 
-std::vector<LexerKeyword> unbroken(std::vector<LexerKeyword> keywords) {
-  for (LexerKeyword& keyword : keywords) keyword.automaton = keyword.automaton.unbroken();
+std::vector<LexerKeyword> with_usable_states(std::vector<LexerKeyword> keywords) {
+  for (LexerKeyword& keyword : keywords) keyword.automaton = keyword.automaton.with_usable_states();
   return keywords;
 }
 
@@ -28,15 +28,15 @@ std::vector<LexerKeyword> unbroken(std::vector<LexerKeyword> keywords) {
 
 Lexer::Lexer(const LexerParts& parts)
     : rules(parts.rules->grammar()),
-      lexemes(unbroken(parts.terminals), unbroken(parts.keywords), parts.indentation),
+      lexemes(with_usable_states(parts.terminals), with_usable_states(parts.keywords), parts.indentation),
       competing(lexemes),
       levels(*rules, parts.indentation),
-      sure(lexemes, competing, *parts.vocabulary, parts.control, parts.contexts,
-           used_terminals(*rules, parts.control.size()), Followers(*rules, parts.rules->vocabulary->size),
-           levels.balanced(), static_cast<size_t>(parts.rules->vocabulary->size)),
-      costs(*rules, parts.indentation, levels, sure.weights(), sure.lines()),
-      guesses(*rules, parts.indentation, levels, sure.guesses(), no_lines),
-      ends(lexemes, competing, sure, *parts.vocabulary),
+      sure_texts(lexemes, competing, *parts.vocabulary, parts.control, parts.contexts,
+                 find_used_terminals(*rules, parts.control.size()), Followers(*rules, parts.rules->vocabulary->size),
+                 levels.is_balanced(), static_cast<size_t>(parts.rules->vocabulary->size)),
+      costs(*rules, parts.indentation, levels, sure_texts.weights(), sure_texts.lines()),
+      guesses(*rules, parts.indentation, levels, sure_texts.guesses(), no_lines),
+      ends(lexemes, competing, sure_texts, *parts.vocabulary),
       tables(lexemes, competing, ends, *parts.vocabulary) {}
 
 LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits)
@@ -49,10 +49,10 @@ LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, 
       rests_(readings_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, *vocabulary_),
       masks_(readings_, places_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
       memory_limit_(limits.memory) {
-  measured();
+  measure_memory();
 }
 
-size_t LexedStates::measured() {
+size_t LexedStates::measure_memory() {
   return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + rests_.memory() + masks_.memory();
 }
 
@@ -62,14 +62,14 @@ int32_t LexedStates::locked_after_bytes(int32_t state, std::string_view bytes) {
     state = readings_.step(state, static_cast<uint8_t>(byte));
     if (state == kDead) return kDead;
   }
-  measured();
+  measure_memory();
   return rests_.viable(state) ? state : static_cast<int32_t>(kDead);
 }
 
 int32_t LexedStates::locked_after_token(int32_t state, int32_t id) {
   if (vocabulary_->textual(id)) return locked_after_bytes(state, vocabulary_->tokens[id]);
-  const int32_t after = readings_.step_control(state, id);
-  return rests_.viable(after) ? after : static_cast<int32_t>(kDead);
+  const int32_t next = readings_.step_control(state, id);
+  return rests_.viable(next) ? next : static_cast<int32_t>(kDead);
 }
 
 int32_t LexedStates::after_bytes(int32_t state, std::string_view bytes) {
@@ -82,7 +82,7 @@ int32_t LexedStates::after_token(int32_t state, int32_t id) {
   return locked_after_token(state, id);
 }
 
-// Finding a known step is fast, but needs the lock, which another thread may hold for long.
+// Always unknown: finding a known step is fast, but needs the lock, which another thread may hold for long.
 int32_t LexedStates::known_after_token(int32_t, int32_t) const { return kUnknown; }
 
 bool LexedStates::known_mask(int32_t state, uint32_t* row, bool& masks_something) const {
@@ -99,15 +99,15 @@ bool LexedStates::mask(int32_t state, uint32_t* row) {
   const StatesLock lock(*this);
   const std::vector<uint32_t>& words = masks_.mask(state);
   std::copy(words.begin(), words.end(), row);
-  measured();
+  measure_memory();
   return true;
 }
 
 bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
   {
     StatesLock lock(*this);
-    const int64_t most = max_tokens - 2;  // without this token and the end token
-    if (masks_.most_after(state) > most) {
+    const int64_t max_rest = max_tokens - 2;  // without this token and the end token
+    if (masks_.max_rest_after(state) > max_rest) {
       const int64_t needed = rests_.distance(state) + 1;
       if (max_tokens < needed) {
         lock.unlock();
@@ -115,7 +115,7 @@ bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, 
       }
       bound = true;
       std::fill(row, row + vocabulary_->words, 0);
-      masks_.fill(state, most, row);
+      masks_.fill(state, max_rest, row);
       return true;
     }
   }
@@ -129,8 +129,8 @@ int64_t LexedStates::distance(int32_t state) {
 
 std::tuple<int64_t, int64_t, int64_t> LexedStates::rests(int32_t state) {
   const StatesLock lock(*this);
-  const int64_t most = masks_.most_after(state);
-  return {most, most, most};
+  const int64_t max_rest = masks_.max_rest_after(state);
+  return {max_rest, max_rest, max_rest};
 }
 
 // Follows the distances: in each state, some token lowers the distance.
@@ -140,10 +140,10 @@ std::vector<int32_t> LexedStates::shortest(int32_t state, size_t limit) {
   const TokenVocabulary& vocabulary = *vocabulary_;
   std::vector<uint32_t> row(static_cast<size_t>(vocabulary.words));
   while (out.size() < limit) {
-    const int64_t left = rests_.distance(state);
-    if (left <= 0 || left >= kNever) break;
+    const int64_t distance = rests_.distance(state);
+    if (distance <= 0 || distance >= kNever) break;
     std::fill(row.begin(), row.end(), 0);
-    masks_.fill(state, left - 1, row.data());
+    masks_.fill(state, distance - 1, row.data());
     int32_t token = -1;
     for (int32_t id = 0; id < vocabulary.size && token < 0; ++id)
       if (row[id >> 5] >> (id & 31) & 1 && !vocabulary.is_end(id)) token = id;
@@ -162,21 +162,21 @@ std::vector<int32_t> LexedStates::walk_mask(int32_t state) {
   const TokenVocabulary& vocabulary = *vocabulary_;
   std::vector<int32_t> out;
   for (int32_t id = 0; id < vocabulary.size; ++id) {
-    const bool allowed = vocabulary.is_end(id) ? readings_.accepting(state) : locked_after_token(state, id) != kDead;
-    if (allowed) out.push_back(id);
+    const bool is_allowed = vocabulary.is_end(id) ? readings_.accepting(state) : locked_after_token(state, id) != kDead;
+    if (is_allowed) out.push_back(id);
   }
   return out;
 }
 
 // ---- looking ahead
 int32_t LexedStates::step(int32_t state, uint8_t byte) {
-  const int32_t after = readings_.step(state, byte);
-  return rests_.viable(after) ? after : static_cast<int32_t>(kDead);
+  const int32_t next = readings_.step(state, byte);
+  return rests_.viable(next) ? next : static_cast<int32_t>(kDead);
 }
 
 int32_t LexedStates::step_control(int32_t state, int32_t token) {
-  const int32_t after = readings_.step_control(state, token);
-  return rests_.viable(after) ? after : static_cast<int32_t>(kDead);
+  const int32_t next = readings_.step_control(state, token);
+  return rests_.viable(next) ? next : static_cast<int32_t>(kDead);
 }
 
 void LexedStates::open_rules(int32_t state, std::vector<std::string>& out) const {
@@ -211,15 +211,15 @@ std::shared_ptr<States> CompiledLexer::renewed(const std::shared_ptr<States>& ol
     if (current_ == old) renew(states_with(from.lexer()));
     renewed = current_;
   }
-  if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // lexer states have different numbers there
+  if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // the fresh lexer numbers its states differently
   const StatesLock lock(*renewed, {});
-  LexedStates::Carried known;
-  carry(carried, [&](int32_t state) { return renewed->import(from, state, known); });
-  renewed->leave_room();
+  LexedStates::Carried copied;
+  carry(carried, [&](int32_t state) { return renewed->import(from, state, copied); });
+  renewed->raise_memory_limit();
   return renewed;
 }
 
-bool CompiledLexer::is_sure() { return current()->lexer()->sure.all(); }
+bool CompiledLexer::is_sure() { return current()->lexer()->sure_texts.all(); }
 
 int32_t CompiledLexer::lexeme_states() { return current()->lexer()->lexemes.size(); }
 

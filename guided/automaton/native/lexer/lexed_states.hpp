@@ -1,8 +1,8 @@
-// Grammars with a lexer: their states, and all data that is computed for them.
+// The states of grammars with a lexer, and all data that is computed for them.
 //
-// The data of the lexer is kept with the grammar: lexemes, competing terminals and tables (lexemes.hpp,
-// competing_terminals.hpp, lexer_tables.hpp). The other half belongs to the states that were visited: parser, places,
-// readings, masks and rests (places.hpp, parse_paths.hpp, lexed_masks.hpp, lexed_rests.hpp).
+// One half of the data belongs to the lexer: lexemes, competing terminals and tables (lexemes.hpp,
+// competing_terminals.hpp, lexer_tables.hpp). The other half belongs to the visited states: parser, places, readings,
+// masks and rests (places.hpp, parse_paths.hpp, lexed_masks.hpp, lexed_rests.hpp).
 //
 // When the second half exceeds the memory limit, a fresh one replaces it (matching/states.hpp). One lock guards both
 // halves. If an exception may have left either half inconsistent, both are replaced.
@@ -32,7 +32,7 @@ struct Lexer {
   Lexemes lexemes;
   CompetingTerminals competing;
   BlockLevels levels;
-  SafeWitnesses sure;
+  SafeWitnesses sure_texts;
   SureLines no_lines;
   SequenceCosts costs, guesses;
   LexemeEnds ends;
@@ -70,17 +70,17 @@ class LexedStates final : public States {
 
   const std::shared_ptr<Lexer>& lexer() const { return lexer_; }
   bool viable(int32_t state) { return rests_.viable(state); }
-  // Copies a state of `other`; returns its number here. `carried`: what earlier calls have copied. The caller holds the
-  // lock.
+  // Copies a state of `other`, and returns its number here. `carried`: what earlier calls have copied. The caller holds
+  // the lock.
   struct Carried {
     Arena::Carried parser;
     std::unordered_set<int32_t> completions;
   };
   int32_t import(LexedStates& other, int32_t state, Carried& carried);
-  void leave_room() { memory_limit_ = std::max(memory_limit_.load(), 2 * measured()); }
+  void raise_memory_limit() { memory_limit_ = std::max(memory_limit_.load(), 2 * measure_memory()); }
 
  private:
-  size_t measured();
+  size_t measure_memory();
   int32_t locked_after_token(int32_t state, int32_t id);
   int32_t locked_after_bytes(int32_t state, std::string_view bytes);
 
@@ -104,7 +104,7 @@ class CompiledLexer final : public CompiledInto<LexedStates> {
   bool is_sure();
   int32_t lexeme_states();
   int32_t tables();
-  // Whether the grammar has an output.
+  // Whether the grammar has any output.
   bool can_end();
 
  private:

@@ -7,24 +7,24 @@ namespace guided {
 
 namespace {
 
-constexpr int32_t kLoopFrom = 48;  // loops are used below nodes with at least this many longer tokens
-constexpr int64_t kSpotWork = 3;   // units of CallMeter per trie node
+constexpr int32_t kMinLoopTokens = 48;  // loops are used below nodes with at least this many longer tokens
+constexpr int64_t kSpotWork = 3;        // units of CallMeter per trie node
 
 }  // namespace
 
 void LexerTables::clear() {
   tables_.clear();
-  runs_.clear();
+  loop_results_.clear();
   rest_ids_.clear();
   rests_.resize(1);
-  apart_.clear();
+  has_disjoint_spots_.clear();
   memory_ = 0;
-  ++clearings_;
+  ++clear_count_;
 }
 
 const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
   const uint64_t key = pair_key(lexeme, rest);
-  if (auto at = tables_.find(key); at != tables_.end()) return *at->second;
+  if (auto it = tables_.find(key); it != tables_.end()) return *it->second;
   std::unique_ptr<Table> out;
   const std::vector<int32_t> groups = lexemes_.groups(lexeme);
   if (groups.size() > 1) {
@@ -41,30 +41,31 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
   return *(tables_[key] = std::move(out));
 }
 
-void LexerTables::walk(int32_t lexeme, Rest rest, Found& found) {
-  if (rest == kRoot) return below(lexeme, spot(0, 0), found);
+void LexerTables::walk(int32_t lexeme, Rest rest, WalkResult& found) {
+  if (rest == kRoot) return collect_below(lexeme, spot(0, 0), found);
   const ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes.each([&](uint8_t byte) {
-    const int32_t after = lexemes_.step(lexeme, byte);
-    if (after == kNoLexeme) return;
+    const int32_t next = lexemes_.step(lexeme, byte);
+    if (next == kNoLexeme) return;
     const std::vector<Spot>& spots = *rests_[rest];
     auto it = std::ranges::lower_bound(spots, byte, {}, &Spot::byte);
-    for (; it != spots.end() && it->byte == byte; ++it) reach(after, *it, found);
+    for (; it != spots.end() && it->byte == byte; ++it) collect_from(next, *it, found);
   });
 }
 
-TokenSet LexerTables::make_set(Found::Stay&& stay) const {
+TokenSet LexerTables::make_set(WalkResult::Stay&& stay) const {
   if (stay.bits.empty()) return make_token_set(std::move(stay.tokens), vocabulary_.words);
   for (int32_t id : stay.tokens) set_bit(stay.bits.data(), id);
   return make_token_set(std::move(stay.bits));
 }
 
 std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest) {
-  Found found;
-  const int32_t like = lexemes_.likeness(lexeme);
-  if (like == kNoLexeme || like == lexeme || !begin_with(like, lexeme, rest, found)) walk(lexeme, rest, found);
+  WalkResult found;
+  const int32_t similar = lexemes_.find_similar(lexeme);
+  if (similar == kNoLexeme || similar == lexeme || !start_from_similar(similar, lexeme, rest, found))
+    walk(lexeme, rest, found);
   auto table = std::make_unique<Table>();
-  table->unsure = found.unsure;
+  table->is_unsure = found.is_unsure;
   table->stay = make_set(std::move(found.stay));
   memory_ += 256 + table->stay.bytes();
   for (auto& [label, part] : found.ends) {
@@ -84,88 +85,89 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   return table;
 }
 
-// Whether no spot lies below another, so that each token belongs to at most one of them.
-bool LexerTables::apart(Rest rest) {
+// Whether no spot lies below another, so each token belongs to at most one of them.
+bool LexerTables::has_disjoint_spots(Rest rest) {
   if (rest == kRoot) return true;
-  if (rest >= static_cast<Rest>(apart_.size())) apart_.resize(rest + 1, -1);
-  if (apart_[rest] < 0) {
+  if (rest >= static_cast<Rest>(has_disjoint_spots_.size())) has_disjoint_spots_.resize(rest + 1, -1);
+  if (has_disjoint_spots_[rest] < 0) {
     std::vector<std::pair<int32_t, int32_t>> ranges;
     for (const Spot& spot : *rests_[rest]) {
       const TokenTrie::Node& node = vocabulary_.trie.nodes()[spot.node];
       ranges.emplace_back(node.payload_lo, node.subtree_hi);
     }
     std::ranges::sort(ranges);
-    apart_[rest] = std::ranges::adjacent_find(
-                       ranges, [](const auto& a, const auto& b) { return b.first < a.second; }) == ranges.end();
+    has_disjoint_spots_[rest] = std::ranges::adjacent_find(ranges, [](const auto& a, const auto& b) {
+                                  return b.first < a.second;
+                                }) == ranges.end();
   }
-  return apart_[rest] > 0;
+  return has_disjoint_spots_[rest] > 0;
 }
 
-// Copies the table of the similar state `like`, and corrects it where the two differ. Returns false if this is
-// impossible or does not pay.
-bool LexerTables::begin_with(int32_t like, int32_t lexeme, Rest rest, Found& found) {
-  if (!apart(rest)) return false;
-  const Table& base = table(like, rest);
+// Copies the table of the state `similar`, and corrects it where the two states differ. Returns false if this is
+// impossible or not worthwhile.
+bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest, WalkResult& found) {
+  if (!has_disjoint_spots(rest)) return false;
+  const Table& base = table(similar, rest);
   if (base.stay.dense.empty()) return false;
   found.stay.bits = base.stay.dense;
   found.profiles = base.profiles;
-  found.unsure = base.unsure;
+  found.is_unsure = base.is_unsure;
   for (const End& end : base.ends) {
-    Found::Part& part = found.ends[{end.label, end.ignored}];
+    WalkResult::Part& part = found.ends[{end.label, end.ignored}];
     if (end.rest != kNoRest) part.spots = *rests_[end.rest];
     for (const Group& group : end.tokens)
       group.tokens.each([&](int32_t id) { part.tokens[group.unfinished.competing].push_back(id); });
   }
   const TokenTrie& trie = vocabulary_.trie;
-  Found gone, come;
-  auto look_at = [&](Spot spot) {
-    differ(lexemes_.step(lexeme, spot.byte), lexemes_.step(like, spot.byte), spot, come, gone);
+  WalkResult added, removed;
+  auto compare_at = [&](Spot spot) {
+    add_differences(lexemes_.step(lexeme, spot.byte), lexemes_.step(similar, spot.byte), spot, added, removed);
   };
   if (rest == kRoot) {
     const TokenTrie::Node& root = trie.nodes()[0];
-    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) look_at(spot(c, 0));
+    for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) compare_at(spot(c, 0));
   } else {
-    for (const Spot& spot : *rests_[rest]) look_at(spot);
+    for (const Spot& spot : *rests_[rest]) compare_at(spot);
   }
-  found.remove(gone);
-  found.add(come);
+  found.remove(removed);
+  found.add(added);
   return true;
 }
 
-// At a spot whose byte has just been read, and below it: adds the results of `lexeme` to `found` and the results of
-// `like` to `gone`, until the two states are equal.
-void LexerTables::differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone) {
+// At a spot whose byte has just been read, and below it: adds the results of `lexeme` to `added` and the results of
+// `similar` to `removed`, until the two states are equal.
+void LexerTables::add_differences(int32_t lexeme, int32_t similar, Spot spot, WalkResult& added, WalkResult& removed) {
   CallMeter::work(kSpotWork);
-  if (lexeme == like) return;
-  if (lexeme == kNoLexeme) return reach(like, spot, gone);
-  if (like == kNoLexeme) return reach(lexeme, spot, found);
-  note(lexeme, spot, found);
-  note(like, spot, gone);
+  if (lexeme == similar) return;
+  if (lexeme == kNoLexeme) return collect_from(similar, spot, removed);
+  if (similar == kNoLexeme) return collect_from(lexeme, spot, added);
+  collect_at(lexeme, spot, added);
+  collect_at(similar, spot, removed);
   const TokenTrie& trie = vocabulary_.trie;
   ByteSet bytes = lexemes_.state(lexeme).bytes;
-  bytes |= lexemes_.state(like).bytes;
+  bytes |= lexemes_.state(similar).bytes;
   if (spot.competing != 0)
     for (int w = 0; w < 4; ++w) bytes.w[w] &= competing_.surviving_bytes(spot.competing).w[w];
   trie.children(spot.node, bytes, [&](int32_t child) {
-    const Spot after = spot_after(child, spot.competing);
-    differ(lexemes_.step(lexeme, after.byte), lexemes_.step(like, after.byte), after, found, gone);
+    const Spot next = child_spot(child, spot.competing);
+    add_differences(lexemes_.step(lexeme, next.byte), lexemes_.step(similar, next.byte), next, added, removed);
   });
 }
 
-void LexerTables::find_profiles(Table& table, const Found& found) {
+void LexerTables::find_profiles(Table& table, const WalkResult& found) {
   std::map<std::pair<std::vector<Label>, bool>, Profile> profiles;
   for (uint64_t key : found.unfinished) {
     const UnfinishedLexeme unfinished{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
     std::map<Label, int64_t> ends;
     for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
-      const Demand after = ends_.demand(end);
-      const int64_t tokens = end.tokens + after.tokens;
-      auto [at, added] = ends.try_emplace({end.label, end.ignored, after.last}, tokens);
-      at->second = std::min(at->second, tokens);
+      const Demand demand = ends_.demand(end);
+      const int64_t tokens = end.tokens + demand.tokens;
+      auto [it, added] = ends.try_emplace({end.label, end.ignored, demand.last}, tokens);
+      it->second = std::min(it->second, tokens);
     }
     std::erase_if(ends, [](const auto& end) { return end.second >= kNever; });
     const bool has_lines = !ends_.lines(unfinished).empty();
-    table.unsure |= ends.empty() && !has_lines;
+    table.is_unsure |= ends.empty() && !has_lines;
     std::vector<Label> labels;
     for (const auto& [label, tokens] : ends) labels.push_back(label);
     Profile& profile = profiles[{labels, has_lines}];
@@ -183,17 +185,17 @@ void LexerTables::find_profiles(Table& table, const Found& found) {
 }
 
 int64_t LexerTables::line_tokens(const Profile& profile, int32_t width) {
-  auto [at, added] = profile.line_tokens.try_emplace(width, 0);
+  auto [it, added] = profile.line_tokens.try_emplace(width, 0);
   if (added)
     for (UnfinishedLexeme unfinished : profile.lines)
-      at->second = std::max(at->second, ends_.line_tokens(unfinished, width));
-  return at->second;
+      it->second = std::max(it->second, ends_.line_tokens(unfinished, width));
+  return it->second;
 }
 
 const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
   if (table.groups) return *table.groups;
-  Found found;
-  found.grouped = true;
+  WalkResult found;
+  found.is_grouped = true;
   walk(table.lexeme, table.rest, found);
   table.groups = std::make_unique<std::vector<Group>>();
   for (auto& [unfinished, stay] : found.groups) {
@@ -204,45 +206,45 @@ const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
 }
 
 // Collects the results at a spot whose byte has just been read, and below it.
-void LexerTables::reach(int32_t lexeme, Spot spot, Found& found) {
-  note(lexeme, spot, found);
+void LexerTables::collect_from(int32_t lexeme, Spot spot, WalkResult& found) {
+  collect_at(lexeme, spot, found);
   if (!lexemes_.state(lexeme).open.empty() && vocabulary_.trie.nodes()[spot.node].children > 0)
-    below(lexeme, spot, found);
+    collect_below(lexeme, spot, found);
 }
 
-// Collects the tokens that end at the spot, and the spots after it if the lexeme ends there.
-void LexerTables::note(int32_t lexeme, Spot spot, Found& found) {
+// Collects the tokens that end at the spot, and the spots of the next bytes if the lexeme ends there.
+void LexerTables::collect_at(int32_t lexeme, Spot spot, WalkResult& found) {
   CallMeter::work(kSpotWork);
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   const LexemeState& state = lexemes_.state(lexeme);
-  const bool open = !state.open.empty(), has_tokens = node.payload_hi > node.payload_lo;
-  std::vector<int32_t>* into = open && has_tokens ? &found.staying({lexeme, spot.competing}).tokens : nullptr;
+  const bool is_open = !state.open.empty(), has_tokens = node.payload_hi > node.payload_lo;
+  std::vector<int32_t>* tokens = is_open && has_tokens ? &found.stay_for({lexeme, spot.competing}).tokens : nullptr;
   if (state.label != kNoTerminal) {
-    Found::Part& part = found.part(state.label, state.ignored);
-    if (!open && has_tokens) into = &part.tokens[competing_.add(spot.competing, lexeme)];
-    if (node.children > 0) leave(lexeme, spot, part);
+    WalkResult::Part& part = found.part(state.label, state.ignored);
+    if (!is_open && has_tokens) tokens = &part.tokens[competing_.add(spot.competing, lexeme)];
+    if (node.children > 0) collect_continuations(lexeme, spot, part);
   }
-  if (!into) return;
-  for (int32_t at = node.payload_lo; at < node.payload_hi; ++at) into->push_back(trie.payloads()[at]);
+  if (!tokens) return;
+  for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) tokens->push_back(trie.payloads()[i]);
 }
 
 // The lexeme ends at the spot: collects the spots at which tokens continue.
-void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
+void LexerTables::collect_continuations(int32_t lexeme, Spot spot, WalkResult::Part& part) {
   const TokenTrie& trie = vocabulary_.trie;
   const int32_t competing = competing_.add(spot.competing, lexeme);
   const ByteSet surviving = competing_.surviving_bytes(competing);
   CallMeter::work(kSpotWork);
-  trie.children(spot.node, surviving, [&](int32_t child) { part.spots.push_back(spot_after(child, competing)); });
+  trie.children(spot.node, surviving, [&](int32_t child) { part.spots.push_back(child_spot(child, competing)); });
 }
 
-// The lexeme continues below the spot.
-void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
+// Collects the results below the spot, where the lexeme continues.
+void LexerTables::collect_below(int32_t lexeme, Spot spot, WalkResult& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
-  if (spot.competing == 0 && !node.inside && node.subtree_hi - node.payload_hi >= kLoopFrom) {
+  if (spot.competing == 0 && !node.inside && node.subtree_hi - node.payload_hi >= kMinLoopTokens) {
     const CharClasses loops = lexemes_.loops(lexeme);
-    if (loops & node.below) return below_loop(lexeme, loops, spot.node, found);
+    if (loops & node.below) return collect_loop(lexeme, loops, spot.node, found);
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   if (spot.competing != 0) {
@@ -250,15 +252,15 @@ void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
     for (int w = 0; w < 4; ++w) bytes.w[w] &= surviving.w[w];
   }
   trie.children(spot.node, bytes, [&](int32_t child) {
-    const int32_t after = lexemes_.step(lexeme, trie.nodes()[child].byte);
-    if (after != kNoLexeme) reach(after, spot_after(child, spot.competing), found);
+    const int32_t next = lexemes_.step(lexeme, trie.nodes()[child].byte);
+    if (next != kNoLexeme) collect_from(next, child_spot(child, spot.competing), found);
   });
 }
 
-// As `below`, if characters of the classes `loops` lead back to the lexer state. At the root, the tokens that consist
-// of these classes are one set, which the vocabulary caches, and the walk continues at the edges of this set. At other
-// nodes, `run` takes whole subtrees that contain only these classes.
-void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
+// Like `collect_below`, if characters of the classes `loops` lead back to the lexer state. At the root, the tokens that
+// consist of these classes are one set, which the vocabulary caches, and the walk continues at the edges of this set.
+// At other nodes, `walk_loop_below` takes whole subtrees that contain only these classes.
+void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found) {
   const LexemeState& state = lexemes_.state(lexeme);
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
   if (state.label != kNoTerminal) {
@@ -266,9 +268,9 @@ void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found
     loop.competing = competing_.add(0, lexeme);
     loop.surviving = competing_.surviving_bytes(loop.competing);
   }
-  if (at != 0) return run(loop, at, found);
+  if (node != 0) return walk_loop_below(loop, node, found);
   const std::shared_ptr<const ClassTokens> tokens = vocabulary_.tokens_of_classes(loops, true);
-  Found::Stay& stay = found.staying({lexeme, 0});
+  WalkResult::Stay& stay = found.stay_for({lexeme, 0});
   if (!tokens->tokens.empty()) {
     if (stay.bits.empty()) stay.bits.assign(static_cast<size_t>(vocabulary_.words), 0);
     for (size_t w = 0; w < tokens->tokens.size(); ++w) stay.bits[w] |= tokens->tokens[w];
@@ -276,37 +278,38 @@ void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found
     stay.tokens.insert(stay.tokens.end(), tokens->ids.begin(), tokens->ids.end());
   }
   for (int byte = 0; byte < 256; ++byte)
-    for (const ClassTokens::Edge& edge : tokens->edges[byte]) cross(loop, edge.node, found, edge.depth > 0);
+    for (const ClassTokens::Edge& edge : tokens->edges[byte]) leave_loop(loop, edge.node, found, edge.depth > 0);
 }
 
-void LexerTables::below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found) {
-  if (at == 0 || found.grouped) return walk_loop(lexeme, loops, at, found);
-  const uint64_t key = pair_key(lexeme, at);
-  if (!runs_.contains(key)) {
-    auto out = std::make_unique<Found>();
-    walk_loop(lexeme, loops, at, *out);
+// Like `walk_loop`, but caches the results below nodes other than the root.
+void LexerTables::collect_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found) {
+  if (node == 0 || found.is_grouped) return walk_loop(lexeme, loops, node, found);
+  const uint64_t key = pair_key(lexeme, node);
+  if (!loop_results_.contains(key)) {
+    auto out = std::make_unique<WalkResult>();
+    walk_loop(lexeme, loops, node, *out);
     memory_ += out->memory();
     CallMeter::memory(out->memory());
-    runs_[key] = std::move(out);
+    loop_results_[key] = std::move(out);
   }
-  found.add(*runs_[key]);
+  found.add(*loop_results_[key]);
 }
 
-// Adds a result without groups, profiles and bits.
-void LexerTables::Found::add(const Found& other) {
+// Adds a result that has no groups, profiles or bits.
+void LexerTables::WalkResult::add(const WalkResult& other) {
   stay.tokens.insert(stay.tokens.end(), other.stay.tokens.begin(), other.stay.tokens.end());
   unfinished.insert(other.unfinished.begin(), other.unfinished.end());
   for (const auto& [label, part] : other.ends) {
-    Part& into = ends[label];
-    into.spots.insert(into.spots.end(), part.spots.begin(), part.spots.end());
+    Part& to = ends[label];
+    to.spots.insert(to.spots.end(), part.spots.begin(), part.spots.end());
     for (const auto& [competing, tokens] : part.tokens) {
-      std::vector<int32_t>& all = into.tokens[competing];
-      all.insert(all.end(), tokens.begin(), tokens.end());
+      std::vector<int32_t>& ids = to.tokens[competing];
+      ids.insert(ids.end(), tokens.begin(), tokens.end());
     }
   }
 }
 
-void LexerTables::Found::remove(const Found& other) {
+void LexerTables::WalkResult::remove(const WalkResult& other) {
   for (int32_t id : other.stay.tokens) clear_bit(stay.bits.data(), id);
   for (const auto& [label, part] : other.ends) {
     Part& from = ends[label];
@@ -319,7 +322,7 @@ void LexerTables::Found::remove(const Found& other) {
   }
 }
 
-size_t LexerTables::Found::memory() const {
+size_t LexerTables::WalkResult::memory() const {
   size_t out = 256 + stay.tokens.size() * 4 + unfinished.size() * 32;
   for (const auto& [label, part] : ends) {
     out += 128 + part.spots.size() * sizeof(Spot);
@@ -328,48 +331,50 @@ size_t LexerTables::Found::memory() const {
   return out;
 }
 
-// A node whose byte leaves the loop, after a string of the loop's classes. `has_begun`: the string is not empty.
-void LexerTables::cross(const Loop& loop, int32_t node, Found& found, bool has_begun) {
+// Collects the results at a node whose byte leaves the loop, after a string of the loop's classes. `has_begun`: the
+// string is not empty.
+void LexerTables::leave_loop(const Loop& loop, int32_t node, WalkResult& found, bool has_begun) {
   CallMeter::work(kSpotWork);
-  const Spot at = spot(node, 0);
-  if (has_begun && loop.ends && loop.surviving.has(at.byte)) loop.ends->push_back(spot_after(node, loop.competing));
-  if (!loop.bytes.has(at.byte)) return;
-  const int32_t after = lexemes_.step(loop.lexeme, at.byte);
-  if (after != kNoLexeme) reach(after, at, found);
+  const Spot next_spot = spot(node, 0);
+  if (has_begun && loop.ends && loop.surviving.has(next_spot.byte))
+    loop.ends->push_back(child_spot(node, loop.competing));
+  if (!loop.bytes.has(next_spot.byte)) return;
+  const int32_t next = lexemes_.step(loop.lexeme, next_spot.byte);
+  if (next != kNoLexeme) collect_from(next, next_spot, found);
 }
 
-void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
+void LexerTables::walk_loop_below(const Loop& loop, int32_t node, WalkResult& found) {
   const TokenTrie& trie = vocabulary_.trie;
-  const TokenTrie::Node& node = trie.nodes()[at];
-  CallMeter::work(kSpotWork + node.children);
-  for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
+  const TokenTrie::Node& parent = trie.nodes()[node];
+  CallMeter::work(kSpotWork + parent.children);
+  for (int32_t c = parent.first_child; c < parent.first_child + parent.children; ++c) {
     const TokenTrie::Node& child = trie.nodes()[c];
     if (child.byte >= 0x80 || !(char_class_of_ascii(child.byte) & loop.loops)) {
-      cross(loop, c, found, true);
+      leave_loop(loop, c, found, true);
       continue;
     }
-    const bool all = (child.below & ~loop.loops) == 0;
-    std::vector<int32_t>& tokens = found.staying({loop.lexeme, 0}).tokens;
+    const bool is_whole_subtree = (child.below & ~loop.loops) == 0;
+    std::vector<int32_t>& tokens = found.stay_for({loop.lexeme, 0}).tokens;
     tokens.insert(tokens.end(), trie.payloads().begin() + child.payload_lo,
-                  trie.payloads().begin() + (all ? child.subtree_hi : child.payload_hi));
-    if (!all) run(loop, c, found);
+                  trie.payloads().begin() + (is_whole_subtree ? child.subtree_hi : child.payload_hi));
+    if (!is_whole_subtree) walk_loop_below(loop, c, found);
   }
 }
 
-LexerTables::Rest LexerTables::below_root(int32_t competing) {
+LexerTables::Rest LexerTables::all_tokens(int32_t competing) {
   if (competing == 0) return kRoot;
   std::vector<Spot> spots;
   const ByteSet surviving = competing_.surviving_bytes(competing);
   const TokenTrie& trie = vocabulary_.trie;
-  trie.children(0, surviving, [&](int32_t child) { spots.push_back(spot_after(child, competing)); });
+  trie.children(0, surviving, [&](int32_t child) { spots.push_back(child_spot(child, competing)); });
   return intern(std::move(spots));
 }
 
 LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
   sort_unique(spots);
-  auto [at, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
+  auto [it, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
   if (added) rests_.push_back(std::make_unique<std::vector<Spot>>(std::move(spots)));
-  return at->second;
+  return it->second;
 }
 
 }  // namespace guided

@@ -1,30 +1,31 @@
-// Token tables of the lexer: what the lexer alone decides about many tokens at once.
+// Token tables of the lexer: the results that the lexer alone determines, for many tokens at once.
 //
-// Problem. A token may hold several lexemes, such as `):` or ` if x`. Which of them are allowed depends on the parser's
+// Problem. A token may contain several lexemes, such as `):` or ` if x`. Whether it is allowed depends on the parser's
 // stack, so walking the trie of tokens with readings would visit most of the trie for each new state.
 //
-// But *inside* a lexeme the parser does nothing. A table for a lexer state and a part of the trie holds what the lexer
-// alone decides about the tokens in that part:
+// But the parser does nothing *inside* a lexeme. So there is a table for each lexer state and part of the trie. It
+// contains the results that the lexer alone determines for the tokens in that part:
 //
 //     stay    the tokens that end within the lexeme
-//     ends    for each terminal that the lexeme may become: the tokens that end exactly there, and the *rest*: the
-//             spots in the trie where the lexeme has ended and the token continues
+//     ends    for each terminal that the lexeme may become: the tokens that end exactly with it, and the *rest*: the
+//             spots in the trie at which the lexeme has ended and the token continues
 //
-// A mask is *stay* and, for each end that the parser can accept, the mask of the rest: the table of the lexer state
-// that begins the next lexeme, over the rest. Tables depend on the lexer alone, so all parser states share them. Lexer
-// states depend on what can still be read, not on the set of terminals (lexemes.hpp), so nearly all parts of a table
-// for a new set of terminals exist already.
+// A mask is the union of *stay* and, for each end that the parser can accept, its tokens and the mask of the rest. For
+// the rest, the mask reads the table of the lexer state that begins the next lexeme. Tables depend on the lexer alone,
+// so all parser states share them. Lexer states depend on what can still be read, not on the set of terminals
+// (lexemes.hpp), so nearly all parts of a table for a new set of terminals exist already.
 //
-// After a token that ends within a lexeme, or after one, there must be a completion (lexed_rests.hpp). If all
-// unfinished lexemes of a table provably have one, *stay* is used as it is. Otherwise, and under a budget, its tokens
-// are *grouped* by the lexer state in which they end, and each group is checked with the parser state.
+// After each allowed token, there must be a completion (lexed_rests.hpp). If all unfinished lexemes of a table provably
+// have completions, *stay* is used as it is. Otherwise, and under a budget, its tokens are *grouped* by the lexer state
+// in which they end, and each group is checked with the parser state.
 //
 // Many lexer states soon become equal: `sel`, `set` and `x` all become names. Results below a trie node in a state with
-// a loop are cached, and other tables reuse them. The table of a state within a keyword, or at its end, starts from the
-// table of a name. Both states are walked only where they differ, along the keyword (`differ`).
+// a loop are cached, and other tables reuse them. The table of a state inside or at the end of a keyword starts as a
+// copy of the table of a name. The trie is walked only where the two states differ: along the keyword
+// (`add_differences`).
 //
-// Cost: a table walks its part of the trie once, and once more for groups. A mask visits one table for each sequence of
-// terminals in its tokens.
+// Cost: building a table walks its part of the trie once, and once more for groups. A mask reads one table for each
+// sequence of terminals in its tokens.
 #pragma once
 
 #include <unordered_map>
@@ -36,43 +37,43 @@ namespace guided {
 
 class LexerTables {
  public:
-  using Rest = int32_t;  // the number of a set of spots whose bytes are read next
+  using Rest = int32_t;  // the number of a set of spots, whose bytes are read next
   static constexpr Rest kRoot = 0, kNoRest = -1;
   struct Table;
   struct Group {  // tokens that end in the same lexer state, or with the same competing terminals
     UnfinishedLexeme unfinished;
     TokenSet tokens;
-    Demand after = {};  // what `begun.competing` demands; only for groups of an `End`
+    Demand demand = {};  // what `unfinished.competing` demands; only for groups of an `End`
   };
   struct End {
     int32_t label;
     bool ignored;
-    std::vector<Group> tokens;  // only `begun.competing` counts: the lexeme has ended
+    std::vector<Group> tokens;  // by `unfinished.competing` alone, because the lexeme has ended
     Rest rest = kNoRest;
-    mutable int32_t start = kNoLexeme;    // the last `start` passed to `after`
-    mutable const Table* next = nullptr;  // and the table for it
+    mutable int32_t start = kNoLexeme;    // the last `start` passed to `table_after`
+    mutable const Table* next = nullptr;  // the table for it
   };
-  // A terminal that an unfinished lexeme may become, and what may follow it: any text, or only one that may follow a
-  // newline.
+  // A terminal that an unfinished lexeme may become, and what was read last after it, which restricts what may follow.
   struct Label {
     int32_t terminal;
     bool ignored;
     LastRead last;
     auto operator<=>(const Label&) const = default;
   };
-  // Unfinished lexemes with the same labels. `tokens`: by label, the most tokens that any of them needs to become it.
+  // Unfinished lexemes with the same labels. `tokens`: by label, the maximum number of tokens that any of these lexemes
+  // needs to become it.
   struct Profile {
     std::vector<Label> labels;
     std::vector<int64_t> tokens;
-    std::vector<UnfinishedLexeme> lines;             // the lexemes that may also become lines
+    std::vector<UnfinishedLexeme> lines;             // those of the lexemes that may also become lines
     mutable std::map<int32_t, int64_t> line_tokens;  // by width; computed on demand
   };
   struct Table {
     TokenSet stay;
     std::vector<End> ends;
-    std::vector<const Table*> parts;  // the tables of the state's groups of terminals that are not empty
+    std::vector<const Table*> parts;  // the non-empty tables of the state's groups of terminals
     std::vector<Profile> profiles;
-    bool unsure = false;  // some tokens have no proven completion, even if the parser accepts all labels
+    bool is_unsure = false;  // some tokens have no proven completion, even if the parser accepts all labels
     int32_t lexeme = 0, number = 0;
     Rest rest = 0;
     mutable std::unique_ptr<std::vector<Group>> groups;  // of `stay`; computed on demand
@@ -85,19 +86,20 @@ class LexerTables {
   }
   // The reference is valid until `clear`.
   const Table& table(int32_t lexeme, Rest rest);
-  // The table of the rest after `end`, if the next lexeme begins in `start`.
-  const Table& after(const End& end, int32_t start) {
+  // The table of the rest after `end`, if the next lexeme begins in lexer state `start`.
+  const Table& table_after(const End& end, int32_t start) {
     if (end.start != start) end.next = &table(start, end.rest), end.start = start;
     return *end.next;
   }
   const std::vector<Group>& groups(const Table& table);
-  // The most tokens that a lexeme of the profile needs to become a line of this width.
+  // The maximum number of tokens that a lexeme of the profile needs to become a line of this width.
   int64_t line_tokens(const Profile& profile, int32_t width);
-  Rest below_root(int32_t competing);
+  // The rest that contains all tokens, if these terminals compete with earlier lexemes.
+  Rest all_tokens(int32_t competing);
   int32_t size() const { return static_cast<int32_t>(tables_.size()); }
   size_t memory() const { return memory_; }
   void clear();
-  int64_t clearings() const { return clearings_; }
+  int64_t clear_count() const { return clear_count_; }
 
  private:
   // A trie node, its byte, and the competing terminals after the byte.
@@ -109,73 +111,73 @@ class LexerTables {
   Spot spot(int32_t node, int32_t competing) const {
     return {.byte = vocabulary_.trie.nodes()[node].byte, .node = node, .competing = competing};
   }
-  // The spot below one whose competing terminals were `competing`.
-  Spot spot_after(int32_t node, int32_t competing) const {
+  // The spot of a child node. `competing`: the competing terminals of the parent's spot.
+  Spot child_spot(int32_t node, int32_t competing) const {
     const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
     return {.byte = byte, .node = node, .competing = competing_.advance(competing, byte)};
   }
   // The result of one walk.
-  struct Found {
-    bool grouped = false;  // collect the tokens that stay in `groups`, not in `stay`
+  struct WalkResult {
+    bool is_grouped = false;  // collect the tokens that stay in `groups`, not in `stay`
     struct Stay {
       std::vector<int32_t> tokens;
       std::vector<uint32_t> bits;  // further tokens, as a bitmask row; or empty
     };
     Stay stay;
     std::map<UnfinishedLexeme, Stay> groups;
-    std::unordered_set<uint64_t> unfinished;  // the unfinished lexemes in which tokens stay, except those in `profiles`
+    std::unordered_set<uint64_t> unfinished;  // the unfinished lexemes in which tokens stay, unless in `profiles`
     std::vector<Profile> profiles;
-    bool unsure = false;
+    bool is_unsure = false;
     struct Part {
       std::map<int32_t, std::vector<int32_t>> tokens;  // by set of competing terminals
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
-    // The last arguments of `staying` and `part`, and their results: most calls repeat them.
-    UnfinishedLexeme last = {kNoLexeme, 0};
-    Stay* group = &stay;
+    // The last arguments of `stay_for` and `part`, and their results: most calls repeat the arguments.
+    UnfinishedLexeme last_unfinished = {kNoLexeme, 0};
+    Stay* last_stay = &stay;
     std::pair<int32_t, bool> last_end;
     Part* last_part = nullptr;
     Part& part(int32_t label, bool ignored) {
       if (const std::pair end{label, ignored}; !last_part || end != last_end) last_part = &ends[last_end = end];
       return *last_part;
     }
-    Stay& staying(UnfinishedLexeme at) {
-      if (at == last) return *group;
-      last = at;
-      if (grouped)
-        group = &groups[at];
+    Stay& stay_for(UnfinishedLexeme each) {
+      if (each == last_unfinished) return *last_stay;
+      last_unfinished = each;
+      if (is_grouped)
+        last_stay = &groups[each];
       else
-        unfinished.insert(pair_key(at.lexeme, at.competing));
-      return *group;
+        unfinished.insert(pair_key(each.lexeme, each.competing));
+      return *last_stay;
     }
-    void add(const Found& other);
-    void remove(const Found& other);
+    void add(const WalkResult& other);
+    void remove(const WalkResult& other);
     size_t memory() const;
   };
-  void walk(int32_t lexeme, Rest rest, Found& found);
-  void find_profiles(Table& table, const Found& found);
+  void walk(int32_t lexeme, Rest rest, WalkResult& found);
+  void find_profiles(Table& table, const WalkResult& found);
   std::unique_ptr<Table> build(int32_t lexeme, Rest rest);
-  bool begin_with(int32_t like, int32_t lexeme, Rest rest, Found& found);
-  void differ(int32_t lexeme, int32_t like, Spot spot, Found& found, Found& gone);
-  bool apart(Rest rest);
-  TokenSet make_set(Found::Stay&& stay) const;
-  void note(int32_t lexeme, Spot spot, Found& found);
-  void reach(int32_t lexeme, Spot spot, Found& found);
-  void leave(int32_t lexeme, Spot spot, Found::Part& part);
-  void below(int32_t lexeme, Spot spot, Found& found);
+  bool start_from_similar(int32_t similar, int32_t lexeme, Rest rest, WalkResult& found);
+  void add_differences(int32_t lexeme, int32_t similar, Spot spot, WalkResult& added, WalkResult& removed);
+  bool has_disjoint_spots(Rest rest);
+  TokenSet make_set(WalkResult::Stay&& stay) const;
+  void collect_at(int32_t lexeme, Spot spot, WalkResult& found);
+  void collect_from(int32_t lexeme, Spot spot, WalkResult& found);
+  void collect_continuations(int32_t lexeme, Spot spot, WalkResult::Part& part);
+  void collect_below(int32_t lexeme, Spot spot, WalkResult& found);
   // A lexer state to which all characters of some classes lead back.
   struct Loop {
     int32_t lexeme;
     CharClasses loops;
     ByteSet bytes, surviving = {};  // bytes that continue the lexeme; bytes that may follow it if it has ended here
     int32_t competing = 0;
-    std::vector<Spot>* ends = nullptr;  // collects the spots after a lexeme that ends in this state; null if none does
+    std::vector<Spot>* ends = nullptr;  // collects the spots after a lexeme that ends in this state; null: none can
   };
-  void below_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
-  void walk_loop(int32_t lexeme, CharClasses loops, int32_t at, Found& found);
-  void cross(const Loop& loop, int32_t node, Found& found, bool has_begun);
-  void run(const Loop& loop, int32_t at, Found& found);
+  void collect_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found);
+  void walk_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found);
+  void leave_loop(const Loop& loop, int32_t node, WalkResult& found, bool has_begun);
+  void walk_loop_below(const Loop& loop, int32_t node, WalkResult& found);
   Rest intern(std::vector<Spot>&& spots);
 
   Lexemes& lexemes_;
@@ -183,7 +185,7 @@ class LexerTables {
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // the spots of each rest, sorted by byte, then by node
-  std::vector<int8_t> apart_;                              // by rest: see `apart`; -1: not computed
+  std::vector<int8_t> has_disjoint_spots_;                 // by rest; -1: not computed
   struct SpotsHash {
     size_t operator()(const std::vector<Spot>& spots) const {
       uint64_t h = spots.size();
@@ -193,9 +195,10 @@ class LexerTables {
   };
   std::unordered_map<std::vector<Spot>, Rest, SpotsHash> rest_ids_;
   std::unordered_map<uint64_t, std::unique_ptr<Table>> tables_;  // by lexeme and rest
-  std::unordered_map<uint64_t, std::unique_ptr<Found>> runs_;  // results of loops below large nodes, by lexeme and node
+  // By lexeme and node: the results of loops below large nodes.
+  std::unordered_map<uint64_t, std::unique_ptr<WalkResult>> loop_results_;
   size_t memory_ = 0;
-  int64_t clearings_ = 0;
+  int64_t clear_count_ = 0;
 };
 
 }  // namespace guided

@@ -11,11 +11,11 @@ ParsePaths::ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& 
 }
 
 int32_t ParsePaths::step(int32_t state, uint8_t byte) {
-  if (auto at = steps_.find(pair_key(state, byte)); at != steps_.end()) return at->second;
+  if (auto it = steps_.find(pair_key(state, byte)); it != steps_.end()) return it->second;
   CallMeter::work(kLookup * static_cast<int64_t>(1 + states_[state]->size()));
   std::vector<Reading> next;
   for (const Reading& reading : *states_[state])
-    each_after(reading, byte, [&](const Reading& after) { next.push_back(after); });
+    each_successor(reading, byte, [&](const Reading& successor) { next.push_back(successor); });
   const int32_t id = next.empty() ? static_cast<int32_t>(kDead) : intern(std::move(next));
   memory_ += 48;
   return steps_[pair_key(state, byte)] = id;
@@ -27,7 +27,7 @@ int32_t ParsePaths::step_control(int32_t state, int32_t token) {
     if (!reading.boundary) continue;
     for (int32_t terminal : places_.accepted_terminals(reading.place)) {
       if (control_[terminal] != token) continue;
-      const int32_t place = places_.after(reading.place, terminal);
+      const int32_t place = places_.advance(reading.place, terminal);
       if (place != kDead) next.push_back(boundary(place, 0));
     }
   }
@@ -46,8 +46,9 @@ std::vector<int32_t> ParsePaths::controls(int32_t state) const {
 
 CharClasses ParsePaths::loops(int32_t state) const {
   const std::vector<Reading>& readings = *states_[state];
-  const bool is_one = readings.size() == 1 && !readings[0].boundary && readings[0].competing == 0;
-  return is_one && lexemes_.state(readings[0].lexeme).label == kNoTerminal ? lexemes_.loops(readings[0].lexeme) : 0;
+  const bool is_unambiguous = readings.size() == 1 && !readings[0].boundary && readings[0].competing == 0;
+  return is_unambiguous && lexemes_.state(readings[0].lexeme).label == kNoTerminal ? lexemes_.loops(readings[0].lexeme)
+                                                                                   : 0;
 }
 
 ByteSet ParsePaths::bytes(int32_t state) const {
@@ -56,7 +57,7 @@ ByteSet ParsePaths::bytes(int32_t state) const {
   return out;
 }
 
-bool ParsePaths::is_stuck(int32_t place, int32_t competing) const {
+bool ParsePaths::is_dead_end(int32_t place, int32_t competing) const {
   ByteSet bytes = lexemes_.state(places_.start(place)).bytes;
   const ByteSet& surviving = competing_.surviving_bytes(competing);
   for (int w = 0; w < 4; ++w) bytes.w[w] &= surviving.w[w];
@@ -66,17 +67,17 @@ bool ParsePaths::is_stuck(int32_t place, int32_t competing) const {
 
 int32_t ParsePaths::intern(std::vector<Reading>&& readings) {
   sort_unique(readings);
-  auto [at, added] = ids_.try_emplace(readings, size());
+  auto [it, added] = ids_.try_emplace(readings, size());
   if (added) {
     const bool accepts = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {
       return reading.boundary && places_.accepting(reading.place);
     });
-    const size_t bytes = 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(at->second, accepts);
+    const size_t bytes = 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(it->second, accepts);
     memory_ += bytes;
     CallMeter::memory(bytes);
     states_.push_back(std::make_unique<std::vector<Reading>>(std::move(readings)));
   }
-  return at->second;
+  return it->second;
 }
 
 }  // namespace guided

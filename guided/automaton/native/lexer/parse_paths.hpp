@@ -1,12 +1,12 @@
 // ParsePaths: the ways to split a text into lexemes while it is being written.
 //
 // Problem. A lexer takes the longest match, whatever the parser needs. While text is being written, the end of a lexeme
-// is not yet known, so several readings are kept. A reading is
+// is not yet known, so a state contains several readings. A reading is
 //
 //     ( place: parser state and enclosing lines, state of the current lexeme, competing terminals of earlier lexemes )
 //
-// A reading is dropped if one of its competing terminals matches (competing_terminals.hpp). A state is a sorted set of
-// readings, numbered.
+// A reading is dropped if one of its competing terminals matches (competing_terminals.hpp). A state is the number of a
+// sorted set of readings.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ class ParsePaths {
   bool accepting(int32_t state) const { return accepts_.get(state) > 0; }  // needs no lock
   std::vector<int32_t> controls(int32_t state) const;                      // control tokens that can come next
   ByteSet bytes(int32_t state) const;                                      // the bytes that may come next
-  // Character classes whose characters all lead back to the state; none if that is not certain.
+  // The character classes whose characters certainly lead back to the state.
   CharClasses loops(int32_t state) const;
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
   size_t memory() const { return memory_; }
@@ -42,9 +42,9 @@ class ParsePaths {
   Reading boundary(int32_t place, int32_t competing) const {
     return {.place = place, .lexeme = places_.start(place), .competing = competing, .boundary = true};
   }
-  // The place after a lexeme with this label, or one that ended in this lexer state; or kDead.
+  // The place after a lexeme with this label, or after a lexeme that ended in this lexer state; or kDead.
   int32_t after_lexeme(int32_t place, int32_t label, bool ignored) const {
-    return ignored ? place : places_.after(place, label);
+    return ignored ? place : places_.advance(place, label);
   }
   int32_t after_lexeme(int32_t place, int32_t lexeme) const {
     const LexemeState& state = lexemes_.state(lexeme);
@@ -52,34 +52,34 @@ class ParsePaths {
   }
   // Whether nothing can follow at the beginning of a lexeme: no byte (a competitor matches it, or no lexeme begins with
   // it), no control token, and not the end of the text.
-  bool is_stuck(int32_t place, int32_t competing) const;
+  bool is_dead_end(int32_t place, int32_t competing) const;
   int32_t competing_after(int32_t competing, int32_t lexeme) const { return competing_.add(competing, lexeme); }
   // Calls visit(reading) for each reading after a byte: the lexeme continues, or it ends, or both.
   template <class Visit>
-  void each_after(const Reading& reading, uint8_t byte, Visit&& visit) const {
+  void each_successor(const Reading& reading, uint8_t byte, Visit&& visit) const {
     const int32_t competing = competing_.advance(reading.competing, byte);
     if (competing == kDropped) return;
     const int32_t lexeme = lexemes_.step(reading.lexeme, byte);
-    if (lexeme != kNoLexeme) visit_after(reading, lexeme, competing, visit);
+    if (lexeme != kNoLexeme) visit_successors(reading, lexeme, competing, visit);
   }
-  // Calls visit(byte, reading) for each reading after any byte, with the first byte that leads there.
+  // Calls visit(byte, reading) for each reading after some byte, with the first byte that leads there.
   template <class Visit>
-  void each_after(const Reading& reading, Visit&& visit) const {
+  void each_successor(const Reading& reading, Visit&& visit) const {
     competing_.each_step(reading.lexeme, reading.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
-      visit_after(reading, lexeme, competing, [&](const Reading& after) { visit(byte, after); });
+      visit_successors(reading, lexeme, competing, [&](const Reading& next) { visit(byte, next); });
     });
   }
   int32_t intern(std::vector<Reading>&& readings);
   int32_t control_of(int32_t terminal) const { return control_[terminal]; }
 
  private:
-  // Calls visit(reading) for the readings after a byte that leads to these states.
+  // Calls visit(reading) for the readings after a byte that leads to this lexer state and these competing terminals.
   template <class Visit>
-  void visit_after(const Reading& reading, int32_t lexeme, int32_t competing, Visit&& visit) const {
-    const LexemeState& now = lexemes_.state(lexeme);
-    const int32_t label = now.label;
-    const bool ignored = now.ignored;
-    if (!now.open.empty()) visit(Reading{reading.place, lexeme, competing, false});
+  void visit_successors(const Reading& reading, int32_t lexeme, int32_t competing, Visit&& visit) const {
+    const LexemeState& state = lexemes_.state(lexeme);
+    const int32_t label = state.label;
+    const bool ignored = state.ignored;
+    if (!state.open.empty()) visit(Reading{reading.place, lexeme, competing, false});
     if (label == kNoTerminal) return;
     const int32_t place = after_lexeme(reading.place, label, ignored);
     if (place != kDead) visit(boundary(place, competing_.add(competing, lexeme)));

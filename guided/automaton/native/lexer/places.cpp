@@ -5,16 +5,16 @@
 
 namespace guided {
 
-std::vector<int32_t> LexerContexts::tried(const std::vector<int32_t>& marks) const {
-  if (const auto known = by_marks.find(marks); known != by_marks.end()) return known->second;
-  std::vector<const std::vector<int32_t>*> parts;
-  for (const auto& [part, _] : by_marks)
-    if (std::ranges::includes(marks, part)) parts.push_back(&part);
+std::vector<int32_t> LexerContexts::find_tried(const std::vector<int32_t>& marks) const {
+  if (const auto it = by_marks.find(marks); it != by_marks.end()) return it->second;
+  std::vector<const std::vector<int32_t>*> subsets;
+  for (const auto& [key, _] : by_marks)
+    if (std::ranges::includes(marks, key)) subsets.push_back(&key);
   std::vector<int32_t> out;
-  for (const auto* part : parts) {
+  for (const auto* subset : subsets) {
     const bool is_largest = std::ranges::none_of(
-        parts, [&](const auto* other) { return other != part && std::ranges::includes(*other, *part); });
-    if (is_largest) out.insert(out.end(), by_marks.at(*part).begin(), by_marks.at(*part).end());
+        subsets, [&](const auto* other) { return other != subset && std::ranges::includes(*other, *subset); });
+    if (is_largest) out.insert(out.end(), by_marks.at(*subset).begin(), by_marks.at(*subset).end());
   }
   sort_unique(out);
   return out;
@@ -25,155 +25,155 @@ TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const Token
                                Lexemes& lexemes)
     : work_(std::move(rules), terminals, limits), control_(control), contexts_(contexts), lexemes_(lexemes) {
   if (!work_.arena.grammar().effects.empty())
-    throw std::logic_error("the rules of a grammar with a lexer do not count");
-  for (int32_t t = 0; contexts.all && t < static_cast<int32_t>(control.size()); ++t)
-    if (control[t] == kNoTerminal) all_.push_back(t);
+    throw std::logic_error("the rules of a grammar with a lexer cannot have actions");
+  for (int32_t t = 0; contexts.try_all && t < static_cast<int32_t>(control.size()); ++t)
+    if (control[t] == kNoTerminal) all_terminals_.push_back(t);
 }
 
-TerminalParser::State& TerminalParser::of(int32_t state) {
+TerminalParser::State& TerminalParser::data_of(int32_t state) {
   if (state >= static_cast<int32_t>(states_.size())) states_.resize(state + 1);
-  std::unique_ptr<State>& known = states_[state];
-  if (known) return *known;
-  known = std::make_unique<State>();
+  std::unique_ptr<State>& data = states_[state];
+  if (data) return *data;
+  data = std::make_unique<State>();
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : work_.controls(state)) {
     if (symbol < static_cast<int32_t>(control_.size()))
-      known->accepted_terminals.push_back(symbol);
+      data->accepted_terminals.push_back(symbol);
     else if (symbol != indentation.indent && symbol != indentation.dedent)
-      known->marks.push_back(symbol);
+      data->marks.push_back(symbol);
   }
-  return *known;
+  return *data;
 }
 
-const std::vector<int32_t>& TerminalParser::tried_at(const std::vector<int32_t>& marks) {
-  const auto [at, added] = tried_at_.try_emplace(marks);
-  if (added) at->second = contexts_.tried(marks);
-  return at->second;
+const std::vector<int32_t>& TerminalParser::tried_with_marks(const std::vector<int32_t>& marks) {
+  const auto [it, added] = tried_by_marks_.try_emplace(marks);
+  if (added) it->second = contexts_.find_tried(marks);
+  return it->second;
 }
 
 int32_t TerminalParser::start(int32_t state, bool in_brackets) {
-  State& known = of(state);
-  int32_t& start = known.start[in_brackets];
+  State& data = data_of(state);
+  int32_t& start = data.start[in_brackets];
   if (start != kUnknown) return start;
   const Indentation& indentation = lexemes_.indentation();
-  std::vector<int32_t> written, wanted;
-  for (int32_t terminal : known.accepted_terminals)
-    if (control_[terminal] == kNoTerminal) written.push_back(terminal);
-  std::vector<int32_t> tried = contexts_.all ? all_ : written;
-  if (!known.marks.empty()) {  // terminals that the parser does not accept: see `LexerContexts`
-    std::vector<int32_t> both;
-    std::ranges::set_union(tried, tried_at(known.marks), std::back_inserter(both));
-    tried = std::move(both);
+  std::vector<int32_t> patterns, wanted;
+  for (int32_t terminal : data.accepted_terminals)
+    if (control_[terminal] == kNoTerminal) patterns.push_back(terminal);
+  std::vector<int32_t> tried = contexts_.try_all ? all_terminals_ : patterns;
+  if (!data.marks.empty()) {  // adds terminals that the parser does not accept; see `LexerContexts`
+    std::vector<int32_t> all_tried;
+    std::ranges::set_union(tried, tried_with_marks(data.marks), std::back_inserter(all_tried));
+    tried = std::move(all_tried);
   }
-  if (!indentation.given) return start = lexemes_.start(tried, written, false);
-  for (int32_t terminal : written)
+  if (!indentation.is_given) return start = lexemes_.start(tried, patterns, false);
+  for (int32_t terminal : patterns)
     if (in_brackets || !indentation.closes[terminal]) wanted.push_back(terminal);
-  for (std::vector<int32_t>* all : {&tried, &wanted}) {  // a newline is always tried; between brackets it is dropped
-    if (indentation.newline == kNoTerminal || (all == &wanted && !in_brackets)) continue;
-    const auto at = std::ranges::lower_bound(*all, indentation.newline);
-    if (at == all->end() || *at != indentation.newline) all->insert(at, indentation.newline);
+  for (std::vector<int32_t>* list :
+       {&tried, &wanted}) {  // newlines are always tried; between brackets, they are dropped
+    if (indentation.newline == kNoTerminal || (list == &wanted && !in_brackets)) continue;
+    const auto it = std::ranges::lower_bound(*list, indentation.newline);
+    if (it == list->end() || *it != indentation.newline) list->insert(it, indentation.newline);
   }
   return start = lexemes_.start(tried, wanted, !in_brackets);
 }
 
 int32_t TerminalParser::top(int32_t state) {
-  int32_t& top = of(state).top;
+  int32_t& top = data_of(state).top;
   if (top == kUnknown) top = work_.arena.top(state);
   return top;
 }
 
-int32_t TerminalParser::after(int32_t state, int32_t symbol) {
-  std::vector<int32_t>& known = of(state).after;
-  if (symbol >= static_cast<int32_t>(known.size())) known.resize(symbol + 1, kUnknown);
-  if (known[symbol] == kUnknown) known[symbol] = work_.arena.step_token(state, symbol);
-  return known[symbol];
+int32_t TerminalParser::advance(int32_t state, int32_t symbol) {
+  std::vector<int32_t>& next = data_of(state).next;
+  if (symbol >= static_cast<int32_t>(next.size())) next.resize(symbol + 1, kUnknown);
+  if (next[symbol] == kUnknown) next[symbol] = work_.arena.step_token(state, symbol);
+  return next[symbol];
 }
 
 Places::Places(TerminalParser& parser, Lexemes& lexemes)
     : parser_(parser), indentation_(lexemes.indentation()), initial_(parser.initial()) {
-  lines_.push_back({.around = -1, .width = 0, .levels = 1});
-  if (indentation_.given) initial_ = intern({.parser = parser.initial(), .lines = 0, .brackets = 0});
+  lines_.push_back({.outer = -1, .width = 0, .levels = 1});
+  if (indentation_.is_given) initial_ = intern({.parser = parser.initial(), .lines = 0, .brackets = 0});
 }
 
 int32_t Places::intern(Place place) {
-  auto [at, added] = ids_.try_emplace(place, static_cast<int32_t>(places_.size()));
+  auto [it, added] = ids_.try_emplace(place, static_cast<int32_t>(places_.size()));
   if (added) {
     places_.push_back(place);
     accepting_.push_back(-1);
   }
-  return at->second;
+  return it->second;
 }
 
-int32_t Places::inside(int32_t lines, int32_t width) {
-  auto [at, added] = lines_ids_.try_emplace(pair_key(lines, width), static_cast<int32_t>(lines_.size()));
-  if (added) lines_.push_back({.around = lines, .width = width, .levels = lines_[lines].levels + 1});
-  return at->second;
+int32_t Places::intern_line(int32_t outer, int32_t width) {
+  auto [it, added] = line_ids_.try_emplace(pair_key(outer, width), static_cast<int32_t>(lines_.size()));
+  if (added) lines_.push_back({.outer = outer, .width = width, .levels = lines_[outer].levels + 1});
+  return it->second;
 }
 
 int32_t Places::top(int32_t place) {
-  if (!indentation_.given) return parser_.top(place);
-  Place at = places_[place];
-  at.parser = parser_.top(at.parser);
-  return intern(at);
+  if (!indentation_.is_given) return parser_.top(place);
+  Place top = places_[place];
+  top.parser = parser_.top(top.parser);
+  return intern(top);
 }
 
 bool Places::accepting(int32_t place) {
-  if (!indentation_.given) return parser_.accepting(place);
+  if (!indentation_.is_given) return parser_.accepting(place);
   if (accepting_[place] < 0) {
-    const Place at = places_[place];
-    int32_t parser = at.parser;
-    for (int32_t left = lines_[at.lines].levels; left > 1 && parser != kDead; --left)
-      parser = parser_.after(parser, indentation_.dedent);
+    int32_t parser = places_[place].parser;
+    for (int32_t levels = lines_[places_[place].lines].levels; levels > 1 && parser != kDead; --levels)
+      parser = parser_.advance(parser, indentation_.dedent);
     accepting_[place] = parser != kDead && parser_.accepting(parser);
   }
   return accepting_[place] > 0;
 }
 
-int32_t Places::after_label(int32_t place, int32_t label) {
+int32_t Places::advance_label(int32_t place, int32_t label) {
   const bool is_line = indentation_.is_line(label);
   const int32_t terminal = is_line ? indentation_.newline : label;
-  if (is_line) place = after_line(place, indentation_.width(label));
+  if (is_line) place = advance_line(place, indentation_.width(label));
   if (place == kDead) return kDead;
-  Place at = places_[place];
+  Place next = places_[place];
   if (!is_line && terminal == indentation_.newline) {
-    if (at.brackets == 0) return kDead;
+    if (next.brackets == 0) return kDead;
   } else if (!is_line) {
-    at.parser = parser_.after(at.parser, terminal);
-    if (at.parser == kDead) return kDead;
+    next.parser = parser_.advance(next.parser, terminal);
+    if (next.parser == kDead) return kDead;
   }
-  at.brackets += indentation_.opens[terminal] ? 1 : indentation_.closes[terminal] ? -1 : 0;
-  return at.brackets < 0 ? static_cast<int32_t>(kDead) : intern(at);
+  next.brackets += indentation_.opens[terminal] ? 1 : indentation_.closes[terminal] ? -1 : 0;
+  return next.brackets < 0 ? static_cast<int32_t>(kDead) : intern(next);
 }
 
-int32_t Places::after_line(int32_t place, int32_t width) {
-  const Place at = places_[place];
-  int32_t lines = at.lines;
+int32_t Places::advance_line(int32_t place, int32_t width) {
+  const Place from = places_[place];
+  int32_t lines = from.lines;
   const bool is_wider = width > lines_[lines].width;
   if (is_wider && (width > indentation_.most_width || lines_[lines].levels >= indentation_.most_levels)) return kDead;
-  while (lines_[lines].width > width) lines = lines_[lines].around;
+  while (lines_[lines].width > width) lines = lines_[lines].outer;
   if (!is_wider && lines_[lines].width != width) return kDead;
-  int32_t parser = parser_.after(at.parser, indentation_.newline);
+  int32_t parser = parser_.advance(from.parser, indentation_.newline);
   if (parser == kDead) return kDead;
-  auto [known, added] = after_lines_.try_emplace(pair_key(place, width), static_cast<int32_t>(kDead));
-  if (!added) return known->second;
-  if (is_wider) parser = parser_.after(parser, indentation_.indent);
-  for (int32_t left = at.lines; left != lines && parser != kDead; left = lines_[left].around)
-    parser = parser_.after(parser, indentation_.dedent);
+  auto [it, added] = line_steps_.try_emplace(pair_key(place, width), static_cast<int32_t>(kDead));
+  if (!added) return it->second;
+  if (is_wider) parser = parser_.advance(parser, indentation_.indent);
+  for (int32_t closed = from.lines; closed != lines && parser != kDead; closed = lines_[closed].outer)
+    parser = parser_.advance(parser, indentation_.dedent);
   if (parser == kDead) return kDead;
-  if (is_wider) lines = inside(lines, width);
-  const int32_t after = intern({.parser = parser, .lines = lines, .brackets = 0});
-  if (parser_.accepted_terminals(parser).empty() && !accepting(after)) return kDead;
-  return known->second = after;
+  if (is_wider) lines = intern_line(lines, width);
+  const int32_t next_place = intern({.parser = parser, .lines = lines, .brackets = 0});
+  if (parser_.accepted_terminals(parser).empty() && !accepting(next_place)) return kDead;
+  return it->second = next_place;
 }
 
 int32_t Places::import(Places& other, int32_t place, Arena::Carried& carried) {
   const int32_t parser = parser_.arena().import(other.parser_.arena(), other.parser(place), carried);
-  if (!indentation_.given) return parser;
+  if (!indentation_.is_given) return parser;
   std::vector<int32_t> widths;
-  for (int32_t at = other.lines(place); other.lines_[at].around >= 0; at = other.lines_[at].around)
-    widths.push_back(other.lines_[at].width);
+  for (int32_t line = other.lines(place); other.lines_[line].outer >= 0; line = other.lines_[line].outer)
+    widths.push_back(other.lines_[line].width);
   int32_t lines = 0;
-  for (; !widths.empty(); widths.pop_back()) lines = inside(lines, widths.back());
+  for (; !widths.empty(); widths.pop_back()) lines = intern_line(lines, widths.back());
   return intern({.parser = parser, .lines = lines, .brackets = other.places_[place].brackets});
 }
 

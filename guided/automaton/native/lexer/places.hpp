@@ -11,14 +11,14 @@
 
 namespace guided {
 
-// The terminals that the lexer tries in addition to those that the parser accepts, by the set of marks that it
-// accepts. Marks are control tokens of the rules that no text contains; their numbers follow the terminals' numbers.
-// Where Lark's table has resolved a conflict, an exact parser may be in several states of the table at once. It then
-// accepts the marks of all of them, and the largest of the sets in `by_marks` that it accepts determine what is tried.
+// The terminals that the lexer tries in addition to those that the parser accepts, by the set of marks that the parser
+// accepts. Marks are control tokens of the rules that no text contains. Their numbers follow the terminals' numbers.
+// If Lark's table has resolved a conflict, an exact parser may be in several states of the table at once. It then
+// accepts the marks of all these states. The terminals of the largest sets in `by_marks` that it accepts are tried.
 struct LexerContexts {
   std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
-  bool all = false;                                                     // all terminals are tried everywhere
-  std::vector<int32_t> tried(const std::vector<int32_t>& marks) const;  // sorted
+  bool try_all = false;                                                      // all terminals are tried everywhere
+  std::vector<int32_t> find_tried(const std::vector<int32_t>& marks) const;  // sorted
 };
 
 class TerminalParser {
@@ -28,9 +28,9 @@ class TerminalParser {
                  const std::vector<int32_t>& control, const LexerContexts& contexts, Lexemes& lexemes);
   int32_t initial() const { return work_.arena.initial(); }
   bool accepting(int32_t state) const { return work_.arena.config(state).accepting; }
-  const std::vector<int32_t>& accepted_terminals(int32_t state) { return of(state).accepted_terminals; }
+  const std::vector<int32_t>& accepted_terminals(int32_t state) { return data_of(state).accepted_terminals; }
   int32_t start(int32_t state, bool in_brackets = false);  // the lexer state of a lexeme that begins there
-  int32_t after(int32_t state, int32_t symbol);            // or kDead
+  int32_t advance(int32_t state, int32_t symbol);          // or kDead
   int32_t top(int32_t state);                              // the top of its stack; see run/top_of_stack.cpp
   bool leaves_top(int32_t state) const { return work_.arena.leaves_top(state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const { work_.open_rules(state, out); }
@@ -41,21 +41,21 @@ class TerminalParser {
     std::vector<int32_t> accepted_terminals, marks;
     int32_t start[2] = {kUnknown, kUnknown};  // outside and inside brackets
     int32_t top = kUnknown;
-    std::vector<int32_t> after;  // by symbol, or kUnknown
+    std::vector<int32_t> next;  // by symbol, or kUnknown
   };
-  State& of(int32_t state);
-  const std::vector<int32_t>& tried_at(const std::vector<int32_t>& marks);
+  State& data_of(int32_t state);
+  const std::vector<int32_t>& tried_with_marks(const std::vector<int32_t>& marks);
 
   Workspace work_;
   const std::vector<int32_t>& control_;
   const LexerContexts& contexts_;
-  std::vector<int32_t> all_;
-  std::map<std::vector<int32_t>, std::vector<int32_t>> tried_at_;  // by marks
+  std::vector<int32_t> all_terminals_;  // without control tokens; empty unless all are tried everywhere
+  std::map<std::vector<int32_t>, std::vector<int32_t>> tried_by_marks_;
   Lexemes& lexemes_;
   std::vector<std::unique_ptr<State>> states_;
 };
 
-// Places: where a lexeme begins.
+// Places: the states between two lexemes.
 //
 // A place is a state of the parser. With indentation, it also has the widths of the enclosing lines, innermost first,
 // and the number of open brackets. The widths are interned linked lists, so places in the same blocks share them:
@@ -64,8 +64,8 @@ class TerminalParser {
 //         if b:
 //             f(x            brackets: 1
 //
-// In: a place and the label of a lexeme (lexemes.hpp). Out: the place after it. After a line that is wider than the
-// innermost one, the parser reads an INDENT; after a narrower line, a DEDENT for each line that it leaves
+// In: a place and the label of a lexeme (lexemes.hpp). Out: the place after the lexeme. After a line that is wider than
+// the innermost line, the parser reads an INDENT; after a narrower line, a DEDENT for each line that it leaves
 // (guided/ir/indentation.py). A place is dead if only an INDENT could follow and the line is not wider.
 //
 // Cost: without indentation, places are the parser's states, and nothing is stored.
@@ -73,30 +73,30 @@ class Places {
  public:
   Places(TerminalParser& parser, Lexemes& lexemes);
   int32_t initial() const { return initial_; }
-  int32_t parser(int32_t place) const { return indentation_.given ? places_[place].parser : place; }
-  int32_t lines(int32_t place) const { return indentation_.given ? places_[place].lines : 0; }
-  bool in_brackets(int32_t place) const { return indentation_.given && places_[place].brackets > 0; }
+  int32_t parser(int32_t place) const { return indentation_.is_given ? places_[place].parser : place; }
+  int32_t lines(int32_t place) const { return indentation_.is_given ? places_[place].lines : 0; }
+  bool in_brackets(int32_t place) const { return indentation_.is_given && places_[place].brackets > 0; }
   bool accepting(int32_t place);  // whether the text may end, with a DEDENT for each open block
   const std::vector<int32_t>& accepted_terminals(int32_t place) { return parser_.accepted_terminals(parser(place)); }
   int32_t start(int32_t place) { return parser_.start(parser(place), in_brackets(place)); }
-  // Or kDead.
-  int32_t after(int32_t place, int32_t label) {
-    return indentation_.given ? after_label(place, label) : parser_.after(place, label);
+  // The place after a lexeme with this label, or kDead.
+  int32_t advance(int32_t place, int32_t label) {
+    return indentation_.is_given ? advance_label(place, label) : parser_.advance(place, label);
   }
-  // The place with the same lines and the top of the parser's stack. It takes the same steps as the place until the top
-  // is left (run/top_of_stack.cpp). Callers take no steps of lines from it.
+  // The place with the same lines and only the top of the parser's stack. It takes the same steps as `place` until they
+  // leave the top (run/top_of_stack.cpp). Callers take no steps with line labels from it.
   int32_t top(int32_t place);
   bool leaves_top(int32_t place) const { return parser_.leaves_top(parser(place)); }
-  // Calls visit(width) for the widths that the next line may have: those of the enclosing lines, and one wider width,
-  // which is `least` or more.
+  // Calls visit(width) for the widths that the next line may have: the widths of the enclosing lines, and one width
+  // that is larger than the innermost and at least `min_width`.
   template <class Visit>
-  void each_width(int32_t place, int32_t least, Visit&& visit) const {
+  void each_width(int32_t place, int32_t min_width, Visit&& visit) const {
     const int32_t innermost = lines(place);
-    for (int32_t at = innermost; at >= 0; at = lines_[at].around) visit(lines_[at].width);
-    visit(std::max(least, lines_[innermost].width + 1));
+    for (int32_t line = innermost; line >= 0; line = lines_[line].outer) visit(lines_[line].width);
+    visit(std::max(min_width, lines_[innermost].width + 1));
   }
-  // A list of enclosing lines: the list without the innermost line (or -1), the innermost width, and the length.
-  int32_t around(int32_t lines) const { return lines_[lines].around; }
+  // For a list of enclosing lines: the list without the innermost line (or -1), the innermost width, and the length.
+  int32_t outer(int32_t lines) const { return lines_[lines].outer; }
   int32_t width(int32_t lines) const { return lines_[lines].width; }
   int32_t levels(int32_t lines) const { return lines_[lines].levels; }
   const Indentation& indentation() const { return indentation_; }
@@ -111,26 +111,26 @@ class Places {
     auto operator<=>(const Place&) const = default;
   };
   struct Lines {
-    int32_t around, width, levels;
+    int32_t outer, width, levels;
   };
-  int32_t after_label(int32_t place, int32_t label);
-  int32_t after_line(int32_t place, int32_t width);
+  int32_t advance_label(int32_t place, int32_t label);
+  int32_t advance_line(int32_t place, int32_t width);
   int32_t intern(Place place);
-  int32_t inside(int32_t lines, int32_t width);
+  int32_t intern_line(int32_t outer, int32_t width);
 
   TerminalParser& parser_;
   const Indentation& indentation_;
   int32_t initial_;
   std::vector<Place> places_;
   std::vector<Lines> lines_;
-  std::vector<int8_t> accepting_;  // by place; -1: not known
+  std::vector<int8_t> accepting_;  // by place; -1: unknown
   struct Hash {
     size_t operator()(const Place& place) const {
       return static_cast<size_t>(combine(combine(0, pair_key(place.parser, place.lines)), place.brackets));
     }
   };
   std::unordered_map<Place, int32_t, Hash> ids_;
-  std::unordered_map<uint64_t, int32_t> lines_ids_, after_lines_;
+  std::unordered_map<uint64_t, int32_t> line_ids_, line_steps_;
 };
 
 }  // namespace guided

@@ -6,12 +6,12 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMaxTexts = 64;     // the most texts of one terminal that are tried
-constexpr size_t kMaxStates = 4096;  // the most states that the search for them visits
-constexpr size_t kManyStates = 1 << 18;
-constexpr int kMaxTextsPerState = 4;  // the most texts that lead to one state
-constexpr int64_t kGuess = 2;         // the tokens of a terminal without a sure text
-constexpr size_t kSeparators = 6;     // the most separators of one ignored terminal
+constexpr size_t kMaxTexts = 64;             // the limit on the texts of one terminal that are tried
+constexpr size_t kMaxStates = 4096;          // the limit on the states that the search for these texts visits
+constexpr size_t kMaxStatesAgain = 1 << 18;  // the limit if the search is repeated
+constexpr int kMaxTextsPerState = 4;         // the limit on texts that lead to one state
+constexpr int64_t kGuess = 2;                // the guessed tokens of a terminal without a sure text
+constexpr size_t kMaxSeparators = 6;         // the limit on separators of one ignored terminal
 }  // namespace
 
 SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
@@ -29,35 +29,35 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
-    const bool ignored = lexemes_.terminals()[t].ignored;  // the parser gets such a terminal only as a keyword
+    const bool ignored = lexemes_.terminals()[t].ignored;  // the parser reads such a terminal only as a keyword
     if (!used[t] || ignored || control_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
     if (t == lexemes_.indentation().newline) {
-      if (lines_.sure = balanced && finds_newline(); lines_.sure) texts_[t].assign(1, '\n');
+      if (lines_.are_sure = balanced && is_newline_sure(); lines_.are_sure) texts_[t].assign(1, '\n');
       continue;
     }
-    for (std::string& text : texts_of(t, 1)) texts_[t] = std::move(text);
+    for (std::string& text : find_texts(t, 1)) texts_[t] = std::move(text);
   }
   find_separators();
   for (int32_t t = 0; t < count; ++t) {
     weights_.push_back(control_[t] != kNoTerminal ? 1 : kNever);
     if (!texts_[t].empty()) {
-      const int64_t gap = t == lexemes_.indentation().newline ? 0 : gap_after(t);
-      if (gap < kNever)
-        weights_[t] = tokens_of(texts_[t], vocabulary_)[0] + gap;
+      const int64_t separator_tokens = t == lexemes_.indentation().newline ? 0 : separator_tokens_after(t);
+      if (separator_tokens < kNever)
+        weights_[t] = tokens_of(texts_[t], vocabulary_)[0] + separator_tokens;
       else
         texts_[t].clear();
     }
-    all_ = all_ && (!used[t] || weights_[t] < kNever);
+    all_sure_ = all_sure_ && (!used[t] || weights_[t] < kNever);
     guesses_.push_back(weights_[t] < kNever ? weights_[t] : kGuess);
     if (!texts_[t].empty()) enduring_.add_text(t, texts_[t]);
   }
   weights_.resize(symbols, kNever);
   guesses_.resize(symbols, kNever);
-  if (lexemes_.indentation().given) find_lines(symbols);
+  if (lexemes_.indentation().is_given) find_lines(symbols);
 }
 
-// Whether newlines are sure: see the head of safe_witnesses.hpp.
-bool SafeWitnesses::finds_newline() {
+// Whether newlines are sure (see safe_witnesses.hpp). Sets `open_in_line_`.
+bool SafeWitnesses::is_newline_sure() {
   const int32_t newline = lexemes_.indentation().newline;
   open_in_line_ = open_after("\n ");
   if (open_after("\n  ") != open_in_line_) return false;
@@ -70,32 +70,32 @@ void SafeWitnesses::find_lines(size_t symbols) {
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : {indentation.indent, indentation.dedent})
     if (symbol >= indentation.terminals) guesses_[symbol] = weights_[symbol] = 0;
-  if (!lines_.sure) {
+  if (!lines_.are_sure) {
     weights_.assign(symbols, kNever);
-    all_ = false;
+    all_sure_ = false;
     return;
   }
-  lines_.follow.resize(symbols);
+  lines_.ends_newline.resize(symbols);
   for (size_t t = 0; t < texts_.size(); ++t)
-    lines_.follow[t] = !texts_[t].empty() && leave_nothing(open_in_line_, texts_[t]);
-  spaces_ = tokens_of(std::string(static_cast<size_t>(indentation.most_width), ' '), vocabulary_);
-  std::ranges::reverse(spaces_);
-  int64_t most = 0;
+    lines_.ends_newline[t] = !texts_[t].empty() && all_die_in_text(open_in_line_, texts_[t]);
+  space_tokens_ = tokens_of(std::string(static_cast<size_t>(indentation.most_width), ' '), vocabulary_);
+  std::ranges::reverse(space_tokens_);
+  int64_t max_tokens = 0;
   for (int32_t width = 0; width <= indentation.most_width; ++width)
-    lines_.tokens.push_back(most = std::max(most, tokens_of_line("\n", width)[0]));
+    lines_.tokens.push_back(max_tokens = std::max(max_tokens, tokens_of_line("\n", width)[0]));
 }
 
 std::vector<int64_t> SafeWitnesses::tokens_of_line(std::string_view text, int32_t spaces) const {
   std::vector<int64_t> out(text.size() + 1, kNever);
-  out[text.size()] = spaces_[spaces];
+  out[text.size()] = space_tokens_[spaces];
   for (size_t i = text.size(); i-- > 0;) {
     int32_t node = 0;
     for (size_t k = i; k < text.size() + spaces && node >= 0; ++k) {
       node = vocabulary_.trie.child(node, static_cast<uint8_t>(k < text.size() ? text[k] : ' '));
       if (node < 0) break;
-      const TokenTrie::Node& at = vocabulary_.trie.nodes()[node];
-      if (at.payload_hi == at.payload_lo) continue;
-      const int64_t rest = k < text.size() ? out[k + 1] : spaces_[spaces - (k + 1 - text.size())];
+      const TokenTrie::Node& n = vocabulary_.trie.nodes()[node];
+      if (n.payload_hi == n.payload_lo) continue;
+      const int64_t rest = k < text.size() ? out[k + 1] : space_tokens_[spaces - (k + 1 - text.size())];
       out[i] = std::min(out[i], rest + 1);
     }
   }
@@ -103,12 +103,12 @@ std::vector<int64_t> SafeWitnesses::tokens_of_line(std::string_view text, int32_
 }
 
 bool SafeWitnesses::is_line(int32_t competing) {
-  if (!lines_.sure || competing == 0) return false;
+  if (!lines_.are_sure || competing == 0) return false;
   if (competing >= static_cast<int32_t>(is_line_.size())) is_line_.resize(competing + 1, -1);
   if (is_line_[competing] < 0)
-    is_line_[competing] = std::ranges::all_of(competing_.of(competing), [&](int32_t competitor) {
+    is_line_[competing] = std::ranges::all_of(competing_.members(competing), [&](int32_t competitor) {
       return std::ranges::all_of(lexemes_.state(competitor).open, [&](const LexemeState::Match& match) {
-        return std::ranges::find(open_in_line_, std::pair(match.of, match.state)) != open_in_line_.end();
+        return std::ranges::find(open_in_line_, std::pair(match.number, match.state)) != open_in_line_.end();
       });
     });
   return is_line_[competing] > 0;
@@ -122,51 +122,54 @@ std::vector<int64_t> SafeWitnesses::tokens_of(std::string_view text, const Token
     for (size_t k = i; k < text.size() && node >= 0; ++k) {
       node = vocabulary.trie.child(node, static_cast<uint8_t>(text[k]));
       if (node < 0) break;
-      const TokenTrie::Node& at = vocabulary.trie.nodes()[node];
-      if (at.payload_hi > at.payload_lo) out[i] = std::min(out[i], out[k + 1] + 1);
+      const TokenTrie::Node& n = vocabulary.trie.nodes()[node];
+      if (n.payload_hi > n.payload_lo) out[i] = std::min(out[i], out[k + 1] + 1);
     }
   }
   return out;
 }
 
-// The shortest texts of a terminal that are read as this terminal wherever it is tried. In a union of many long texts,
-// none may end within kMaxStates. Then the search goes on to kManyStates, and visits each state once.
-std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most) {
+// Returns the shortest texts of a terminal that are read as this terminal wherever it is tried. In a union of many long
+// texts, there may be none that ends within kMaxStates. Then a second search visits up to kMaxStatesAgain states, each
+// once.
+std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_texts) {
   bool is_cut = false;
-  std::vector<std::string> out = texts_of(terminal, most, kMaxStates, kMaxTextsPerState, is_cut);
-  return is_cut ? texts_of(terminal, most, kManyStates, 1, is_cut) : out;
+  std::vector<std::string> out = find_texts(terminal, max_texts, kMaxStates, kMaxTextsPerState, is_cut);
+  return is_cut ? find_texts(terminal, max_texts, kMaxStatesAgain, 1, is_cut) : out;
 }
 
-// `is_cut`: whether the search reached `most_states` before any text ended.
-std::vector<std::string> SafeWitnesses::texts_of(int32_t terminal, size_t most, size_t most_states, int most_of_state,
-                                                 bool& is_cut) {
+// `is_cut`: whether the search reached `max_states` before any text ended.
+std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_texts, size_t max_states,
+                                                   int max_per_state, bool& is_cut) {
   struct Beginning {
-    int32_t state, before;  // the index of the beginning without its last byte
+    int32_t state, parent;  // the index of the beginning without its last byte
     uint8_t byte;
   };
   std::vector<std::string> out;
   TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
-  std::vector<Beginning> beginnings{{.state = automaton.start(), .before = -1, .byte = 0}};  // grows during the loop
-  std::unordered_map<int32_t, int> visits;  // visits by state: the texts of one state differ only in how they begin
+  std::vector<Beginning> beginnings{{.state = automaton.start(), .parent = -1, .byte = 0}};  // grows during the loop
+  // How often each state was reached. Its visits are limited, because the texts of one state differ only in how they
+  // begin.
+  std::unordered_map<int32_t, int> visits;
   size_t tried = 0;
-  const auto looks_on = [&](size_t index) { return index < beginnings.size() && index < most_states; };
-  for (size_t index = 0; looks_on(index) && tried < kMaxTexts && out.size() < most; ++index) {
+  const auto is_within_limit = [&](size_t index) { return index < beginnings.size() && index < max_states; };
+  for (size_t index = 0; is_within_limit(index) && tried < kMaxTexts && out.size() < max_texts; ++index) {
     const int32_t state = beginnings[index].state;
     if (index > 0 && automaton.matches(state)) {
       std::string text;
-      for (auto at = static_cast<int32_t>(index); at > 0; at = beginnings[at].before)
-        text += static_cast<char>(beginnings[at].byte);
+      for (auto i = static_cast<int32_t>(index); i > 0; i = beginnings[i].parent)
+        text += static_cast<char>(beginnings[i].byte);
       std::ranges::reverse(text);
       if (is_read_as(text, terminal)) out.push_back(std::move(text));
       ++tried;
     }
     automaton.bytes(state).each([&](uint8_t byte) {
-      const int32_t after = automaton.step(state, byte);
-      if (after != kDead && ++visits[after] <= most_of_state)
-        beginnings.push_back({.state = after, .before = static_cast<int32_t>(index), .byte = byte});
+      const int32_t next = automaton.step(state, byte);
+      if (next != kDead && ++visits[next] <= max_per_state)
+        beginnings.push_back({.state = next, .parent = static_cast<int32_t>(index), .byte = byte});
     });
   }
-  is_cut = tried == 0 && beginnings.size() > most_states;
+  is_cut = tried == 0 && beginnings.size() > max_states;
   return out;
 }
 
@@ -177,7 +180,7 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   auto is_tried = [&](int32_t t) {
     return ignored ? lexemes_.terminals()[t].ignored : tried_.tried_with(terminal).has(t);
   };
-  auto in_keyword = [&](LexerKeyword& keyword) {
+  auto is_keyword_text = [&](LexerKeyword& keyword) {
     int32_t state = keyword.automaton.start();
     for (char c : text)
       if (state = keyword.automaton.step(state, static_cast<uint8_t>(c)); state == kDead) return false;
@@ -185,12 +188,12 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   };
   std::vector<uint8_t> is_host(lexemes_.terminals().size());
   for (LexerKeyword& keyword : lexemes_.keywords()) {
-    if (ignored || (keyword.of != terminal && keyword.terminal != terminal)) continue;
-    // A lexeme of an ignored terminal is no keyword, and an embedded keyword is not tried by itself.
-    if (keyword.embedded && lexemes_.terminals()[keyword.of].ignored) return false;
-    if (!in_keyword(keyword)) continue;
-    if (keyword.of == terminal && is_tried(keyword.terminal)) return false;
-    is_host[keyword.of] = !lexemes_.terminals()[keyword.of].ignored;
+    if (ignored || (keyword.host != terminal && keyword.terminal != terminal)) continue;
+    // A lexeme of an ignored terminal is never a keyword, and an embedded keyword is not tried separately.
+    if (keyword.embedded && lexemes_.terminals()[keyword.host].ignored) return false;
+    if (!is_keyword_text(keyword)) continue;
+    if (keyword.host == terminal && is_tried(keyword.terminal)) return false;
+    is_host[keyword.host] = !lexemes_.terminals()[keyword.host].ignored;
   }
   for (const auto& [t, longest] : prefixes_.longest_matches(text)) {
     if (t > terminal) break;
@@ -201,9 +204,9 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   return false;
 }
 
-// The terminals that can read all of the text and may match more, with their states.
-SafeWitnesses::Open SafeWitnesses::open_after(std::string_view text, int32_t tried_with) {
-  Open out;
+// Returns the terminals that can read the whole text and may match more, with their states.
+SafeWitnesses::OpenTerminals SafeWitnesses::open_after(std::string_view text, int32_t tried_with) {
+  OpenTerminals out;
   for (const auto& [t, state] : prefixes_.alive(text))
     if ((tried_with == kNoTerminal || tried_.tried_with(tried_with).has(t)) &&
         lexemes_.terminals()[t].automaton.bytes(state).count())
@@ -211,9 +214,9 @@ SafeWitnesses::Open SafeWitnesses::open_after(std::string_view text, int32_t tri
   return out;
 }
 
-// Whether a terminal that continues from `state` matches nowhere in the text, and is dead after it.
-bool SafeWitnesses::leaves_nothing(int32_t of, int32_t state, std::string_view text) {
-  TerminalAutomaton& automaton = lexemes_.terminals()[of].automaton;
+// Whether a terminal that continues from `state` never matches while it reads the text, and is dead after the text.
+bool SafeWitnesses::dies_in_text(int32_t terminal, int32_t state, std::string_view text) {
+  TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
   for (char c : text) {
     state = automaton.step(state, static_cast<uint8_t>(c));
     if (state == kDead) return true;
@@ -222,125 +225,127 @@ bool SafeWitnesses::leaves_nothing(int32_t of, int32_t state, std::string_view t
   return false;
 }
 
-bool SafeWitnesses::leave_nothing(const Open& open, std::string_view text) {
-  return std::ranges::all_of(open, [&](const auto& each) { return leaves_nothing(each.first, each.second, text); });
+bool SafeWitnesses::all_die_in_text(const OpenTerminals& open, std::string_view text) {
+  return std::ranges::all_of(open, [&](const auto& each) { return dies_in_text(each.first, each.second, text); });
 }
 
 // ---- separators
 void SafeWitnesses::find_separators() {
   const int32_t count = static_cast<int32_t>(texts_.size());
-  for (int32_t of = 0; of < count; ++of) {
-    if (!lexemes_.terminals()[of].ignored || control_[of] != kNoTerminal) continue;
-    for (std::string& text : texts_of(of, kSeparators)) {
+  for (int32_t ignored = 0; ignored < count; ++ignored) {
+    if (!lexemes_.terminals()[ignored].ignored || control_[ignored] != kNoTerminal) continue;
+    for (std::string& text : find_texts(ignored, kMaxSeparators)) {
       Separator separator{.tokens = tokens_of(text, vocabulary_)[0],
                           .text = std::move(text),
-                          .shadows = TerminalSet(texts_.size()),
-                          .hindered = {},
-                          .valid = {}};
+                          .shadowing = TerminalSet(texts_.size()),
+                          .unended = {},
+                          .is_valid = {}};
       for (const auto& [t, longest] : prefixes_.longest_matches(separator.text))
-        if (t < of && !lexemes_.terminals()[t].ignored) separator.shadows.add(t);
+        if (t < ignored && !lexemes_.terminals()[t].ignored) separator.shadowing.add(t);
       for (const auto& [terminal, state] : open_after(separator.text)) {
-        TerminalSet by(texts_.size());
+        TerminalSet next_terminals(texts_.size());
         for (int32_t next = 0; next < count; ++next)
           if (!texts_[next].empty() && next != lexemes_.indentation().newline &&
-              !leaves_nothing(terminal, state, texts_[next]))
-            by.add(next);
-        if (!by.empty()) separator.hindered.emplace_back(terminal, std::move(by));
+              !dies_in_text(terminal, state, texts_[next]))
+            next_terminals.add(next);
+        if (!next_terminals.empty()) separator.unended.emplace_back(terminal, std::move(next_terminals));
       }
-      bool everywhere = can_separate(separator, tried_.in_the_beginning(), kNoTerminal);
+      bool is_valid_everywhere = can_separate(separator, tried_.tried_first(), kNoTerminal);
       for (int32_t t = 0; t < count; ++t) {
-        separator.valid.push_back(can_separate(separator, tried_.behind(t), t));
-        everywhere = everywhere && (separator.valid[t] || lexemes_.terminals()[t].ignored);
+        separator.is_valid.push_back(can_separate(separator, tried_.tried_after(t), t));
+        is_valid_everywhere = is_valid_everywhere && (separator.is_valid[t] || lexemes_.terminals()[t].ignored);
       }
-      separator.valid.push_back(everywhere);
+      separator.is_valid.push_back(is_valid_everywhere);
       separators_.push_back(std::move(separator));
     }
   }
   std::ranges::stable_sort(separators_, {}, &Separator::tokens);
 }
 
-// Whether the separator works where `tried` are tried. `terminal`: what was read last; kNoTerminal: anything.
+// Whether the separator works where `tried` are tried. `terminal`: was read last; kNoTerminal: any terminal.
 bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const {
-  if (separator.shadows.meets(tried)) return false;
-  return std::ranges::none_of(separator.hindered, [&](const auto& each) {
-    return tried.has(each.first) && (terminal == kNoTerminal || each.second.meets(followers_.row(terminal)));
+  if (separator.shadowing.intersects(tried)) return false;
+  return std::ranges::none_of(separator.unended, [&](const auto& each) {
+    return tried.has(each.first) && (terminal == kNoTerminal || each.second.intersects(followers_.row(terminal)));
   });
 }
 
-// The tokens that may be needed between the text of a terminal and the next text; kNever: no separator is known.
-int64_t SafeWitnesses::gap_after(int32_t terminal) {
-  const Open open = open_after(texts_[terminal], terminal);
-  bool needed = false;
+// Returns the number of tokens that may be needed between the text of a terminal and the next text; kNever if no
+// separator is known.
+int64_t SafeWitnesses::separator_tokens_after(int32_t terminal) {
+  const OpenTerminals open = open_after(texts_[terminal], terminal);
+  bool needs_separator = false;
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
-    if (texts_[t].empty() || !followers_.can_follow(terminal, t) || leave_nothing(open, texts_[t])) continue;
+    if (texts_[t].empty() || !followers_.can_follow(terminal, t) || all_die_in_text(open, texts_[t])) continue;
     if (t == lexemes_.indentation().newline) return kNever;
-    needed = true;
+    needs_separator = true;
   }
-  if (!needed) return 0;
+  if (!needs_separator) return 0;
   for (const Separator& separator : separators_) {
-    if (!separator.valid[terminal] || !leave_nothing(open, separator.text)) continue;
+    if (!separator.is_valid[terminal] || !all_die_in_text(open, separator.text)) continue;
     enduring_.add_separator(separator.text);
     return separator.tokens;
   }
   return kNever;
 }
 
-// `separate`: whether the competing terminals that are left after a separator are harmless.
+// `separate`: returns whether the competing terminals that remain after a separator are harmless.
 template <class Separate>
 Demand SafeWitnesses::demand_of(int32_t competing, const std::vector<int32_t>& next, Separate&& separate) {
   if (is_line(competing)) return {.last = kLine};
-  const int32_t left = enduring_.hindering(competing), newline = lexemes_.indentation().newline;
-  auto follows = [&](int32_t t) { return texts_[t].empty() || can_follow(left, t); };
-  const bool lines = newline == kNoTerminal || std::ranges::find(next, newline) == next.end() || follows(newline);
-  Demand out{.last = lines ? kWord : kSpace};
+  const int32_t hindering = enduring_.find_hindering(competing), newline = lexemes_.indentation().newline;
+  auto follows = [&](int32_t t) { return texts_[t].empty() || can_follow(hindering, t); };
+  const bool allows_newline =
+      newline == kNoTerminal || std::ranges::find(next, newline) == next.end() || follows(newline);
+  Demand out{.last = allows_newline ? kWord : kSpace};
   if (std::ranges::all_of(next, [&](int32_t t) { return t == newline || follows(t); })) return out;
   for (const Separator& separator : separators_)
-    if (const int32_t after = competing_.advance(competing, separator.text);
-        after != kDropped && separate(separator, after))
+    if (const int32_t remaining = competing_.advance(competing, separator.text);
+        remaining != kDropped && separate(separator, remaining))
       return out.tokens = separator.tokens, out;
   return {.tokens = kNever};
 }
 
 Demand SafeWitnesses::demand(int32_t competing, int32_t terminal) {
   if (competing == 0) return {};
-  auto [known, added] = demands_.try_emplace(pair_key(competing, terminal));
-  if (!added) return known->second;
+  auto [it, added] = demands_.try_emplace(pair_key(competing, terminal));
+  if (!added) return it->second;
   std::vector<int32_t> next;
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
     if (terminal == kNoTerminal || followers_.can_follow(terminal, t)) next.push_back(t);
-  const size_t at = terminal == kNoTerminal ? texts_.size() : static_cast<size_t>(terminal);
-  return known->second = demand_of(competing, next, [&](const Separator& separator, int32_t after) {
-           return separator.valid[at] && !enduring_.hindering(after);
+  const size_t index = terminal == kNoTerminal ? texts_.size() : static_cast<size_t>(terminal);
+  return it->second = demand_of(competing, next, [&](const Separator& separator, int32_t remaining) {
+           return separator.is_valid[index] && !enduring_.find_hindering(remaining);
          });
 }
 
 Demand SafeWitnesses::demand(int32_t competing, const std::vector<int32_t>& next, int32_t start) {
   if (competing == 0) return {};
-  return demand_of(competing, next, [&](const Separator& separator, int32_t after) {
+  return demand_of(competing, next, [&](const Separator& separator, int32_t remaining) {
     int32_t lexeme = start;
     for (size_t i = 0; i < separator.text.size() && lexeme != kNoLexeme; ++i)
       lexeme = lexemes_.step(lexeme, static_cast<uint8_t>(separator.text[i]));
     if (lexeme == kNoLexeme || lexemes_.state(lexeme).label == kNoTerminal || !lexemes_.state(lexeme).ignored)
       return false;
-    const int32_t left = enduring_.hindering(competing_.add(after, lexeme));
+    const int32_t hindering = enduring_.find_hindering(competing_.add(remaining, lexeme));
     return std::ranges::all_of(next, [&](int32_t t) {
-      return texts_[t].empty() || t == lexemes_.indentation().newline || can_follow(left, t);
+      return texts_[t].empty() || t == lexemes_.indentation().newline || can_follow(hindering, t);
     });
   });
 }
 
 bool SafeWitnesses::can_follow(int32_t competing, int32_t terminal) {
   const std::string& text = texts_[terminal];
-  const int32_t after = text.empty() ? static_cast<int32_t>(kDropped) : competing_.advance(competing, text);
-  return after != kDropped && !enduring_.hindering(after, terminal);
+  const int32_t remaining = text.empty() ? static_cast<int32_t>(kDropped) : competing_.advance(competing, text);
+  return remaining != kDropped && !enduring_.find_hindering(remaining, terminal);
 }
 
 // Whether the text of `next` can directly follow the text of `terminal`.
 bool SafeWitnesses::follows_directly(int32_t terminal, int32_t next) {
-  auto [at, added] = follows_directly_.try_emplace(pair_key(terminal, next), false);
+  auto [it, added] = follows_directly_.try_emplace(pair_key(terminal, next), false);
   if (added && followers_.can_follow(terminal, next))
-    at->second = leave_nothing(open_after(texts_[terminal], terminal), texts_[next]);
-  return at->second;
+    it->second = all_die_in_text(open_after(texts_[terminal], terminal), texts_[next]);
+  return it->second;
 }
 
 }  // namespace guided

@@ -1,19 +1,20 @@
-// A text for each terminal that can be written wherever the parser accepts the terminal, whatever was written before.
+// Finds a text for each terminal that can be written wherever the parser accepts the terminal, whatever precedes it.
 //
 // Problem. Whether the output can be completed, and with how many tokens, depends on the parser *and* the lexer: the
 // name `b` cannot directly follow the name `a`, since `ab` is one name. Searching for completions in every state is
 // too expensive.
 //
-// How: for each terminal T, fix one text t(T) and, if one is needed, a separator w(T), a text of an ignored terminal.
+// How: each terminal T gets one text t(T) and, if needed, a separator w(T), which is a text of an ignored terminal.
 // They are *sure* if the following holds for all terminals that may be tried where T is tried (followers.hpp):
 //
-//     (1) t(T) is read as T, and w(T), directly after a T, as an ignored terminal;
-//     (2) while the text of any terminal that can follow T is read, no terminal matches that could have matched more
-//         than t(T), and all such terminals are dead after it; or the same holds for w(T), which is then written first;
-//     (3) while the text of any terminal that can follow T is read, no terminal matches that could have matched more
-//         than w(T), and all such terminals are dead after it.
+//     (1) the lexer reads t(T) as T, and reads w(T) directly after a T as an ignored terminal;
+//     (2) consider the terminals that could still match more than t(T): while the lexer reads the text of any terminal
+//         that can follow T, none of them matches, and all are dead after it. If this does not hold, it holds for w(T),
+//         which is then written between the two texts;
+//     (3) consider the terminals that could still match more than w(T): while the lexer reads the text of any terminal
+//         that can follow T, none of them matches, and all are dead after it.
 //
-// Competing terminals of earlier lexemes may remain as long as they do not match (competing_terminals.hpp).
+// Competing terminals of earlier lexemes may remain if they do not match (competing_terminals.hpp).
 //
 // Then any sequence of such terminals that the parser accepts can be written: t(T1) w(T1) t(T2) ... So there are no
 // dead ends, and the weights of the terminals bound the number of tokens (sequence_costs.hpp).
@@ -21,10 +22,10 @@
 // With indentation, the text of a newline is a line feed and any number of spaces. It is sure if all automata are in
 // the same states after each positive number of spaces, and the rules open and close their blocks in pairs.
 // sequence_costs.hpp determines which terminals may follow it. A newline may begin with spaces, so no newline can
-// follow an ignored space, and no separator is written before one. If newlines are not sure, no terminal is.
+// follow an ignored space, and no separator is written before a newline. If newlines are not sure, no terminal is.
 //
-// If a completion needs a terminal without a sure text, or no separator ends the pending competing terminals,
-// completions are searched for (lexed_rests.hpp). For example, `=` may be one terminal in assignments and another one,
+// If a completion needs a terminal without a sure text, or no separator ends the pending competing terminals, a search
+// finds the completions (lexed_rests.hpp). For example, `=` may be one terminal in assignments, and another terminal,
 // which is tried first, among the operators of expressions.
 //
 // Cost: a search for a shortest text of each terminal; a step for each pair of terminals that begin with the same byte.
@@ -39,8 +40,8 @@
 
 namespace guided {
 
-// What pending competing terminals demand before the next text: the tokens of a separator that may be needed, or kNever
-// if no separator is known to suffice; and what has been read last after it.
+// What pending competing terminals demand before the next text. `tokens`: the tokens of a separator that may be needed,
+// or kNever if no separator is known to suffice. `last`: what has been read last after the separator.
 struct Demand {
   int64_t tokens = 0;
   LastRead last = kWord;
@@ -52,55 +53,56 @@ class SafeWitnesses {
                 const std::vector<int32_t>& control, const LexerContexts& contexts, const std::vector<uint8_t>& used,
                 Followers followers, bool balanced, size_t symbols);
   // Whether all terminals that rules use have a sure text.
-  bool all() const { return all_; }
-  // Whether any terminal can be sure.
-  bool any() const { return !lexemes_.indentation().given || lines_.sure; }
+  bool all() const { return all_sure_; }
+  // Whether any terminal can have a sure text.
+  bool any() const { return !lexemes_.indentation().is_given || lines_.are_sure; }
   const SureLines& lines() const { return lines_; }
-  // Whether these competing terminals may all be pending after the text of a newline.
+  // Whether all these competing terminals may be pending after the text of a newline.
   bool is_line(int32_t competing);
-  // By offset in `text`: the fewest tokens that spell the rest of it and `spaces` spaces. The last value is for the
-  // spaces alone.
+  // By offset in `text`: the minimum number of tokens that spell the rest of `text` and `spaces` spaces. The last value
+  // is for the spaces alone.
   std::vector<int64_t> tokens_of_line(std::string_view text, int32_t spaces) const;
-  // By terminal: the tokens of its text and of the separator that may be needed after it; kNever if it has no sure
-  // text.
+  // By terminal: the number of tokens of its text and of the separator that may be needed after it; kNever if it has no
+  // sure text.
   const std::vector<int64_t>& weights() const { return weights_; }
-  // The same, with a guess for terminals without a sure text.
+  // Like `weights`, with a guess for terminals without a sure text.
   const std::vector<int64_t>& guesses() const { return guesses_; }
-  // The demand of pending competing terminals. `terminal`: what was read last; kNoTerminal: unknown.
+  // The demand of pending competing terminals. `terminal`: was read last; kNoTerminal: unknown.
   Demand demand(int32_t competing, int32_t terminal = kNoTerminal);
-  // The same at a place. `next`: the terminals that can come next; `start`: the lexer state before them.
+  // The demand at a place. `next`: the terminals that can come next; `start`: the lexer state before them.
   Demand demand(int32_t competing, const std::vector<int32_t>& next, int32_t start);
-  // Whether a terminal has a sure text that can be written at once, and no competing terminal is left that could match
+  // Whether a terminal has a sure text that can be written at once, and no competing terminal remains that could match
   // after it.
   bool can_follow(int32_t competing, int32_t terminal);
-  // By offset in `text`: the fewest tokens that spell the rest of it; kNever if no tokens do.
+  // By offset in `text`: the minimum number of tokens that spell the rest of `text`; kNever if no tokens do.
   static std::vector<int64_t> tokens_of(std::string_view text, const TokenVocabulary& vocabulary);
 
  private:
-  using Open = TextPrefixes::Alive;  // terminals that may match more
+  using OpenTerminals = TextPrefixes::Alive;  // terminals that may match more text, and their states
   struct Separator {
     int64_t tokens;
     std::string text;
-    TerminalSet shadows;  // terminals that match a prefix of it and are tried first
-    // Each terminal that may match more, with the terminals whose texts do not end it, if there are any.
-    std::vector<std::pair<int32_t, TerminalSet>> hindered;
-    std::vector<uint8_t> valid;  // by the terminal that was read last; the last value: everywhere
+    TerminalSet shadowing;  // terminals that match a prefix of `text` and are tried first
+    // Terminals that may match more than `text`, each with the terminals whose texts do not end it, if there are any.
+    std::vector<std::pair<int32_t, TerminalSet>> unended;
+    std::vector<uint8_t> is_valid;  // by the terminal that was read last; the last element: after any terminal
   };
-  std::vector<std::string> texts_of(int32_t terminal, size_t most);
-  std::vector<std::string> texts_of(int32_t terminal, size_t most, size_t most_states, int most_of_state, bool& is_cut);
+  std::vector<std::string> find_texts(int32_t terminal, size_t max_texts);
+  std::vector<std::string> find_texts(int32_t terminal, size_t max_texts, size_t max_states, int max_per_state,
+                                      bool& is_cut);
   bool is_read_as(std::string_view text, int32_t terminal);
   void find_separators();
   bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const;
-  int64_t gap_after(int32_t terminal);
-  bool finds_newline();
+  int64_t separator_tokens_after(int32_t terminal);
+  bool is_newline_sure();
   void find_lines(size_t symbols);
   bool follows_directly(int32_t terminal, int32_t next);
-  bool leaves_nothing(int32_t of, int32_t state, std::string_view text);
-  bool leave_nothing(const Open& open, std::string_view text);
+  bool dies_in_text(int32_t terminal, int32_t state, std::string_view text);
+  bool all_die_in_text(const OpenTerminals& open, std::string_view text);
   template <class Separate>
   Demand demand_of(int32_t competing, const std::vector<int32_t>& next, Separate&& separate);
-  // Only the terminals that are tried at the same position as `tried_with`; kNoTerminal: all.
-  Open open_after(std::string_view text, int32_t tried_with = kNoTerminal);
+  // `tried_with`: return only terminals that are tried at the same position as this one; kNoTerminal: all terminals.
+  OpenTerminals open_after(std::string_view text, int32_t tried_with = kNoTerminal);
 
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
@@ -111,15 +113,15 @@ class SafeWitnesses {
   TextPrefixes prefixes_;
   std::unordered_map<uint64_t, bool> follows_directly_;
   EnduringCompetitors enduring_;
-  bool all_ = true;
+  bool all_sure_ = true;
   std::vector<std::string> texts_;     // by terminal; empty: no sure text, or a control token
-  std::vector<Separator> separators_;  // fewest tokens first
+  std::vector<Separator> separators_;  // in ascending order of tokens
   std::vector<int64_t> weights_, guesses_;
   std::unordered_map<uint64_t, Demand> demands_;
   SureLines lines_;
-  Open open_in_line_;            // the terminals that may match more after a newline's text
-  std::vector<int64_t> spaces_;  // by number of spaces: their tokens
-  std::vector<int8_t> is_line_;  // by set of competing terminals; -1: not known
+  OpenTerminals open_in_line_;         // the terminals that may match more after a newline's text
+  std::vector<int64_t> space_tokens_;  // by number of spaces: their tokens
+  std::vector<int8_t> is_line_;        // by set of competing terminals; -1: unknown
 };
 
 }  // namespace guided

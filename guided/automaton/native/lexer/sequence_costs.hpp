@@ -1,24 +1,26 @@
-// The lightest sequences of terminals from each position to the end of its rule.
+// Finds the lightest sequence of terminals from each position to the end of its rule.
 //
-// In: the rules, compiled over terminals, and a weight for each terminal: the tokens of its sure text
+// In: the rules, compiled over terminals, and a weight for each terminal: the number of tokens of its sure text
 // (safe_witnesses.hpp). Out: a weight for each position; kNever if no sequence of terminals with weights leads to the
 // end. Knuth's generalisation of Dijkstra's algorithm solves the same problem. `TerminalRests` adds up the weights of
 // the frames of a stack.
 //
 // With indentation, not every sequence can be written. An INDENT comes directly after a newline, and so do DEDENTs,
-// except at the end of the text. Another newline, or a text that begins like one, would be read as part of the newline
-// before it. So a small automaton runs along, and there is a weight for each pair of its states:
+// except at the end of the text. Another newline, or a text that begins like a newline, would be read as part of the
+// newline before it. So the search also tracks what was read last, and there is a weight for each pair of these values
+// at the position and at the end:
 //
 //     kWord       a terminal was read, or may have been: anything but an INDENT may follow
 //     kNewline    a newline of any width: an INDENT, a DEDENT, or a text that ends the newline may follow
 //     kLine       a line has begun: a text that ends the newline may follow, or the end
-//     kDedent     a DEDENT after a newline: as kLine, or another DEDENT
+//     kDedent     a DEDENT after a newline: like kLine, and another DEDENT may follow
 //     kEnd        a DEDENT after anything else: only more DEDENTs may follow
 //     kSpace      an ignored text with which a newline could have begun: no newline may follow
 //
 // The weight of a newline grows with its width. *Prices* are the weights of a newline in the position's own block, in a
-// block nested in it, and so on; the length of the list limits the nesting. After a block has ended, its rule
-// continues at the block's price, so a weight computed outside a block is never less than one computed inside it.
+// block nested in it, and so on; the length of the list limits the nesting. After a block has ended, the rest of its
+// rule is still weighed at the block's price. So a weight computed outside a block is never less than one computed
+// inside the block.
 //
 // Cost: passes over the positions until nothing changes, for each list of prices. Real vocabularies have few such
 // lists.
@@ -39,41 +41,41 @@ enum LastRead : int32_t { kWord, kNewline, kLine, kDedent, kEnd, kSpace };
 
 // Newlines that can be written with any width.
 struct SureLines {
-  bool sure = false;
-  std::vector<uint8_t> follow;  // by symbol: whether its text ends a newline before it
-  std::vector<int64_t> tokens;  // by width: the most tokens of a newline of at most this width
+  bool are_sure = false;
+  std::vector<uint8_t> ends_newline;  // by symbol: its text ends a newline before it
+  std::vector<int64_t> tokens;        // by width: the maximum number of tokens of a newline of at most this width
 };
 
 class SequenceCosts {
  public:
   using Prices = std::vector<int64_t>;
   struct Costs {
-    std::vector<int32_t> cells;  // by position, what was read last before it, and at the end of its rule
+    std::vector<int32_t> cells;  // by position, what was read last there, and what was read last at the end of its rule
   };
   SequenceCosts(const Grammar& rules, const Indentation& indentation, const BlockLevels& levels,
                 const std::vector<int64_t>& weights, const SureLines& lines);
-  int32_t kinds() const { return kinds_; }  // the number of values of `LastRead` that are distinguished: all, or one
-  int64_t at(const Costs& costs, int32_t position, int32_t before, int32_t last) const {
-    const int32_t cost = costs.cells[(static_cast<size_t>(position) * kinds_ + before) * kinds_ + last];
+  int32_t kinds() const { return kinds_; }  // how many values of `LastRead` are distinguished: all, or one
+  int64_t at(const Costs& costs, int32_t position, int32_t last_before, int32_t last) const {
+    const int32_t cost = costs.cells[(static_cast<size_t>(position) * kinds_ + last_before) * kinds_ + last];
     return cost == kNone ? kNever : cost;
   }
   // Without indentation, `prices` is empty.
-  const Costs& of(const Prices& prices);
-  // The prices of a block of this width, in which blocks nest to this depth.
+  const Costs& costs_for(const Prices& prices);
+  // The prices in a block of this width, in which blocks nest to this depth.
   Prices prices(int32_t width, int32_t nesting) const {
     return {lines_.tokens.begin() + width, lines_.tokens.begin() + width + nesting + 1};
   }
-  // The greatest depth of nested blocks in lightest sequences.
-  int32_t nesting() const { return nesting_; }
+  // The maximum depth of nested blocks in lightest sequences.
+  int32_t max_nesting() const { return max_nesting_; }
   // Whether every stack can be completed after a terminal other than a newline, if blocks may nest to this depth.
   bool always_ends(int32_t nesting) const { return always_ends_.empty() || always_ends_[nesting]; }
   const BlockLevels& levels() const { return levels_; }
 
  private:
   static constexpr int32_t kNone = INT32_MAX / 2;
-  int32_t next(int32_t last, int32_t symbol) const;
+  int32_t last_after(int32_t last, int32_t symbol) const;
   bool improve(Costs& costs, int32_t position, const Costs* inner, const Prices& prices) const;
-  void find_nesting();
+  void find_max_nesting();
   bool can_always_end(const Costs& costs, const std::vector<uint8_t>& ends) const;
 
   const Grammar& rules_;
@@ -82,22 +84,22 @@ class SequenceCosts {
   const std::vector<int64_t>& weights_;
   const SureLines& lines_;
   const int32_t kinds_;
-  int32_t nesting_ = 0;
+  int32_t max_nesting_ = 0;
   std::vector<uint8_t> always_ends_;  // by nesting
-  std::map<Prices, std::unique_ptr<Costs>> known_;
+  std::map<Prices, std::unique_ptr<Costs>> costs_by_prices_;
 };
 
 // The weight of the lightest sequence of terminals that completes a place.
 //
-// In: places (places.hpp), and the weights from positions to the ends of their rules. Out: a weight, the sum over the
-// frames of the stack, each at the prices of its block. After the first terminal of a lightest sequence, the weight is
-// less by the weight of this terminal.
+// In: places (places.hpp), and the weights from positions to the ends of their rules. Out: the sum of the weights of
+// the frames of the stack, each at the prices of its block. The first terminal of a lightest sequence lowers the sum by
+// its own weight.
 class TerminalRests {
  public:
   TerminalRests(Places& places, TerminalParser& parser, SequenceCosts& costs)
       : places_(places), parser_(parser), costs_(costs) {}
-  int64_t of(int32_t place, LastRead last = kWord);
-  // Whether all places that can be reached from this one can be completed, if it can.
+  int64_t weight(int32_t place, LastRead last = kWord);
+  // Whether all places that are reachable from this place can be completed, if this place can.
   bool always_ends(int32_t place) { return costs_.always_ends(nesting(lines(place))); }
 
  private:
@@ -105,7 +107,7 @@ class TerminalRests {
   int32_t lines(int32_t place) const { return costs_.kinds() > 1 ? places_.lines(place) : 0; }
   int32_t nesting(int32_t lines) const;
   const SequenceCosts::Costs& costs_at(int32_t lines);
-  const Rest& of_state(int32_t state, int32_t lines);
+  const Rest& rest_of_state(int32_t state, int32_t lines);
 
   Places& places_;
   TerminalParser& parser_;

@@ -13,7 +13,7 @@
 
 namespace guided {
 
-// The caller fills rows alone for this long, since starting a thread takes about 100 us, as long as a dozen typical
+// The caller fills rows alone for this long, because starting a thread takes about 100 us, as long as a dozen typical
 // rows.
 constexpr auto kTimeAlone = std::chrono::microseconds(100);
 

@@ -1,7 +1,7 @@
-// The digests of the masks of states: states with equal masks have equal digests.
+// Stores the digests of the masks of states. States with equal masks have equal digests.
 //
-// In: a state and its row. Out: the digest, without the row, on any number of OS threads. Cost: 5 to 20 us for the
-// first request of a state, then a look-up without a lock. Memory: 8 bytes for a state, 64 for a distinct mask.
+// In: a state and the digest of its mask. Out: the digest, on any number of OS threads. Cost: 5 to 20 us for computing
+// a digest, then a look-up without a lock. Memory: 8 bytes per state, 64 bytes per distinct mask.
 #pragma once
 
 #include <mutex>

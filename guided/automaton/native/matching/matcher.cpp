@@ -8,8 +8,8 @@
 namespace guided {
 
 namespace {
-constexpr int kRounds = 4;       // rounds in which a call has only the rules compiled that it needs; then all
-constexpr int kMaxRounds = 256;  // rounds in which failures on other threads may break the states of a call
+constexpr int kSelectiveRounds = 4;  // after this many rounds, a call compiles all deferred rules, not only needed ones
+constexpr int kMaxRounds = 256;  // the limit on rounds, because failures on other threads may break the states again
 }  // namespace
 
 Matcher::Matcher(std::shared_ptr<Compiled> compiled) : compiled_(std::move(compiled)), states_(compiled_->states()) {
@@ -42,19 +42,19 @@ Matcher::Matcher(Matcher& other)
   past_total_ = other.past_total_;
 }
 
-// ---- states that have to be replaced first
+// ---- calls that may have to be repeated on other states
 template <class Work>
-auto Matcher::entering(Work&& work) {
+auto Matcher::run_repeatable(Work&& work) {
   for (int round = 1; round <= kMaxRounds; ++round) {
     try {
       if (round > 1) renew();
       return work();
     } catch (const RulesNeeded& needed) {
-      compiled_->compile_later(needed.later, round > kRounds);
+      compiled_->compile_later(needed.later, round > kSelectiveRounds);
     } catch (const StatesBroken&) {
     }
   }
-  throw std::runtime_error("calls of other threads on this grammar fail all the time");
+  throw std::runtime_error("calls on this grammar from other threads keep failing");
 }
 
 // ---- steps
@@ -70,7 +70,7 @@ int32_t Matcher::advance_token(int32_t state, int32_t id, bool& terminated) {
 }
 
 void Matcher::push(int32_t state, bool terminated, int32_t token, std::shared_ptr<const std::string> text) {
-  recent_.push_back({coded(), token, std::move(text)});
+  recent_.push_back({encode_state(), token, std::move(text)});
   state_ = state;
   terminated_ = terminated;
   // The step has been taken, and its completions are carried over with it. If renewing fails, the next step tries
@@ -88,7 +88,7 @@ void Matcher::restore(int32_t code) {
 
 bool Matcher::accept_token(int32_t id) {
   bool terminated = terminated_;
-  const int32_t next = entering([&] { return advance_token(state_, id, terminated = terminated_); });
+  const int32_t next = run_repeatable([&] { return advance_token(state_, id, terminated = terminated_); });
   if (next == kDead) return false;
   push(next, terminated, id);
   return true;
@@ -115,7 +115,7 @@ int32_t Matcher::advance_text(int32_t state, Span span, std::string_view bytes, 
 }
 
 bool Matcher::accept_text(Span span, std::string_view bytes) {
-  const int32_t next = entering([&] { return advance_text(state_, span, bytes, terminated_); });
+  const int32_t next = run_repeatable([&] { return advance_text(state_, span, bytes, terminated_); });
   if (next == kDead) return false;
   push(next, terminated_, span, std::make_shared<const std::string>(bytes));
   return true;
@@ -128,7 +128,7 @@ bool Matcher::accept_part(std::string_view bytes) { return accept_text(kPart, by
 bool Matcher::end_token() { return accept_text(kEnd, {}); }
 
 size_t Matcher::validate(const std::vector<int64_t>& ids) {
-  return entering([&] {
+  return run_repeatable([&] {
     int32_t state = state_;
     bool terminated = terminated_;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -141,32 +141,32 @@ size_t Matcher::validate(const std::vector<int64_t>& ids) {
 }
 
 void Matcher::rollback(int64_t n) {
-  if (n < 0) throw std::invalid_argument("rollback(" + std::to_string(n) + "): a number of steps is at least 0");
+  if (n < 0) throw std::invalid_argument("rollback(" + std::to_string(n) + "): the number of steps must be at least 0");
   if (n > steps())
     throw std::invalid_argument("rollback(" + std::to_string(n) + "): only " + std::to_string(steps()) +
                                 " steps were taken");
-  size_t left = static_cast<size_t>(n);
-  if (left == 0) return;
-  if (left <= recent_.size()) {
-    restore(recent_[recent_.size() - left].state);
-    recent_.resize(recent_.size() - left);
+  size_t steps_left = static_cast<size_t>(n);
+  if (steps_left == 0) return;
+  if (steps_left <= recent_.size()) {
+    restore(recent_[recent_.size() - steps_left].state);
+    recent_.resize(recent_.size() - steps_left);
     return;
   }
-  left -= recent_.size();
+  steps_left -= recent_.size();
   recent_.clear();
-  while (left > past_length_) {
-    left -= past_length_;
+  while (steps_left > past_length_) {
+    steps_left -= past_length_;
     past_total_ -= past_length_;
     past_length_ = past_->parent_length;
     past_ = std::shared_ptr<Segment>(past_->parent);
   }
-  restore(past_->steps[past_length_ - left].state);
-  past_length_ -= left;
-  past_total_ -= left;
+  restore(past_->steps[past_length_ - steps_left].state);
+  past_length_ -= steps_left;
+  past_total_ -= steps_left;
   drop_empty_past();
 }
 
-// Drops empty segments, so that alternating forks and rollbacks leave nothing behind.
+// Drops empty segments, so alternating forks and rollbacks do not accumulate them.
 void Matcher::drop_empty_past() {
   while (past_ && past_length_ == 0) {
     past_length_ = past_->parent_length;
@@ -185,7 +185,7 @@ void Matcher::reset() {
 
 bool Matcher::accepting() const { return terminated_ || states_->accepting(state_); }
 
-std::vector<Matcher::Step> Matcher::past() const {
+std::vector<Matcher::Step> Matcher::all_steps() const {
   std::vector<Step> all;
   std::vector<std::pair<const Segment*, size_t>> chain;
   size_t length = past_length_;
@@ -200,20 +200,20 @@ std::vector<Matcher::Step> Matcher::past() const {
 
 std::vector<std::pair<int32_t, std::string>> Matcher::accepted() const {
   std::vector<std::pair<int32_t, std::string>> out;
-  for (const Step& step : past())
+  for (const Step& step : all_steps())
     out.emplace_back(std::max<int32_t>(step.token, kText), step.text ? *step.text : std::string());
   return out;
 }
 
 void Matcher::renew_if_full() {
-  if (states_->full()) entering([&] { return renew(); });
+  if (states_->full()) run_repeatable([&] { return renew(); });
 }
 
-// Switches to the grammar's current states, with the past.
+// Switches to the grammar's current states, and carries all states of the past over.
 void Matcher::renew() {
   if (states_->is_broken()) return repeat_steps();
-  std::vector<Step> all = past();
-  std::vector<int32_t> codes = {state_};  // the state itself first
+  std::vector<Step> all = all_steps();
+  std::vector<int32_t> codes = {state_};  // first the current state
   for (const Step& step : all) codes.push_back(step.state);
   std::shared_ptr<States> renewed = compiled_->renewed(states_, codes);
   state_ = codes.front();  // from here on nothing can fail
@@ -224,21 +224,21 @@ void Matcher::renew() {
   states_ = std::move(renewed);
 }
 
-// Nothing can be carried over from broken states.
+// Repeats all steps on fresh states, because nothing can be carried over from broken states.
 void Matcher::repeat_steps() {
-  Matcher again(compiled_);
-  for (const Step& step : past()) {
-    bool terminated = again.terminated_;
-    const int32_t next = step.token >= 0 ? again.advance_token(again.state_, step.token, terminated)
-                                         : again.advance_text(again.state_, static_cast<Span>(step.token), *step.text,
-                                                              again.terminated_);
-    if (next == kDead) throw std::logic_error("a step that was accepted is refused when it is repeated");
-    again.push(next, terminated, step.token, step.text);
+  Matcher repeated(compiled_);
+  for (const Step& step : all_steps()) {
+    bool terminated = repeated.terminated_;
+    const int32_t next = step.token >= 0 ? repeated.advance_token(repeated.state_, step.token, terminated)
+                                         : repeated.advance_text(repeated.state_, static_cast<Span>(step.token),
+                                                                 *step.text, repeated.terminated_);
+    if (next == kDead) throw std::logic_error("a step that was accepted before is rejected when it is repeated");
+    repeated.push(next, terminated, step.token, step.text);
   }
-  states_ = std::move(again.states_);  // from here on nothing can fail
-  state_ = again.state_;
-  terminated_ = again.terminated_;
-  recent_ = std::move(again.recent_);
+  states_ = std::move(repeated.states_);  // from here on nothing can fail
+  state_ = repeated.state_;
+  terminated_ = repeated.terminated_;
+  recent_ = std::move(repeated.recent_);
   past_.reset();
   past_length_ = past_total_ = 0;
 }
@@ -259,9 +259,9 @@ bool Matcher::fill(uint32_t* row, int64_t max_tokens) {
   budget_bound_ = false;
   if (terminated_ || max_tokens < 0) {
     if (fill_known(row, masks_something)) return masks_something;
-    return entering([&] { return states_->mask(state_, row); });
+    return run_repeatable([&] { return states_->mask(state_, row); });
   }
-  return entering([&] { return states_->budget_mask(state_, row, max_tokens, budget_bound_); });
+  return run_repeatable([&] { return states_->budget_mask(state_, row, max_tokens, budget_bound_); });
 }
 
 bool Matcher::may_bind(int64_t max_tokens) const {
@@ -271,40 +271,40 @@ bool Matcher::may_bind(int64_t max_tokens) const {
 }
 
 std::tuple<int64_t, int64_t, int64_t> Matcher::rests() {
-  return entering([&] { return states_->rests(state_); });
+  return run_repeatable([&] { return states_->rests(state_); });
 }
 
 int64_t Matcher::min_tokens() {
-  return terminated_ ? 0 : entering([&] { return states_->distance(state_) + 1; });
+  return terminated_ ? 0 : run_repeatable([&] { return states_->distance(state_) + 1; });
 }
 
 // ---- looking ahead
 std::vector<int32_t> Matcher::forced(size_t limit) {
   if (terminated_) return {};
-  return entering([&] { return forced_from(*states_, state_, limit); });
+  return run_repeatable([&] { return forced_from(*states_, state_, limit); });
 }
 
 std::vector<int32_t> Matcher::forced_from(States& states, int32_t state, size_t limit) {
   std::vector<int32_t> out;
   const StatesLock lock(states);
   while (out.size() < limit && !states.accepting(state)) {
-    int32_t only = -1, next = kDead, choices = 0;
+    int32_t symbol = -1, next = kDead, choices = 0;
     const ByteSet bytes = states.bytes(state);
     for (int b = 0; b < 256 && choices < 2; ++b) {
       if (!bytes.has(static_cast<uint8_t>(b))) continue;
       int32_t to = states.step(state, static_cast<uint8_t>(b));
       if (to == kDead) continue;
-      only = b;
+      symbol = b;
       next = to;
       ++choices;
     }
     std::vector<int32_t> tokens = states.controls(state);
     if (choices + static_cast<int32_t>(tokens.size()) != 1) break;
     if (choices == 0) {
-      only = 256 + tokens[0];
+      symbol = 256 + tokens[0];
       next = states.step_control(state, tokens[0]);
     }
-    out.push_back(only);
+    out.push_back(symbol);
     state = next;
   }
   return out;
@@ -312,14 +312,14 @@ std::vector<int32_t> Matcher::forced_from(States& states, int32_t state, size_t 
 
 std::vector<int32_t> Matcher::shortest(size_t limit) {
   if (terminated_) return {};
-  return entering([&] { return states_->shortest(state_, limit); });
+  return run_repeatable([&] { return states_->shortest(state_, limit); });
 }
 
 std::vector<uint8_t> Matcher::next_bytes() { return probe("").second; }
 
 std::vector<int32_t> Matcher::next_tokens() {
   if (terminated_) return {};
-  return entering([&] {
+  return run_repeatable([&] {
     const StatesLock lock(*states_);
     return states_->controls(state_);
   });
@@ -327,10 +327,10 @@ std::vector<int32_t> Matcher::next_tokens() {
 
 std::pair<size_t, std::vector<uint8_t>> Matcher::probe(std::string_view bytes) {
   if (terminated_) return {};
-  return entering([&] { return probed(bytes); });
+  return run_repeatable([&] { return probe_states(bytes); });
 }
 
-std::pair<size_t, std::vector<uint8_t>> Matcher::probed(std::string_view bytes) {
+std::pair<size_t, std::vector<uint8_t>> Matcher::probe_states(std::string_view bytes) {
   std::vector<uint8_t> possible;
   const StatesLock lock(*states_);
   int32_t state = state_;
@@ -348,7 +348,7 @@ std::pair<size_t, std::vector<uint8_t>> Matcher::probed(std::string_view bytes) 
 }
 
 std::vector<std::string> Matcher::open_rules(std::string_view after) {
-  return entering([&] {
+  return run_repeatable([&] {
     const StatesLock lock(*states_);
     int32_t state = state_;
     for (char ch : after) {
@@ -364,12 +364,12 @@ std::vector<std::string> Matcher::open_rules(std::string_view after) {
 
 std::vector<std::pair<uint32_t, uint32_t>> Matcher::characters(std::string_view bytes, std::string_view begun) {
   if (terminated_) return {};
-  return entering([&] { return characters_after(bytes, begun); });
+  return run_repeatable([&] { return characters_after(bytes, begun); });
 }
 
 std::vector<int32_t> Matcher::walk_mask() {
   if (terminated_) return compiled_->vocabulary->end_tokens;
-  return entering([&] { return states_->walk_mask(state_); });
+  return run_repeatable([&] { return states_->walk_mask(state_); });
 }
 
 }  // namespace guided

@@ -1,10 +1,11 @@
-// Matchers: the state of one output while it is written.
+// A matcher is the state of one output while it is being written.
 //
-// A matcher is a state number, and the state numbers before each step with what was accepted. fork() copies a number:
-// both matchers share the past, which is an immutable chain. rollback(n) drops n numbers. Everything that is computed
-// for a state is stored with the grammar's states (states.hpp), which all of its matchers share, on any number of OS
-// threads. One thread at a time uses a matcher. When the states exceed their memory limit, fresh ones replace them, and
-// the matcher carries its own states over. When they are broken, it repeats its steps on fresh ones.
+// It consists of a state number and the past: for each step, the state number before it and the accepted token or text.
+// fork() copies a number; both matchers share the past, which is an immutable chain. rollback(n) drops n steps.
+// Everything that is computed for a state is stored with the grammar's states (states.hpp), which all its matchers
+// share, on any number of OS threads. One thread at a time uses a matcher. When the states exceed their memory limit,
+// fresh states replace them, and the matcher carries its own states over. When the states are broken, it repeats its
+// steps on fresh states.
 #pragma once
 
 #include <atomic>
@@ -24,17 +25,17 @@ class Matcher {
   Matcher(Matcher& other);  // fork
 
   bool fill(uint32_t* row, int64_t max_tokens);  // max_tokens < 0: no budget
-  // Whether the budget may have removed tokens from the last mask. False: it was the mask without a budget.
+  // Whether the budget may have removed tokens from the last mask. False: the mask equals the mask without a budget.
   bool budget_bound() const { return budget_bound_; }
-  // Whether a budget might remove tokens from the next mask. False: the mask is known to be the one without a budget.
+  // Whether a budget may remove tokens from the next mask. False: the mask equals the mask without a budget.
   bool may_bind(int64_t max_tokens) const;
   // Fills the row if the state's mask is known already; otherwise returns false.
   bool fill_known(uint32_t* row, bool& masks_something) const;
   bool accept_token(int32_t id);
-  // Accepts a token without the lock if all of its steps have been taken before; otherwise returns nothing.
+  // Accepts a token without the lock if all its steps have been taken before; otherwise returns nullopt.
   std::optional<bool> accept_known(int32_t id);
   bool accept_bytes(std::string_view bytes);
-  // Accepts a token in parts. Each part is a step, and so is the end.
+  // Accepts a token in parts. Each part is a step, and so is the end of the token.
   bool accept_part(std::string_view bytes);
   bool end_token();
   size_t validate(const std::vector<int64_t>& ids);
@@ -44,18 +45,19 @@ class Matcher {
   bool terminated() const { return terminated_; }
   int64_t steps() const { return static_cast<int64_t>(recent_.size() + past_total_); }
   int64_t min_tokens();
-  // The tokens that are needed after any one token: an upper bound from the rules, one from values that must differ,
-  // and the largest number found.
+  // The number of tokens that are needed after any one token: an upper bound from the rules, an upper bound from values
+  // that must differ, and the largest number found.
   std::tuple<int64_t, int64_t, int64_t> rests();
 
-  // The prefix of all continuations: bytes, or 256 + control token.
+  // The common prefix of all continuations: bytes, or 256 + control token.
   std::vector<int32_t> forced(size_t limit);
   std::vector<int32_t> shortest(size_t limit);
   std::vector<uint8_t> next_bytes();
-  std::vector<int32_t> next_tokens();                                     // control tokens that the grammar names here
-  std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);  // the bytes read; what may follow
-  // The code points that can follow `bytes`, all of which can be read, as ranges. `begun`: the bytes of an incomplete
-  // character that were read before, or none; then the result has complete characters.
+  std::vector<int32_t> next_tokens();  // control tokens that the grammar names here
+  // The number of leading bytes that can be read, and the bytes that may follow them.
+  std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);
+  // The code points that can follow `bytes`, as ranges. All of `bytes` must be readable. `begun`: the bytes of an
+  // incomplete character that were read before, or none; the result has the complete characters.
   std::vector<std::pair<uint32_t, uint32_t>> characters(std::string_view bytes, std::string_view begun);
   std::vector<std::string> open_rules(std::string_view after);  // rules that are open after these bytes
   std::vector<int32_t> walk_mask();                             // the mask by its definition, without caches
@@ -71,7 +73,7 @@ class Matcher {
   struct Step {
     int32_t state;                            // before the step; ~state if terminated
     int32_t token;                            // the accepted token, or a Span
-    std::shared_ptr<const std::string> text;  // of a span
+    std::shared_ptr<const std::string> text;  // of a Span
   };
   // Values of Step::token other than tokens: a complete text, a part of a token, and the end of a token.
   enum Span : int32_t { kText = -1, kPart = -2, kEnd = -3 };
@@ -85,19 +87,19 @@ class Matcher {
   int32_t advance_text(int32_t state, Span span, std::string_view bytes, bool terminated);
   bool accept_text(Span span, std::string_view bytes);
   void push(int32_t state, bool terminated, int32_t token, std::shared_ptr<const std::string> text = nullptr);
-  std::vector<Step> past() const;  // all steps, oldest first
+  std::vector<Step> all_steps() const;  // oldest first
   void renew_if_full();
   void renew();
   void repeat_steps();
-  // The value of `work`. Repeats it on other states if it needs rules that are not compiled yet, or if these states are
-  // broken.
+  // Returns the value of `work`. Repeats it on other states if it needs rules that are not compiled yet, or if the
+  // states are broken.
   template <class Work>
-  auto entering(Work&& work);
+  auto run_repeatable(Work&& work);
   static std::vector<int32_t> forced_from(States& states, int32_t state, size_t limit);
-  std::pair<size_t, std::vector<uint8_t>> probed(std::string_view bytes);
+  std::pair<size_t, std::vector<uint8_t>> probe_states(std::string_view bytes);
   std::vector<std::pair<uint32_t, uint32_t>> characters_after(std::string_view bytes, std::string_view begun);
   void drop_empty_past();
-  int32_t coded() const { return terminated_ ? ~state_ : state_; }
+  int32_t encode_state() const { return terminated_ ? ~state_ : state_; }
   void restore(int32_t code);
 
   std::shared_ptr<Compiled> compiled_;
@@ -111,12 +113,12 @@ class Matcher {
   mutable std::atomic_flag busy_;
 };
 
-// Held during every call from Python: using a matcher on two threads at once is an error, not a race.
+// Held during every call from Python, so using a matcher on two threads at once is an error, not a race.
 class InUse {
  public:
   explicit InUse(const Matcher& matcher) : busy_(matcher.busy_) {
     if (busy_.test_and_set(std::memory_order_acquire))
-      throw std::runtime_error("another thread is using this matcher: give each thread a fork() of its own");
+      throw std::runtime_error("another thread is using this matcher: give each thread its own fork()");
   }
   ~InUse() { busy_.clear(std::memory_order_release); }
   InUse(const InUse&) = delete;

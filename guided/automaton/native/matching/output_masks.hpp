@@ -1,15 +1,15 @@
-// The masks of an output that exists already, for trainers and audits.
+// Computes the masks of an existing output, for trainers and audits.
 //
-// In: a matcher before the output, the ids of its tokens, and its budget. Out: how many ids are allowed, or all masks:
-// each distinct row once, and for each position the number of its row. JSON has few distinct rows: all positions inside
-// of a string share one.
+// In: a matcher in the state before the output, the output's token ids, and its budget. Out: how many ids are allowed,
+// or all masks: each distinct row once, and for each position the number of its row. JSON has few distinct rows: all
+// positions inside strings share one.
 //
 // How: the matcher accepts exactly the tokens that its mask without a budget allows. So `accept_output` takes steps,
 // which are cached, and fills a mask only if the budget may remove tokens there. `output_masks` recognises a row by the
 // digest of the state's mask (mask_digests.hpp), and fills each distinct row once. If the budget may remove tokens at a
 // position, it fills the row of this position to compute the digest.
 //
-// Cost, over states that were visited before: 0.1 us for each token, and about 3 us for each distinct row of 16 KB.
+// Cost in states that were visited before: 0.1 us per token, and about 3 us per distinct row of 16 KB.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@
 
 namespace guided {
 
-// Accepts ids as long as they are allowed, and returns their number. `budget`: as in Matcher::fill, for the first id;
-// it shrinks by 1 with each. Throws BudgetFailure if no output fits.
+// Accepts ids as long as they are allowed, and returns the number of accepted ids. `budget`: the budget at the first
+// id, as in Matcher::fill; it shrinks by 1 with each id. Throws BudgetFailure if no output fits.
 size_t accept_output(Matcher& matcher, std::span<const int64_t> ids, int64_t budget);
 
 struct OutputMasks {
   std::vector<uint32_t> rows;    // the distinct rows
-  std::vector<int32_t> numbers;  // for each position: its row; after an id that is not allowed, this is an empty row
+  std::vector<int32_t> numbers;  // for each position: its row; an empty row after an id that is not allowed
 };
 
-// Accepts ids as `accept_output` does. Throws LimitFailure if the rows take more than the memory limit of a call.
+// Accepts ids like `accept_output`. Throws LimitFailure if the rows take more memory than one call may use.
 OutputMasks output_masks(Matcher& matcher, std::span<const int64_t> ids, int64_t budget);
 
 }  // namespace guided

@@ -6,7 +6,7 @@
 // are composed of parts of either kind (composed/composed_states.hpp).
 //
 // Matchers on any number of OS threads share the states. Methods whose names begin with `known` never wait for a lock.
-// The caller of those under "looking ahead" holds a `StatesLock`. All others lock for themselves.
+// Callers of the methods under "looking ahead" hold a `StatesLock`. All other methods take the lock themselves.
 //
 // An exception during a call (a limit, no memory) may leave tables inconsistent. `StatesLock` then marks the states as
 // *broken*, and later calls throw `StatesBroken`. The matcher then switches to fresh states of the grammar, and repeats
@@ -44,23 +44,23 @@ class States {
 
   virtual int32_t initial() const = 0;
   virtual bool accepting(int32_t state) const = 0;
-  // The state after a token, which has a text or is named by the grammar, and is no end token. kDead: it is not
+  // The state after a token that has a text or that the grammar names, and that is no end token. kDead: it is not
   // allowed. kUnknown: not computed yet.
   virtual int32_t known_after_token(int32_t state, int32_t id) const = 0;
   virtual int32_t after_token(int32_t state, int32_t id) = 0;
   virtual int32_t after_bytes(int32_t state, std::string_view bytes) = 0;
   // The state after the end of a token whose bytes `step` has read. kDead: it may not end there.
   virtual int32_t token_ended(int32_t state) { return state; }
-  // Write the row of the allowed tokens. `known_mask` returns false if it is not computed yet; `mask` returns whether
-  // some token is not allowed.
+  // These write the row of allowed tokens. `known_mask` returns false if the row is not computed yet. `mask` returns
+  // whether some token is not allowed.
   virtual bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const = 0;
   virtual bool mask(int32_t state, uint32_t* row) = 0;
-  // As `mask`, without the tokens after which the output cannot end within `max_tokens`, including this token and the
-  // end token. `bound`: set if the budget may have removed tokens.
+  // Like `mask`, without the tokens after which the output cannot end within `max_tokens` tokens, including this token
+  // and the end token. `bound`: set if the budget may have removed tokens.
   virtual bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) = 0;
-  // So many tokens, without the end token, suffice after any token of the mask. -1: not computed yet.
+  // A number of tokens, without the end token, that suffices after any token of the mask. -1: not computed yet.
   virtual int64_t known_rest(int32_t) const { return -1; }
-  // The tokens to the end of the output, without the end token.
+  // The number of tokens to the end of the output, without the end token.
   virtual int64_t distance(int32_t state) = 0;
   // See Matcher::rests.
   virtual std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) = 0;
@@ -76,13 +76,13 @@ class States {
   // Character classes whose characters all lead back to the state; some may be missing.
   virtual CharClasses loops(int32_t) { return 0; }
   virtual std::vector<int32_t> controls(int32_t state) const = 0;  // control tokens that the grammar names here
-  // Whether a token may end in the state. It may not if no whole tokens lead from there to an end (Position::boundary).
+  // Whether a token may end in the state: whether whole tokens lead from there to an end (Position::boundary).
   virtual bool ends_token(int32_t state) const {
     static_cast<void>(state);
     return true;
   }
   virtual void open_rules(int32_t state, std::vector<std::string>& out) const = 0;
-  // States with equal keys are followed by the same characters. `steps`: how many steps the caller has taken so far.
+  // For equal keys, the same characters follow. `steps`: how many steps the caller has taken so far.
   virtual std::vector<int32_t> character_key(int32_t state, int steps) {
     static_cast<void>(steps);
     return {state};
@@ -126,7 +126,7 @@ class StatesLock {
     if (lock_.owns_lock() && std::uncaught_exceptions() > exceptions_) states_.abandon_call();
   }
   StatesLock(const StatesLock&) = delete;
-  // The states are consistent: exceptions from here on do not concern them.
+  // For a caller that has finished using the states: later exceptions do not mark them as broken.
   void unlock() { lock_.unlock(); }
 
  private:
@@ -136,9 +136,9 @@ class StatesLock {
   const int exceptions_;
 };
 
-// A grammar compiled for a vocabulary, and its states. When these exceed their memory limit, or are broken, fresh ones
-// replace them. Each matcher switches to the fresh states at its next step. The old ones are freed with their last
-// matcher.
+// A grammar compiled for a vocabulary, and its states. When the states exceed their memory limit or are broken, fresh
+// states replace them. Each matcher switches to the fresh states at its next step. The old states are freed with their
+// last matcher.
 class Compiled {
  public:
   explicit Compiled(std::shared_ptr<const TokenVocabulary> vocabulary) : vocabulary(std::move(vocabulary)) {}
@@ -146,10 +146,10 @@ class Compiled {
   virtual ~Compiled() = default;
   // The current states, which are not broken.
   virtual std::shared_ptr<States> states() = 0;
-  // The states that replace `old`. The states in `carried` (~state after an end token) are copied into them, and
-  // replaced by their new numbers.
+  // Returns the states that replace `old`. Copies the states in `carried` (~state after an end token) into them, and
+  // replaces the numbers by the new ones.
   virtual std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) = 0;
-  // Compiles the deferred rules with these numbers, or all of them (see RulesNeeded). No lock is held.
+  // Compiles the deferred rules with these numbers, or all deferred rules (see RulesNeeded). No lock is held.
   virtual void compile_later(const std::vector<int32_t>&, bool) {}
   virtual size_t positions() const = 0;
   virtual size_t rules() const = 0;
@@ -175,12 +175,12 @@ class CompiledInto : public Compiled {
     return current_;
   }
   virtual std::shared_ptr<Own> fresh() const = 0;
-  // With the lock held, or in a constructor.
+  // Called with the lock held, or in a constructor.
   void renew(std::shared_ptr<Own> states) {
     current_ = std::move(states);
     ++rebuilds_;
   }
-  // Replaces the states in `carried`, see renewed(), by import(state).
+  // Replaces each state in `carried` (see renewed()) by import(state).
   template <class Import>
   static void carry(std::vector<int32_t>& carried, Import&& import) {
     for (int32_t& code : carried) {

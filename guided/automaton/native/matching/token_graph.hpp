@@ -1,9 +1,10 @@
-// Pruning on the token graph: for vocabularies in which some byte exists only inside longer tokens.
+// Prunes a grammar on the graph of positions and tokens, for vocabularies in which some byte occurs only in longer
+// tokens.
 //
-// In: a grammar of one plain rule, and the vocabulary. Out: `Position::boundary`, whether whole tokens lead from a
-// position to an accepting one, so that a token may end there; and `Grammar::token_distance`, by how many tokens.
+// In: a grammar of one plain rule, and the vocabulary. Out: `Position::boundary` says whether whole tokens lead from a
+// position to an accepting one, so a token may end there. `Grammar::token_distance` is the number of these tokens.
 // Throws EmptyLanguage if no whole tokens lead from the start to an end. Cost: one walk of the trie for each position
-// in which some token can end.
+// at which some token can end.
 #pragma once
 
 #include "compile/grammar.hpp"

@@ -11,30 +11,31 @@ struct Step {
   int32_t from, token;
 };
 
-// By position of a rule: the positions from which a token leads to it, with one such token each.
-std::vector<std::vector<Step>> steps_into(const Grammar& g, const Rule& rule, const TokenVocabulary& vocabulary,
-                                          Meter& meter) {
-  std::vector<std::vector<Step>> before(static_cast<size_t>(rule.size));
+// Returns for each position of a rule the positions from which a token leads to it, with one such token each.
+std::vector<std::vector<Step>> find_predecessors(const Grammar& g, const Rule& rule, const TokenVocabulary& vocabulary,
+                                                 Meter& meter) {
+  std::vector<std::vector<Step>> out(static_cast<size_t>(rule.size));
   std::vector<std::pair<int32_t, int32_t>> stack;
   for (int32_t from = rule.base; from < rule.base + rule.size; ++from) {
     stack.assign(1, {0, from});
     while (!stack.empty()) {
-      auto [node, at] = stack.back();
+      auto [node, position] = stack.back();
       stack.pop_back();
       meter.work(1);
       const TokenTrie::Node& n = vocabulary.trie.nodes()[node];
-      std::vector<Step>& list = before[static_cast<size_t>(at - rule.base)];
+      std::vector<Step>& list = out[static_cast<size_t>(position - rule.base)];
       if (n.payload_hi > n.payload_lo && (list.empty() || list.back().from != from))
         list.push_back({from, vocabulary.trie.payloads()[n.payload_lo]});
-      vocabulary.trie.children(node, g.positions[at].bytes,
-                               [&](int32_t c) { stack.push_back({c, g.step(at, vocabulary.trie.nodes()[c].byte)}); });
+      vocabulary.trie.children(node, g.positions[position].bytes, [&](int32_t c) {
+        stack.push_back({c, g.step(position, vocabulary.trie.nodes()[c].byte)});
+      });
     }
   }
-  return before;
+  return out;
 }
 
-// By rule: whether outputs can use it.
-std::vector<uint8_t> reached(const Grammar& g) {
+// Returns for each rule whether outputs can use it.
+std::vector<uint8_t> find_used_rules(const Grammar& g) {
   std::vector<uint8_t> out(g.rules.size(), 0);
   g.all_reachable(g.start, [&](const Rule& rule) {
     out[static_cast<size_t>(&rule - g.rules.data())] = 1;
@@ -47,33 +48,33 @@ std::vector<uint8_t> reached(const Grammar& g) {
 
 void find_token_rests(Grammar& g, const TokenVocabulary& vocabulary, Meter& meter) {
   if (std::ranges::none_of(g.rules, [](const Rule& rule) { return rule.max_tokens >= 0; })) return;
-  const std::vector<uint8_t> used = reached(g);
+  const std::vector<uint8_t> is_used = find_used_rules(g);
   for (size_t r = 0; r < g.rules.size(); ++r) {
     Rule& rule = g.rules[r];
-    if (rule.max_tokens < 0 || rule.size == 0 || !used[r]) continue;
+    if (rule.max_tokens < 0 || rule.size == 0 || !is_used[r]) continue;
     meter.rule = rule.origin;
     g.token_rests.resize(g.positions.size());
-    const std::vector<std::vector<Step>> before = steps_into(g, rule, vocabulary, meter);
+    const std::vector<std::vector<Step>> predecessors = find_predecessors(g, rule, vocabulary, meter);
     std::vector<int32_t> level;
-    for (int32_t at = rule.base; at < rule.base + rule.size; ++at)
-      if (g.positions[at].accept) level.push_back(at);
+    for (int32_t position = rule.base; position < rule.base + rule.size; ++position)
+      if (g.positions[position].accept) level.push_back(position);
     for (int64_t tokens = 1; !level.empty(); ++tokens) {
-      std::vector<int32_t> further;
-      for (int32_t at : level)
-        for (const Step& step : before[static_cast<size_t>(at - rule.base)]) {
+      std::vector<int32_t> next_level;
+      for (int32_t position : level)
+        for (const Step& step : predecessors[static_cast<size_t>(position - rule.base)]) {
           TokenRest& rest = g.token_rests[static_cast<size_t>(step.from)];
           if (rest.tokens > 0) continue;
           rest = {tokens, step.token};
           if (g.positions[step.from].accept) continue;  // it was in the first level
-          further.push_back(step.from);
+          next_level.push_back(step.from);
           if (step.from != rule.start) rule.furthest_rest = std::max(rule.furthest_rest, tokens);
         }
-      level = std::move(further);
+      level = std::move(next_level);
     }
     const int64_t needed = g.token_rests[static_cast<size_t>(rule.start)].tokens;
     if (needed <= rule.max_tokens) continue;
-    const std::string place = "in " + g.names[static_cast<size_t>(rule.origin)];
-    throw Unsupported(place + ": the shortest text takes " + std::to_string(needed) + " tokens, and max_tokens is " +
+    const std::string location = "in " + g.names[static_cast<size_t>(rule.origin)];
+    throw Unsupported(location + ": the shortest text takes " + std::to_string(needed) + " tokens, and max_tokens is " +
                       std::to_string(rule.max_tokens));
   }
   meter.rule = -1;

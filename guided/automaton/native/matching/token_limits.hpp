@@ -1,10 +1,10 @@
-// Rules with a token limit: how many tokens lead to their ends.
+// Computes how many tokens lead to the ends of rules with a token limit.
 //
 // In: a grammar, and a vocabulary in which each byte is a token. Out: Grammar::token_rests and Rule::furthest_rest.
-// Only tokens count that end within the rule or at its end, so the number does not depend on the rule's context.
+// Only tokens that end within the rule or at its end count, so the number does not depend on the rule's context.
 //
-// How: breadth first and backwards, from the positions where the rule may end. Cost: a walk of the trie of tokens for
-// each position of such a rule. Throws Unsupported if the shortest text takes more tokens than the limit.
+// How: breadth-first search, backwards from the positions at which the rule may end. Cost: a walk of the trie of tokens
+// for each position of such a rule. Throws Unsupported if the shortest text takes more tokens than the limit.
 #pragma once
 
 #include "compile/grammar.hpp"

@@ -15,7 +15,7 @@ int32_t Workspace::known_after_token(int32_t state, int32_t id) const {
   return at_boundary(arena, state) ? arena.peek_counted(state) : kDead;
 }
 
-int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
+int32_t Workspace::advance_text(int32_t state, std::string_view bytes) {
   size_t i = 0;
   for (; i < bytes.size(); ++i) {
     int32_t next = arena.peek(state, static_cast<uint8_t>(bytes[i]));
@@ -33,17 +33,17 @@ int32_t Workspace::after_text(int32_t state, std::string_view bytes) {
 
 int32_t Workspace::token_ended(int32_t state) {
   if (!at_boundary(arena, state)) return kDead;
-  const int32_t known = arena.peek_counted(state);
-  if (known != kUnknown) return known;
+  const int32_t next = arena.peek_counted(state);
+  if (next != kUnknown) return next;
   const StatesLock lock(*this);
   return arena.counted(state);
 }
 
-int32_t Workspace::after_bytes(int32_t state, std::string_view bytes) { return after_text(state, bytes); }
+int32_t Workspace::after_bytes(int32_t state, std::string_view bytes) { return advance_text(state, bytes); }
 
 int32_t Workspace::after_token(int32_t state, int32_t id) {
   const TokenVocabulary& v = masks.vocabulary();
-  const int32_t next = v.textual(id) ? after_text(state, v.tokens[id]) : kDead;
+  const int32_t next = v.textual(id) ? advance_text(state, v.tokens[id]) : kDead;
   if (arena.grammar().tokens.empty()) return next;
   const StatesLock lock(*this);  // the grammar may also name a token with text by its id
   return arena.either(next, arena.step_token(state, id));
@@ -69,27 +69,27 @@ bool Workspace::mask(int32_t state, uint32_t* row) {
 }
 
 bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
-  // A budget that cannot remove any token does not count.
+  // A budget that cannot remove any token needs no budget mask.
   auto is_plenty = [&](int64_t rest) { return rest >= 0 && rest <= max_tokens - 2; };
   bool masks_something = true;
   if (is_plenty(least_rests.get(state)) && known_mask(state, row, masks_something)) return masks_something;
   {
     StatesLock lock(*this);
-    // For rules that are not compiled yet, only the number of bytes is bounded.
-    const bool bytes_alone = !arena.grammar().later.empty();
+    // For rules that are not compiled yet, only the bound in bytes exists.
+    const bool has_only_bytes = !arena.grammar().later.empty();
     if (!is_plenty(rest_bytes.after_token(state)) &&
-        (bytes_alone || (!is_plenty(rest_in_tokens(state)) && !is_plenty(budgets.reach_bound(state))))) {
+        (has_only_bytes || (!is_plenty(rest_in_tokens(state)) && !is_plenty(budgets.reach_bound(state))))) {
       const int64_t needed = budgets.distance(state) + 1;
       if (max_tokens < needed) {
         lock.unlock();
         throw BudgetFailure(needed, max_tokens);
       }
-      const int64_t most = max_tokens - 2;  // without this token and the end token
-      if (budgets.reach(state) > most) {
+      const int64_t max_rest = max_tokens - 2;  // without this token and the end token
+      if (budgets.reach(state) > max_rest) {
         bound = true;
-        budgets.fill(state, most, row);
+        budgets.fill(state, max_rest, row);
         for (int32_t token : controls(state))
-          if (completions.distance(arena.step_token(state, token)) <= most) set_bit(row, token);
+          if (completions.distance(arena.step_token(state, token)) <= max_rest) set_bit(row, token);
         if (arena.config(state).accepting)
           for (int32_t end : masks.vocabulary().end_tokens) set_bit(row, end);
         return true;
@@ -99,7 +99,8 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
   return mask(state, row);
 }
 
-// The fixed texts of the bound in tokens ignore token limits: then only the bound in bytes is used.
+// The bound in tokens uses fixed texts, which ignore token limits. If there are limits, only the bound in bytes is
+// used.
 int64_t Workspace::rest_in_tokens(int32_t state) {
   return arena.grammar().token_rests.empty() ? rest_tokens.after_token(state) : kUnreachable;
 }
@@ -151,15 +152,16 @@ void Workspace::open_rules(int32_t state, std::vector<std::string>& out) const {
   }
 }
 
-// The key is the state, or its threads without their uniqueness memory if that does not matter.
+// The key is the state, or, if the uniqueness memory does not matter, its threads without this memory.
 std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
   constexpr int kMaxSteps = 20000;
   const Config& config = arena.config(state);
-  const bool by_memory = config.remembers && steps < kMaxSteps &&
-                         !std::all_of(
-                             config.begin(), config.end(),
-                             [&](const Thread& thread) { return thread.pos == kExit || arena.goes_on_surely(thread); });
-  if (!config.remembers || by_memory) return {state};
+  const bool memory_matters =
+      config.remembers && steps < kMaxSteps &&
+      !std::all_of(
+          config.begin(), config.end(),
+          [&](const Thread& thread) { return thread.pos == kExit || arena.goes_on_surely(thread); });
+  if (!config.remembers || memory_matters) return {state};
   std::vector<int32_t> out;
   for (const Thread& thread : config) out.insert(out.end(), {thread.pos, thread.reg, thread.ret});
   return out;
@@ -176,23 +178,23 @@ bool CompiledRules::can_end() {
 void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
   std::vector<int32_t> missing, numbers;
   {
-    const std::shared_ptr<const Grammar> now = grammar();
-    for (size_t i = 0; i < now->later.size(); ++i) {
+    const std::shared_ptr<const Grammar> current = grammar();
+    for (size_t i = 0; i < current->later.size(); ++i) {
       const auto number = static_cast<int32_t>(i);
-      if (now->later[i].compiled >= 0 || (!all && std::ranges::find(later, number) == later.end())) continue;
+      if (current->later[i].compiled >= 0 || (!all && std::ranges::find(later, number) == later.end())) continue;
       missing.push_back(number);
-      numbers.push_back(now->later[i].number);
+      numbers.push_back(current->later[i].number);
     }
   }
   if (missing.empty()) return;
   const std::vector<std::shared_ptr<const Grammar>> compiled =
-      compile_(numbers);  // no lock is held: another may be faster
+      compile_(numbers);  // no lock is held, so another thread may be faster
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<LaterPart> parts;
   for (size_t i = 0; i < missing.size(); ++i)
     if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], compiled.at(i).get()});
   if (parts.empty()) return;
-  grammar_ = with_later_rules(*grammar_, parts);
+  grammar_ = append_later_rules(*grammar_, parts);
   renew(fresh());
 }
 
@@ -204,12 +206,12 @@ std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& ol
     renewed = current_;
   }
   Arena& from = static_cast<Workspace&>(*old).arena;
-  Arena::Carried known;
-  // Always locks older states before newer ones, so there is no deadlock. What is carried over is not metered.
+  Arena::Carried copied;
+  // Older states are always locked before newer ones, so there is no deadlock. Carrying states over is not metered.
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock lock(*renewed, {});
-  carry(carried, [&](int32_t state) { return renewed->arena.import(from, state, known); });
-  // The carried states may be large. Without room for more, every step would start over.
+  carry(carried, [&](int32_t state) { return renewed->arena.import(from, state, copied); });
+  // The carried states may be large. If the limit left no memory for more, every step would start over.
   renewed->arena.raise_limit(renewed->arena.bytes() * 2);
   return renewed;
 }

@@ -1,7 +1,7 @@
-// Grammars whose rules read bytes: their states, and all data that is computed for them.
+// The states of grammars whose rules read bytes, and all data that is computed for them.
 //
-// The parts are folders of the core: `run/` steps and builds masks, `budget/` finds completions. This class combines
-// them under one lock, and implements the interface of matchers (states.hpp).
+// Two folders of the core do the work: `run/` steps and builds masks, `budget/` finds completions. This class combines
+// them under one lock, and implements the interface that matchers use (states.hpp).
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class Workspace final : public States {
   MaskBuilder masks;
   CompletionFinder completions;
   BudgetMasks budgets;
-  ByState<int64_t> least_rests{-1};  // the smaller bound of the two
+  ByState<int64_t> least_rests{-1};  // the smaller of the two bounds
   RestBound rest_bytes, rest_tokens;
 
  private:
@@ -73,7 +73,7 @@ class Workspace final : public States {
   void abandon_call() override {
     if (!arena.given_up()) States::abandon_call();
   }
-  int32_t after_text(int32_t state, std::string_view bytes);
+  int32_t advance_text(int32_t state, std::string_view bytes);
   int64_t rest_in_tokens(int32_t state);
 };
 
@@ -94,11 +94,12 @@ class CompiledRules final : public CompiledInto<Workspace> {
   std::shared_ptr<Workspace> workspace() { return current(); }
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   void compile_later(const std::vector<int32_t>& later, bool all) override;
-  // Whether the start is known to lead to an end. If values must differ, the search for an end may have failed although
-  // there is one. Otherwise, pruning has removed whatever has no end.
+  // Whether the start is known to lead to an end. If values must differ, this is decided by a search, which may miss an
+  // end. Otherwise, pruning has removed everything without an end.
   bool can_end();
   size_t positions() const override { return grammar()->positions.size(); }
-  // Without rules that no text reaches. They have no positions, and are not rebuilt when their callers are cached.
+  // Does not count rules that no text reaches. They have no positions, and are not rebuilt when their callers are
+  // cached.
   size_t rules() const override {
     const std::shared_ptr<const Grammar> current = grammar();
     return static_cast<size_t>(std::ranges::count_if(current->rules, [](const Rule& rule) { return rule.size > 0; }));

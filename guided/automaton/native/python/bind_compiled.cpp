@@ -30,10 +30,11 @@ std::shared_ptr<TokenVocabulary> make_vocabulary(const Tokens& tokens, const std
     nb::bytes b = nb::cast<nb::bytes>(t);
     list.emplace_back(b.c_str(), b.size());
   }
-  if (size < 0 || size > (1 << 24) || list.size() > static_cast<size_t>(size)) throw nb::value_error("vocabulary size");
-  if (cache_bytes < 0) throw nb::value_error("cache_bytes");
+  if (size < 0 || size > (1 << 24) || list.size() > static_cast<size_t>(size))
+    throw nb::value_error("size is out of range");
+  if (cache_bytes < 0) throw nb::value_error("cache_bytes must be at least 0");
   for (int32_t e : ends)
-    if (e < 0 || e >= size) throw nb::index_error("end token");
+    if (e < 0 || e >= size) throw nb::index_error("an end token is not an id");
   nb::gil_scoped_release release;
   return std::make_shared<TokenVocabulary>(std::move(list), std::move(has_text), ends, size,
                                            static_cast<size_t>(cache_bytes));
@@ -86,42 +87,42 @@ Raises:
 void bind_compiled(nb::module_& m) {
   nb::class_<TokenVocabulary>(
       m, "TokenVocabulary",
-      "The bytes of each token id, the trie of them, and the token tables that all grammars share.")
+      "The bytes of each token id, the trie of all tokens, and the token tables that all grammars share.")
       .def(nb::new_(&make_vocabulary), "tokens"_a, "end_tokens"_a, "size"_a, "cache_bytes"_a, kMakeVocabulary)
-      .def_ro("size", &TokenVocabulary::size, "How many token ids there are: a bitmask row has a bit for each.")
+      .def_ro("size", &TokenVocabulary::size, "How many token ids there are. A bitmask row has a bit for each id.")
       .def_ro("byte_complete", &TokenVocabulary::byte_complete, "Whether every single byte is a token.")
-      .def_ro("longest", &TokenVocabulary::longest, "The bytes of the longest token.")
+      .def_ro("longest", &TokenVocabulary::longest, "The length of the longest token in bytes.")
       .def_prop_ro(
           "trie_nodes", [](const TokenVocabulary& v) { return v.trie.nodes().size(); }, "How many nodes the trie has.")
       .def_prop_ro(
           "cached_bytes", [](const TokenVocabulary& v) { return v.cache.bytes(); },
-          "The memory of the token tables that are cached, in bytes.")
+          "The memory of the cached token tables, in bytes.")
       .def_prop_ro(
           "cached_tables", [](const TokenVocabulary& v) { return v.cache.size(); }, "How many token tables are cached.")
       .def("extends", &extends, "data"_a, "Whether some token begins with `data` and is longer.")
       .def(
           "clear_cache", [](TokenVocabulary& v) { v.cache.clear(); },
-          "Drop the cached token tables. Grammars that use one keep it.");
+          "Drop the cached token tables. Grammars keep the tables that they use.");
 
   nb::class_<Compiled>(
       m, "Compiled",
-      "A compiled grammar. It never changes for its users; states are added while matchers run, on any\n"
-      "number of OS threads.")
+      "A compiled grammar. Its behaviour never changes. Matchers add states while they run, on any number of\n"
+      "OS threads.")
       .def_prop_ro("positions", &Compiled::positions, "How many positions the automata of all rules have.")
       .def_prop_ro("rules", &Compiled::rules, "How many rules were compiled.")
       .def_prop_ro("recursive", &Compiled::recursive,
-                   "Whether a rule can contain itself, so that the stack has no bound.")
+                   "Whether a rule can contain itself. Then the depth of the stack is not bounded.")
       .def_prop_ro(
-          "states", [](Compiled& c) { return c.states()->size(); }, "How many states were visited so far.")
+          "states", [](Compiled& c) { return c.states()->size(); }, "How many states have been visited so far.")
       .def_prop_ro(
           "memory_bytes", [](Compiled& c) { return c.states()->bytes(); },
-          "The memory of these states and of what is cached for them, in bytes.")
+          "The memory of these states and of their caches, in bytes.")
       .def_prop_ro("rebuilds", &Compiled::rebuilds,
                    "How often the states were dropped because they reached the memory limit.");
   nb::class_<CompiledRules, Compiled>(m, "CompiledRules", "A compiled grammar whose rules read bytes.")
       .def_prop_ro(
           "limits_tokens", [](const CompiledRules& c) { return !c.grammar()->token_rests.empty(); },
-          "Whether the tokens of some rule's text are counted.")
+          "Whether some rule has a limit on tokens.")
       .def("automaton", &automaton,
            "The states of the start rule: (number, accepting, [(lowest byte, highest byte, target)]).");
 }

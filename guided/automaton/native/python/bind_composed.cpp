@@ -22,23 +22,24 @@ std::shared_ptr<CompiledComposition> make_composition(std::vector<std::shared_pt
                                                       int64_t memory, int64_t call_work) {
   for (const std::shared_ptr<Compiled>& part : parts)
     if (part->vocabulary != vocabulary) throw nb::value_error("a part was compiled for another vocabulary");
-  std::vector<PartGraph::Occurrence> all;
-  for (const auto& [part, next, last] : occurrences) all.push_back({part, next, last});
+  std::vector<PartGraph::Occurrence> graph_occurrences;
+  for (const auto& [part, next, last] : occurrences) graph_occurrences.push_back({part, next, last});
   nb::gil_scoped_release release;
-  return std::make_shared<CompiledComposition>(PartGraph(std::move(parts), std::move(all), std::move(first), is_empty),
-                                               vocabulary, call_limits(memory, call_work));
+  return std::make_shared<CompiledComposition>(
+      PartGraph(std::move(parts), std::move(graph_occurrences), std::move(first), is_empty), vocabulary,
+      call_limits(memory, call_work));
 }
 
-constexpr auto kMakeComposed = R"(Put compiled grammars one after the other.
+constexpr auto kMakeComposed = R"(Compose compiled grammars according to a graph.
 
 Args:
-    parts: the compiled grammars, which nobody else uses.
+    parts: the compiled grammars. Nothing else may use them.
     occurrences: (part, next, last): the part's number, the occurrences that may follow, and whether the output
-        may end behind it.
-    first: the occurrences that the output may begin with.
+        may end after this one.
+    first: the occurrences with which the output may begin.
     is_empty: whether the output may be empty.
-    vocabulary: of all parts.
-    memory: how many bytes the states may take, in addition to those of the parts, before they are dropped.
+    vocabulary: the vocabulary of all parts.
+    memory: how many bytes the states may take before they are dropped, in addition to the states of the parts.
     call_work: units of work that one call on the states may take.)";
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 Indentation make_indentation(const IndentationValues& lines, int32_t terminals, int32_t symbols) {
   const auto& [newline, indent, dedent, opening, closing, tab, levels, width] = lines;
-  Indentation out{.given = true,
+  Indentation out{.is_given = true,
                   .newline = newline,
                   .indent = indent,
                   .dedent = dedent,
@@ -31,11 +31,11 @@ Indentation make_indentation(const IndentationValues& lines, int32_t terminals, 
                   .most_width = width,
                   .terminals = terminals};
   auto is_in = [](int32_t number, int32_t low, int32_t high) { return number >= low && number < high; };
-  bool good = is_in(newline, kNoTerminal, terminals) && is_in(indent, 0, symbols) && is_in(dedent, 0, symbols) &&
-              is_in(tab, 1, 1 << 16) && is_in(levels, 1, 1 << 16) && is_in(width, 0, 1 << 16);
-  for (int32_t each : opening) good = good && is_in(each, 0, terminals) && (out.opens[each] = true);
-  for (int32_t each : closing) good = good && is_in(each, 0, terminals) && (out.closes[each] = true);
-  if (!good) throw nb::value_error("the indentation has other terminals, or a number that is too large");
+  bool is_valid = is_in(newline, kNoTerminal, terminals) && is_in(indent, 0, symbols) && is_in(dedent, 0, symbols) &&
+                  is_in(tab, 1, 1 << 16) && is_in(levels, 1, 1 << 16) && is_in(width, 0, 1 << 16);
+  for (int32_t each : opening) is_valid = is_valid && is_in(each, 0, terminals) && (out.opens[each] = true);
+  for (int32_t each : closing) is_valid = is_valid && is_in(each, 0, terminals) && (out.closes[each] = true);
+  if (!is_valid) throw nb::value_error("the indentation has an unknown terminal or symbol, or a number out of range");
   return out;
 }
 
@@ -49,33 +49,34 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
                                           const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
                                           int64_t call_work) {
   const size_t count = terminals.size();
-  if (ignored.size() != count || control.size() != count) throw nb::value_error("a value for each terminal is needed");
-  if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have other terminals");
-  std::vector<LexerTerminal> tried;
-  for (size_t t = 0; t < count; ++t) tried.push_back({TerminalAutomaton(terminals[t]), ignored[t]});
-  std::vector<LexerKeyword> known;
+  if (ignored.size() != count || control.size() != count)
+    throw nb::value_error("ignored and control need a value for each terminal");
+  if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have fewer terminals");
+  std::vector<LexerTerminal> lexer_terminals;
+  for (size_t t = 0; t < count; ++t) lexer_terminals.push_back({TerminalAutomaton(terminals[t]), ignored[t]});
+  std::vector<LexerKeyword> lexer_keywords;
   auto check = [&](int32_t terminal) {
     if (terminal < 0 || static_cast<size_t>(terminal) >= count) throw nb::index_error("there is no such terminal");
     return terminal;
   };
-  for (const auto& [of, terminal, embedded, compiled] : keywords)
-    known.push_back({check(of), check(terminal), embedded, TerminalAutomaton(compiled)});
-  LexerContexts by_marks;
+  for (const auto& [host, terminal, embedded, compiled] : keywords)
+    lexer_keywords.push_back({check(host), check(terminal), embedded, TerminalAutomaton(compiled)});
+  LexerContexts lexer_contexts;
   for (auto [marks, accepted] : contexts) {
     for (int32_t terminal : accepted) check(terminal);
     std::ranges::sort(marks);
     std::ranges::sort(accepted);
-    by_marks.by_marks[marks] = accepted;
+    lexer_contexts.by_marks[marks] = accepted;
   }
-  by_marks.all = !contextual;
+  lexer_contexts.try_all = !contextual;
   Indentation indentation;
   if (lines) indentation = make_indentation(*lines, static_cast<int32_t>(count), rules->vocabulary->size);
   nb::gil_scoped_release release;
-  auto compiled = std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(tried),
-                                                             .keywords = std::move(known),
+  auto compiled = std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(lexer_terminals),
+                                                             .keywords = std::move(lexer_keywords),
                                                              .rules = rules,
                                                              .control = control,
-                                                             .contexts = std::move(by_marks),
+                                                             .contexts = std::move(lexer_contexts),
                                                              .indentation = std::move(indentation),
                                                              .vocabulary = vocabulary},
                                                   call_limits(memory, call_work));
@@ -88,15 +89,16 @@ namespace {
 constexpr auto kMakeLexed = R"(Make a grammar with a lexer from its compiled parts.
 
 Args:
-    rules: the rules, compiled for a vocabulary in which each terminal is the control token of its number.
+    rules: the rules, compiled for a vocabulary in which the number of each terminal is its control token.
     terminals: each terminal's compiled pattern, in the order in which the lexer tries them.
-    ignored: by terminal, whether the lexer drops its lexemes, which may be anywhere.
+    ignored: by terminal, whether the lexer drops its lexemes. They may occur between any other lexemes.
     keywords: (terminal, keyword, embedded, pattern): a lexeme of the terminal that matches the compiled pattern
-        is the keyword. An embedded keyword is not tried as a separate terminal.
+        becomes the keyword. An embedded keyword is not tried as a separate terminal.
     control: by terminal, the id of the control token that it stands for in the output, or -1 for a pattern.
     contexts: (marks, terminals): the terminals that are also tried if the rules can accept exactly these marks.
         The numbers of marks follow those of the terminals.
-    contextual: whether to try only the terminals that the rules can accept, and those of the context; else all.
+    contextual: whether to try only the terminals that the rules can accept, and those of the context. If not,
+        all are tried.
     indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
         `guided.ir.Indentation`. Terminals are given by number, `indent` and `dedent` as symbols of the rules.
     vocabulary: the vocabulary of the output.
@@ -111,7 +113,7 @@ void bind_lexer(nb::module_& m) {
            "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a, kMakeLexed)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
                    "Whether every terminal has a text that can be written wherever the parser accepts the terminal.")
-      .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many states of lexemes were visited so far.")
+      .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many lexer states have been visited so far.")
       .def_prop_ro("tables", &CompiledLexer::tables, "How many token tables there are.");
 }
 

@@ -57,26 +57,26 @@ auto with_budget(int64_t max_tokens, const Fill& fill) {
 
 bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens) {
   InUse use(m);
-  uint32_t* at = row_of(m, mask, row);
+  uint32_t* words = row_of(m, mask, row);
   bool masks_something = true;
   if (max_tokens.is_none()) {
-    if (m.fill_known(at, masks_something)) return masks_something;
+    if (m.fill_known(words, masks_something)) return masks_something;
     nb::gil_scoped_release release;
-    return m.fill(at, -1);
+    return m.fill(words, -1);
   }
   int64_t n = 0;
   if (!nb::try_cast<int64_t>(max_tokens, n)) throw nb::type_error("max_tokens must be an integer or None");
   nb::gil_scoped_release release;
-  return with_budget(n, [&](int64_t budget) { return m.fill(at, budget); });
+  return with_budget(n, [&](int64_t budget) { return m.fill(words, budget); });
 }
 
-// The matchers of one call: kept alive and marked as in use until it returns.
+// The matchers of one call. It keeps them alive and marks them as in use until the call returns.
 class Batch {
  public:
   explicit Batch(const Matchers& sequence) {
     std::unordered_set<const Matcher*> visited;
     for (nb::handle item : sequence) {
-      kept_.push_back(nb::borrow(item));  // the caller may change the sequence, or it may create its items on access
+      objects_.push_back(nb::borrow(item));  // the caller may change the sequence, or it may create its items on access
       Matcher* matcher = nullptr;
       if (item.is_none()) throw nb::type_error("a matcher is None");
       if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
@@ -87,7 +87,7 @@ class Batch {
   const std::vector<Matcher*>& matchers() const { return matchers_; }
 
  private:
-  std::vector<nb::object> kept_;
+  std::vector<nb::object> objects_;
   std::vector<Matcher*> matchers_;
   std::deque<InUse> uses_;
 };
@@ -167,7 +167,7 @@ bool accept_token(Matcher& self, int64_t id) {
   if (id < 0 || id >= size)
     throw nb::value_error(
         (std::to_string(id) + " is not a token id of this vocabulary (0 to " + std::to_string(size - 1) + ")").c_str());
-  if (std::optional<bool> known = self.accept_known(static_cast<int32_t>(id))) return *known;
+  if (std::optional<bool> accepted = self.accept_known(static_cast<int32_t>(id))) return *accepted;
   // Another thread may hold the grammar's lock for long: never wait for it with the GIL held.
   nb::gil_scoped_release release;
   return self.accept_token(static_cast<int32_t>(id));
@@ -238,14 +238,15 @@ Args:
 Raises:
     BudgetError: not even the shortest output fits.)";
 
-constexpr auto kOutputMasks = R"(Accept ids as `_accept_output` does, and return the masks of all positions.
+constexpr auto kOutputMasks = R"(Accept ids like `_accept_output`, and return the masks of all positions.
 
 Returns:
     The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). After an id
     that is not allowed, the row is empty.
 
 Raises:
-    LimitExceeded: the rows take more than the memory limit of the grammar. BudgetError: as `_accept_output`.)";
+    LimitExceeded: the rows take more than the memory limit of the grammar.
+    BudgetError: not even the shortest output fits.)";
 
 constexpr auto kRollback = R"(Undo the last `n` steps. A step is one accepted token or one accepted string.
 
@@ -259,7 +260,7 @@ constexpr auto kCharacters = R"(The code points that may follow `data`, as range
 
 Args:
     data: bytes that can be read here.
-    begun: the bytes of an incomplete character that were read before. The result has complete characters.)";
+    begun: the bytes of an incomplete character that were read before. The result has the complete characters.)";
 
 constexpr auto kFillBatch = R"(Fill a bitmask row for each matcher on several OS threads, without the GIL.
 
@@ -285,7 +286,7 @@ constexpr auto kAcceptOutputSignature = "def _accept_output(self, ids: typing.An
 constexpr auto kOutputMasksSignature =
     "def _output_masks(self, ids: typing.Any, max_tokens: int | None) -> tuple[typing.Any, typing.Any]";
 constexpr auto kPrepareMasks =
-    R"(Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher needs.
+    R"(Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher will need.
 
 The grammar caches the results. Errors are raised by fill_next_token_bitmask. Returns the seconds of thread time for
 each matcher.)";
@@ -318,7 +319,7 @@ void bind_matcher(nb::module_& m) {
       .def("reset", with_gil(&Matcher::reset), "Go back to the start and forget the history.")
       .def_prop_ro(
           "budget_bound", with_gil(&Matcher::budget_bound),
-          "Whether the last mask may lack tokens because of the budget. False: it equals the mask without a budget.")
+          "Whether the budget may have removed tokens from the last mask. False: it equals the mask without a budget.")
       .def("is_accepting", with_gil(&Matcher::accepting),
            "Whether the output is complete here: an end token is allowed.")
       .def("is_terminated", with_gil(&Matcher::terminated), "Whether an end token was accepted.")
@@ -330,9 +331,9 @@ void bind_matcher(nb::module_& m) {
       .def_prop_ro("memory_bytes", with_gil(&Matcher::bytes),
                    "The memory of these states and of their caches, in bytes.")
       .def("_accept_bytes", without_gil_on_bytes(&Matcher::accept_bytes), "data"_a,
-           "Accept bytes as one step, however they are divided into tokens. False: refused, state unchanged.")
+           "Accept bytes as one step, for any division into tokens. False: not allowed, state unchanged.")
       .def("_accept_part", without_gil_on_bytes(&Matcher::accept_part), "data"_a,
-           "Accept bytes of an unfinished token as one step. False: refused, state unchanged.")
+           "Accept bytes of an unfinished token as one step. False: not allowed, state unchanged.")
       .def("_end_token", without_gil(&Matcher::end_token),
            "End an unfinished token, as one step. False: it may not end here, state unchanged.")
       .def("_forced", without_gil(&Matcher::forced), "limit"_a,
@@ -350,7 +351,7 @@ void bind_matcher(nb::module_& m) {
             auto [read, possible] = without_gil(self, [&] { return self.probe(bytes); });
             return std::make_pair(read, to_bytes(possible));
           },
-          "data"_a, "The number of leading bytes that can be read, and the bytes that are possible after these.")
+          "data"_a, "The number of leading bytes that can be read, and the bytes that may come after them.")
       .def(
           "_characters",
           [](Matcher& self, const nb::bytes& data, const nb::bytes& begun) {
@@ -369,10 +370,10 @@ void bind_matcher(nb::module_& m) {
             return out;
           },
           nb::sig("def _accepted(self) -> list[int | bytes]"),
-          "The accepted steps: the ids of tokens, and bytes that were accepted as bytes.")
+          "The accepted steps: ids of tokens, and bytes for steps that accepted bytes.")
       .def("_rests", without_gil(&Matcher::rests),
-           "Tokens to the end after any one token: upper bounds from the rules and from distinct values, the largest "
-           "found.")
+           "The number of tokens to the end after any one token: an upper bound from the rules, an upper bound from\n"
+           "distinct values, and the largest number found.")
       .def("_walk_mask", without_gil(&Matcher::walk_mask), "The allowed ids, computed by definition, without caches.");
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,

@@ -1,4 +1,4 @@
-// Compiles stored grammars: with rules over bytes, and with a lexer. Python bindings of stored tables.
+// Compiles stored grammars, which have rules over bytes or a lexer. Contains the Python bindings of stored tables.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -22,7 +22,8 @@ namespace {
 
 // The limits of a compilation: states, seconds, memory, work, and the work of a call.
 using StoredLimits = std::tuple<int64_t, double, int64_t, int64_t, int64_t>;
-// Deferred rules: the name of a rule, the digits that identify its content, the bytes of its shortest text, the table.
+// Deferred rules: (name, hexadecimal digits that identify the content, upper bound on the bytes of the shortest text,
+// number of the table).
 using StoredLater = std::vector<std::tuple<nb::str, nb::str, uint32_t, uint32_t>>;
 
 using SpecialIds = nb::typed<nb::dict, nb::str, nb::typed<nb::list, int>>;
@@ -35,15 +36,15 @@ class NamedTokens : public TokenFinder {
  public:
   NamedTokens(nb::dict ids, const std::vector<int32_t>& ends) : ids_(std::move(ids)), ends_(ends) {}
   int32_t find(const StoredTable& table, bool is_text, uint32_t value) const override {
-    if (!is_text) return checked(value);
+    if (!is_text) return check_id(value);
     PyObject* ids = PyDict_GetItemWithError(ids_.ptr(), table.text(value).ptr());
     if (!ids && PyErr_Occurred()) throw nb::python_error();
     if (!ids || !PyList_CheckExact(ids) || PyList_GET_SIZE(ids) != 1) return -1;
-    return checked(nb::cast<uint32_t>(nb::handle(PyList_GET_ITEM(ids, 0))));
+    return check_id(nb::cast<uint32_t>(nb::handle(PyList_GET_ITEM(ids, 0))));
   }
 
  private:
-  int32_t checked(uint32_t id) const {
+  int32_t check_id(uint32_t id) const {
     if (id > INT32_MAX || std::ranges::find(ends_, static_cast<int32_t>(id)) != ends_.end()) return -1;
     return static_cast<int32_t>(id);
   }
@@ -54,15 +55,15 @@ class NamedTokens : public TokenFinder {
 // The terminals, the symbols of indentation and the marks of a lexer, numbered as in guided/automaton/build_lexer.py.
 class LexerSymbols : public TokenFinder {
  public:
-  explicit LexerSymbols(const StoredTable& table) : ids_(table.texts(), -1) {
+  explicit LexerSymbols(const StoredTable& table) : ids_(table.text_count(), -1) {
     FieldReader in(table.fields(table.lexer));
     for (const uint32_t row : in.list()) add(*table.fields(row));
     terminals_ = count_;
     in.list();
     if (const uint32_t indentation = in.next(); indentation != kNoNumber)
-      for (const size_t at : {1, 2}) add(table.fields(indentation)[at]);
+      for (const size_t i : {1, 2}) add(table.fields(indentation)[i]);
     std::vector<uint32_t> marks;
-    for (uint32_t left = in.next(); left > 0; --left) {
+    for (uint32_t count = in.next(); count > 0; --count) {
       std::ranges::copy(in.list(), std::back_inserter(marks));
       in.list();
     }
@@ -108,15 +109,16 @@ std::shared_ptr<CompiledRules> compile_rules(const StoredTable& table, Builder& 
                                              const SpecialIds& special_ids, const std::vector<int32_t>& end_tokens,
                                              const StoredLimits& limits, const std::string& prefix,
                                              const std::vector<nb::bytes>& later, nb::object compile_later) {
-  if (table.lexer != kNoNumber || later.size() != table.later.size()) throw nb::value_error("not rules over bytes");
+  if (table.lexer != kNoNumber || later.size() != table.later.size())
+    throw nb::value_error("the grammar has a lexer, or the number of digests is wrong");
   RowNumbers numbers(table.size());
   RowEncodings encodings(utf8);
   const NamedTokens tokens(special_ids, end_tokens);
   RowReader reader(table, builder, numbers, encodings, &tokens, &other);
   Builder::Later deferred;
-  for (size_t at = 0; at < later.size(); ++at) {
-    const auto& [name, row] = table.later[at];
-    deferred.emplace_back(table.rule_of_text[name], later[at], table.fields(row)[2]);
+  for (size_t i = 0; i < later.size(); ++i) {
+    const auto& [name, row] = table.later[i];
+    deferred.emplace_back(table.rule_of_text[name], later[i], table.fields(row)[2]);
   }
   return compile_with(table, builder, reader, vocabulary, limits, prefix, deferred, std::move(compile_later));
 }
@@ -141,20 +143,20 @@ class LexerCompiler {
     if (terminals.size() > kMaxTerminals || !table_.later.empty())
       throw nb::value_error("this lexer must be read by Python");
     const std::shared_ptr<CompiledRules> rules = compile_parser();
-    std::vector<std::shared_ptr<CompiledRules>> texts;
-    for (const uint32_t row : terminals) texts.push_back(compile_pattern(table_.fields(row)[1]));
+    std::vector<std::shared_ptr<CompiledRules>> patterns;
+    for (const uint32_t row : terminals) patterns.push_back(compile_pattern(table_.fields(row)[1]));
     std::vector<bool> ignored(terminals.size(), false);
     for (const uint32_t name : in.list()) ignored[static_cast<size_t>(symbols_.terminal(name))] = true;
-    const std::optional<IndentationValues> lines = indentation(in.next());
-    const LexerContextList by_marks = contexts(in);
+    const std::optional<IndentationValues> lines = read_indentation(in.next());
+    const LexerContextList by_marks = read_contexts(in);
     const bool contextual = in.next();
     const std::vector<int32_t> control(terminals.size(), -1);
-    return make_lexer(rules, texts, ignored, keywords(terminals, texts), control, by_marks, contextual, lines,
-                      vocabulary_, std::get<2>(limits_), std::get<4>(limits_));
+    return make_lexer(rules, patterns, ignored, read_keywords(terminals, patterns), control, by_marks, contextual,
+                      lines, vocabulary_, std::get<2>(limits_), std::get<4>(limits_));
   }
 
  private:
-  // The rules, over a vocabulary in which each terminal is a token.
+  // Compiles the rules for a vocabulary in which each terminal is a token.
   std::shared_ptr<CompiledRules> compile_parser() {
     const int32_t end = symbols_.count();
     auto terminal_tokens = std::make_shared<TokenVocabulary>(std::vector<std::string>(static_cast<size_t>(end)),
@@ -163,7 +165,7 @@ class LexerCompiler {
     Builder builder;
     builder.encoding(utf8_);
     RowReader reader(table_, builder, numbers_, encodings_, &symbols_, nullptr);
-    auto rules = compile_with(table_, builder, reader, terminal_tokens, left(), "", {}, nb::none());
+    auto rules = compile_with(table_, builder, reader, terminal_tokens, remaining_limits(), "", {}, nb::none());
     numbers_.clear();
     return rules;
   }
@@ -172,25 +174,26 @@ class LexerCompiler {
     builder.encoding(utf8_);
     const int32_t node = RowReader(table_, builder, numbers_, encodings_, nullptr, nullptr).read(row);
     numbers_.clear();
-    const auto& [states, seconds, memory, work, call_work] = left();
+    const auto& [states, seconds, memory, work, call_work] = remaining_limits();
     return builder.compile(vocabulary_, {node}, {"start"}, 0, states, seconds, memory, work, call_work, {}, nb::none());
   }
-  LexerKeywordList keywords(std::span<const uint32_t> terminals,
-                            const std::vector<std::shared_ptr<CompiledRules>>& texts) {
+  LexerKeywordList read_keywords(std::span<const uint32_t> terminals,
+                                 const std::vector<std::shared_ptr<CompiledRules>>& patterns) {
     LexerKeywordList out;
     for (size_t terminal = 0; terminal < terminals.size(); ++terminal) {
       FieldReader in(table_.fields(terminals[terminal]) + 2);  // after its name and its node
       for (const uint32_t keyword : in.list()) {
         const uint32_t* fields = table_.fields(keyword);
-        const int32_t at = symbols_.of(fields[0]);
-        const bool has_same_texts = table_.fields(terminals[static_cast<size_t>(at)])[1] == fields[1];
-        out.emplace_back(static_cast<int32_t>(terminal), at, fields[2] != 0,
-                         has_same_texts ? texts[static_cast<size_t>(at)] : compile_pattern(fields[1]));
+        const int32_t keyword_terminal = symbols_.of(fields[0]);
+        const bool has_same_pattern = table_.fields(terminals[static_cast<size_t>(keyword_terminal)])[1] == fields[1];
+        out.emplace_back(
+            static_cast<int32_t>(terminal), keyword_terminal, fields[2] != 0,
+            has_same_pattern ? patterns[static_cast<size_t>(keyword_terminal)] : compile_pattern(fields[1]));
       }
     }
     return out;
   }
-  std::optional<IndentationValues> indentation(uint32_t row) const {
+  std::optional<IndentationValues> read_indentation(uint32_t row) const {
     if (row == kNoNumber) return std::nullopt;
     FieldReader in(table_.fields(row));
     const int32_t newline = symbols_.terminal(in.next()), indent = symbols_.of(in.next());
@@ -203,9 +206,9 @@ class LexerCompiler {
     return IndentationValues{newline,     indent, dedent, brackets[0],
                              brackets[1], tab,    levels, static_cast<int32_t>(in.next())};
   }
-  LexerContextList contexts(FieldReader& in) const {
+  LexerContextList read_contexts(FieldReader& in) const {
     LexerContextList out;
-    for (uint32_t left = in.next(); left > 0; --left) {
+    for (uint32_t count = in.next(); count > 0; --count) {
       auto& [marks, terminals] = out.emplace_back();
       for (const uint32_t mark : in.list()) marks.push_back(symbols_.of(mark));
       for (const uint32_t name : in.list())
@@ -214,7 +217,7 @@ class LexerCompiler {
     return out;
   }
   // The limits, with the remaining seconds.
-  StoredLimits left() const {
+  StoredLimits remaining_limits() const {
     StoredLimits out = limits_;
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin_;
     std::get<1>(out) -= used.count();
@@ -254,13 +257,13 @@ std::vector<nb::str> rule_names(const StoredTable& table) {
 // Pairs of a rule and the position of its schema's row.
 std::vector<std::pair<nb::str, uint32_t>> schemas_of(const StoredTable& table) {
   std::vector<std::pair<nb::str, uint32_t>> out;
-  for (const auto& [name, row] : table.schemas) out.emplace_back(table.text(name), table.begin(row));
+  for (const auto& [name, row] : table.schemas) out.emplace_back(table.text(name), table.position(row));
   return out;
 }
 
 std::vector<uint32_t> embedded_of(const StoredTable& table) {
   std::vector<uint32_t> out;
-  for (const uint32_t row : table.embedded) out.push_back(table.begin(row));
+  for (const uint32_t row : table.embedded) out.push_back(table.position(row));
   return out;
 }
 
@@ -276,13 +279,13 @@ StoredLater later_of(const StoredTable& table) {
 constexpr auto kStoredTable = R"(Check a table.
 
 Args:
-    ints: its integers, as little-endian words of four bytes.
+    ints: the integers of the table, as little-endian 32-bit words.
     texts: the texts to which it refers, each once.
-    number, tables: its number, and the number of tables.
-    max_nodes: the limit of nodes.
+    number, tables: the number of this table, and the number of all tables.
+    max_nodes: the limit on nodes.
 
 Raises:
-    ValueError: the table is malformed, or has rare parts. Python's reader finds out which.)";
+    ValueError: the table is malformed, or has rare parts. Python's reader distinguishes these cases.)";
 
 constexpr auto kCompileRules = R"(Compile the grammar, which must not have a lexer.
 
@@ -294,7 +297,7 @@ Args:
     special_ids: the name of a token -> its ids.
     end_tokens: the ids that end an output.
     limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
-    prefix: is put before the names of rules.
+    prefix: is prepended to the names of rules.
     later: a digest of each deferred rule, in the order of `later`.
     compile_later: see `Builder.compile`.
 
@@ -323,12 +326,14 @@ void bind_stored(nb::module_& m) {
       .def_prop_ro(
           "start", [](const StoredTable& table) { return table.text(table.start); }, "The name of the start rule.")
       .def_prop_ro("rules", &rule_names, "The names of the rules.")
-      .def_prop_ro("origins", &origins_of, "The names of rules -> their locations in the specification.")
-      .def_prop_ro("schemas", &schemas_of, "Names of rules, and the positions of their schemas in the table.")
+      .def_prop_ro("origins", &origins_of, "The name of a rule -> its location in the specification.")
+      .def_prop_ro("schemas", &schemas_of,
+                   "(name of a rule, position of its schema in the table) for each rule with a schema.")
       .def_prop_ro("embedded", &embedded_of, "The positions of all schemas.")
-      .def_prop_ro("later", &later_of,
-                   "Deferred rules: the name, hexadecimal digits that identify the content, the bytes of the shortest\n"
-                   "text, and the number of the table.")
+      .def_prop_ro(
+          "later", &later_of,
+          "Deferred rules: (name, hexadecimal digits that identify the content, upper bound on the bytes of the\n"
+          "shortest text, number of the table).")
       .def("compile_rules", &compile_rules, "builder"_a, "utf8"_a, "other"_a, "vocabulary"_a, "special_ids"_a,
            "end_tokens"_a, "limits"_a, "prefix"_a, "later"_a, "compile_later"_a.none(), kCompileRules)
       .def("compile_lexer", &compile_stored_lexer, "utf8"_a, "vocabulary"_a, "limits"_a, kCompileLexer);

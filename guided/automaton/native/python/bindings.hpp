@@ -24,7 +24,7 @@ void bind_stored(nanobind::module_& m);
 
 // The limits of a call on the states of a grammar, from Python's values.
 inline CallLimits call_limits(int64_t memory, int64_t work) {
-  if (memory < 0 || work < 0) throw nanobind::value_error("limits are at least 0");
+  if (memory < 0 || work < 0) throw nanobind::value_error("limits must be at least 0");
   return {.work = work, .memory = static_cast<size_t>(memory)};
 }
 

@@ -1,5 +1,5 @@
 // Collects a grammar's IR nodes for the core, and compiles them. Nodes refer to their children by the numbers that
-// earlier calls returned.
+// earlier calls have returned.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using RangeList = std::vector<std::pair<int64_t, int64_t>>;
 // Pairs (ranges, digits). A digit is a list of (low, high, value, step).
 using FormList = std::vector<std::pair<RangeList, std::vector<std::vector<std::tuple<int, int, int64_t, int64_t>>>>>;
 
-inline std::vector<Range> checked_ranges(const RangeList& ranges) {
+inline std::vector<Range> check_ranges(const RangeList& ranges) {
   std::vector<Range> out;
   int64_t last = -1;
   for (auto [lo, hi] : ranges) {
@@ -43,7 +43,7 @@ struct ReadEncoding {
     Encoding out;
     for (const auto& [ranges, digits] : forms) {
       Form form;
-      form.ranges = checked_ranges(ranges);
+      form.ranges = check_ranges(ranges);
       if (digits.empty() || digits.size() > 64) throw nb::value_error("a form needs 1 to 64 digits");
       for (const auto& digit : digits) {
         std::vector<DigitSpan> spans;
@@ -56,9 +56,9 @@ struct ReadEncoding {
       }
       form.rest.assign(form.digits.size(), 0);
       for (size_t i = form.digits.size(); i-- > 1;) {
-        int64_t most = 0;
-        for (const DigitSpan& s : form.digits[i]) most = std::max(most, s.value + (s.high - s.low) * s.step);
-        form.rest[i - 1] = form.rest[i] + most;
+        int64_t max_value = 0;
+        for (const DigitSpan& s : form.digits[i]) max_value = std::max(max_value, s.value + (s.high - s.low) * s.step);
+        form.rest[i - 1] = form.rest[i] + max_value;
       }
       out.forms.push_back(std::move(form));
     }
@@ -82,11 +82,11 @@ struct ReadEncoding {
 class Builder {
  public:
   using Later = std::vector<std::tuple<int32_t, nb::bytes, int64_t>>;  // see `compile`
-  Builder() { ir_.nodes.reserve(kUsual); }
-  const IrNode& node(int32_t number) const { return ir_.nodes[static_cast<size_t>(there(number))]; }
+  Builder() { ir_.nodes.reserve(kTypicalNodes); }
+  const IrNode& node(int32_t number) const { return ir_.nodes[static_cast<size_t>(check_node(number))]; }
   // Adds nodes whose children are indices in the list. Returns the number of the last one.
   int32_t append(const std::vector<IrNode>& nodes) {
-    be_free();
+    check_not_busy();
     const auto base = static_cast<int32_t>(ir_.nodes.size());
     for (const IrNode& node : nodes) {
       IrNode& n = ir_.nodes.emplace_back(node);
@@ -96,57 +96,60 @@ class Builder {
   }
   int32_t chars(const RangeList& ranges) {
     IrNode n{.kind = Kind::Chars};
-    n.ranges = checked_ranges(ranges);
+    n.ranges = check_ranges(ranges);
     return add(std::move(n));
   }
   int32_t text(nb::str text) {
     IrNode n{.kind = Kind::Text, .text = code_points(text)};
     if (std::ranges::any_of(n.text, [](Symbol c) { return c >= 0xD800 && c <= 0xDFFF; }))
-      throw nb::value_error("text holds a surrogate");
+      throw nb::value_error("the text contains a surrogate");
     return add(std::move(n));
   }
   int32_t many(const std::string& kind, const std::vector<int32_t>& items) {
     return many(kind == "seq" ? Kind::Seq : kind == "alt" ? Kind::Alt : Kind::And, items);
   }
   int32_t many(Kind kind, const std::vector<int32_t>& items) { return add({.kind = kind, .items = children(items)}); }
-  int32_t negation(int32_t item) { return add({.kind = Kind::Not, .items = {there(item)}}); }
+  int32_t negation(int32_t item) { return add({.kind = Kind::Not, .items = {check_node(item)}}); }
   int32_t repeat(int32_t item, int64_t min, int64_t max) {
-    bounds(min, max);
-    return add({.kind = Kind::Repeat, .items = {there(item)}, .min = min, .max = max});
+    check_bounds(min, max);
+    return add({.kind = Kind::Repeat, .items = {check_node(item)}, .min = min, .max = max});
   }
   int32_t length(int32_t item, int64_t min, int64_t max) {
-    bounds(min, max);
-    return add({.kind = Kind::Length, .items = {there(item)}, .min = min, .max = max});
+    check_bounds(min, max);
+    return add({.kind = Kind::Length, .items = {check_node(item)}, .min = min, .max = max});
   }
   int32_t encoded(int32_t item, int32_t encoding) {
-    if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size())) throw nb::index_error("encoding");
-    return add({.kind = Kind::Encoded, .items = {there(item)}, .ref = encoding});
+    if (encoding < 0 || encoding >= static_cast<int32_t>(ir_.encodings.size()))
+      throw nb::index_error("there is no such encoding");
+    return add({.kind = Kind::Encoded, .items = {check_node(item)}, .ref = encoding});
   }
   int32_t max_tokens(int32_t item, int64_t max) {
-    bounds(0, max);
-    return add({.kind = Kind::Tokens, .items = {there(item)}, .max = max});
+    check_bounds(0, max);
+    return add({.kind = Kind::Tokens, .items = {check_node(item)}, .max = max});
   }
   int32_t ref(int32_t rule) { return add({.kind = Kind::Ref, .ref = rule}); }
   int32_t special(int32_t first, int32_t last) {
-    if (first < 0 || last < first || last >= static_cast<int32_t>(kEffect - kToken)) throw nb::index_error("token");
+    if (first < 0 || last < first || last >= static_cast<int32_t>(kEffect - kToken))
+      throw nb::index_error("there is no such token");
     return add({.kind = Kind::Special, .max = last, .ref = first});
   }
   int32_t permutation(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max) {
-    bounds(min, max);
-    if (required.size() != items.size() || repeatable.size() != items.size()) throw nb::value_error("lengths differ");
-    IrNode n{.kind = Kind::Permutation, .items = children(items), .min = min, .max = max, .ref = there(separator)};
+    check_bounds(min, max);
+    if (required.size() != items.size() || repeatable.size() != items.size())
+      throw nb::value_error("the lists have different lengths");
+    IrNode n{.kind = Kind::Permutation, .items = children(items), .min = min, .max = max, .ref = check_node(separator)};
     n.required.assign(required.begin(), required.end());
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
   }
-  // As `permutation`. In addition, members share slots, may have to follow the order of the slots, and satisfy a
+  // Like `permutation`. In addition, members share slots, may have to follow the order of the slots, and must satisfy a
   // condition: a list of (kind, parts) in which nodes come after their parts (condition.hpp).
   int32_t conditional(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max,
                       const std::vector<int32_t>& slots, bool ordered,
                       const std::vector<std::pair<int32_t, std::vector<int32_t>>>& nodes) {
-    if (min < 1) throw nb::value_error("a permutation with a condition, with slots or in order is not empty");
+    if (min < 1) throw nb::value_error("a permutation with a condition, slots or an order needs min >= 1");
     const int32_t id = permutation(items, required, repeatable, separator, min, max);
     IrNode& n = ir_.nodes[id];
     n.condition = std::make_shared<Condition>(Condition::read(n.required, n.repeatable, slots, ordered, nodes));
@@ -154,7 +157,7 @@ class Builder {
     return id;
   }
   int32_t distinct(int32_t item, const std::vector<std::string>& names) {
-    be_free();
+    check_not_busy();
     KnownNames known;
     known.sorted = names;
     std::sort(known.sorted.begin(), known.sorted.end());
@@ -162,34 +165,34 @@ class Builder {
       known.digest.add(name.size());
       for (char ch : name) known.digest.add(static_cast<uint8_t>(ch));
     }
-    const auto names_of = static_cast<int32_t>(ir_.known.size());
-    IrNode n{.kind = Kind::Distinct, .items = {there(item)}, .ref = names_of};
+    const auto known_index = static_cast<int32_t>(ir_.known.size());
+    IrNode n{.kind = Kind::Distinct, .items = {check_node(item)}, .ref = known_index};
     ir_.known.push_back(std::move(known));
     return add(std::move(n));
   }
-  int32_t entry(int32_t item) { return add({.kind = Kind::Entry, .items = {there(item)}}); }
+  int32_t entry(int32_t item) { return add({.kind = Kind::Entry, .items = {check_node(item)}}); }
   // edges: (from, low, high, to), sorted by state and symbol.
   int32_t automaton(const std::vector<bool>& accept,
                     const std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>>& edges) {
-    if (accept.empty()) throw nb::value_error("an automaton has at least one state");
+    if (accept.empty()) throw nb::value_error("an automaton needs at least one state");
     auto dfa = std::make_shared<Dfa>();
     for (bool accepting : accept) dfa->add(accepting);
     IrNode n{.kind = Kind::Automaton};
     int32_t last = 0;
-    int64_t seen = -1;
+    int64_t last_symbol = -1;
     std::vector<Edge> list;
     for (auto [from, low, high, to] : edges) {
       if (from != last) {
         dfa->edges.set(last, list);
         list.clear();
-        seen = -1;
+        last_symbol = -1;
       }
-      if (from < last || from >= dfa->size() || to < 0 || to >= dfa->size() || low <= seen || high < low ||
+      if (from < last || from >= dfa->size() || to < 0 || to >= dfa->size() || low <= last_symbol || high < low ||
           high > kMaxCodePoint || (low <= 0xDFFF && high >= 0xD800))
-        throw nb::value_error("edges must lead between states, sorted and disjoint, without surrogates");
+        throw nb::value_error("edges must lead to existing states, and be sorted and disjoint, without surrogates");
       list.push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), to});
       last = from;
-      seen = high;
+      last_symbol = high;
     }
     dfa->edges.set(last, list);
     n.automaton = std::move(dfa);
@@ -197,38 +200,39 @@ class Builder {
   }
   // For the marks in the texts, see fsa/substrings.hpp.
   int32_t substrings(const std::vector<nb::str>& texts, bool marked) {
-    be_free();
+    check_not_busy();
     IrNode n{.kind = Kind::Substrings, .min = marked};
-    std::vector<std::vector<Symbol>> all;
+    std::vector<std::vector<Symbol>> symbols;
     for (const nb::str& text : texts) {
-      all.push_back(code_points(text));
-      if (std::ranges::any_of(all.back(), [](Symbol c) { return c > kEndMark && c <= 0xDFFF; }))
-        throw nb::value_error("text holds a surrogate");
-      n.text.insert(n.text.end(), all.back().begin(), all.back().end());
+      symbols.push_back(code_points(text));
+      if (std::ranges::any_of(symbols.back(), [](Symbol c) { return c > kEndMark && c <= 0xDFFF; }))
+        throw nb::value_error("the text contains a surrogate");
+      n.text.insert(n.text.end(), symbols.back().begin(), symbols.back().end());
       n.text.push_back(kMaxCodePoint + 1);
     }
-    n.ranges = characters_of(all);
-    auto automaton = std::make_shared<const Dfa>(substring_automaton(all, marked));
-    const int32_t id = add(std::move(n));  // its digest is that of the texts
+    n.ranges = characters_of(symbols);
+    auto automaton = std::make_shared<const Dfa>(substring_automaton(symbols, marked));
+    const int32_t id = add(std::move(n));  // computes the digest of the texts
     ir_.nodes[id].text = {};
     ir_.nodes[id].automaton = std::move(automaton);
     return id;
   }
-  // An automaton, and the items that follow these states of it.
+  // An automaton, and the items that follow some of its states.
   int32_t dispatch(int32_t automaton, const std::vector<int32_t>& states, const std::vector<int32_t>& items) {
-    const std::shared_ptr<const Dfa> dfa = ir_.nodes[there(automaton)].automaton;
-    if (!dfa || states.size() != items.size()) throw nb::value_error("an automaton, and an item for each state");
+    const std::shared_ptr<const Dfa> dfa = ir_.nodes[check_node(automaton)].automaton;
+    if (!dfa || states.size() != items.size())
+      throw nb::value_error("dispatch needs an automaton, and an item for each exit state");
     IrNode n{.kind = Kind::Dispatch, .items = {automaton}};
     for (size_t i = 0; i < items.size(); ++i) {
-      if (states[i] < 0 || states[i] >= dfa->size()) throw nb::value_error("an exit is a state of the automaton");
+      if (states[i] < 0 || states[i] >= dfa->size()) throw nb::value_error("an exit must be a state of the automaton");
       n.text.push_back(static_cast<uint32_t>(states[i]));
-      n.items.push_back(there(items[i]));
+      n.items.push_back(check_node(items[i]));
     }
     return add(std::move(n));
   }
   // The first encoding is UTF-8.
   int32_t encoding(const ReadEncoding& read) {
-    be_free();
+    check_not_busy();
     if (ir_.encodings.size() >= kMaxEncodings) throw nb::value_error("too many encodings");
     ir_.encoding_digests.push_back(read.digest);
     ir_.encodings.push_back(read.encoding);
@@ -239,48 +243,48 @@ class Builder {
                                          double max_seconds, int64_t memory, int64_t max_work, int64_t call_work,
                                          const Later& later, nb::object compile_later) {
     if (rules.empty() || names.size() != rules.size() || start < 0 || start >= static_cast<int32_t>(rules.size()))
-      throw nb::index_error("rules");
-    be_free();
+      throw nb::index_error("the rules, their names and the start do not match");
+    check_not_busy();
     ir_.rules = children(rules);
     ir_.names = names;
     ir_.start = start;
     ir_.later.clear();
     for (const auto& [rule, digest, shortest_bound] : later) {
-      if (rule < 0 || rule >= static_cast<int32_t>(rules.size())) throw nb::index_error("later");
-      Digest of;
-      for (char ch : view(digest)) of.add(static_cast<uint8_t>(ch));
-      ir_.later.push_back({rule, of, shortest_bound});
+      if (rule < 0 || rule >= static_cast<int32_t>(rules.size())) throw nb::index_error("there is no such rule");
+      Digest content;
+      for (char ch : view(digest)) content.add(static_cast<uint8_t>(ch));
+      ir_.later.push_back({rule, content, shortest_bound});
     }
-    if (ir_.encodings.empty()) throw nb::value_error("no encoding was given");
+    if (ir_.encodings.empty()) throw nb::value_error("the builder has no encoding");
     for (const IrNode& n : ir_.nodes)
       if (n.kind == Kind::Ref && (n.ref < 0 || n.ref >= static_cast<int32_t>(rules.size())))
-        throw nb::index_error("ref");
+        throw nb::index_error("a reference to a rule that does not exist");
       else if (n.kind == Kind::Special && n.max >= vocabulary->size)
-        throw nb::index_error("token");
-    const CompileLater calls = later.empty() ? CompileLater{} : calling(std::move(compile_later));
+        throw nb::index_error("there is no such token");
+    const CompileLater callback = later.empty() ? CompileLater{} : make_callback(std::move(compile_later));
     const Compiling compiling(busy_);
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds, max_work);
     std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
     auto compiled = std::make_shared<CompiledRules>(std::move(grammar), std::move(vocabulary),
-                                                    call_limits(memory, call_work), calls);
+                                                    call_limits(memory, call_work), callback);
     if (!compiled->can_end()) throw Unsupported("no way to an end is found: too few values are left that differ");
     return compiled;
   }
 
  private:
-  // A function that calls Python to compile deferred rules. Any OS thread may call or destroy it.
-  static CompileLater calling(nb::object function) {
-    const std::shared_ptr<nb::object> kept(new nb::object(std::move(function)), [](nb::object* it) {
+  // Returns a function that calls Python to compile deferred rules. Any OS thread may call or destroy it.
+  static CompileLater make_callback(nb::object function) {
+    const std::shared_ptr<nb::object> shared_function(new nb::object(std::move(function)), [](nb::object* owned) {
       nb::gil_scoped_acquire acquire;
-      delete it;
+      delete owned;
     });
-    return [kept](const std::vector<int32_t>& numbers) {
+    return [shared_function](const std::vector<int32_t>& numbers) {
       nb::gil_scoped_acquire acquire;
       std::vector<std::shared_ptr<const Grammar>> out;
-      for (nb::handle rules : (*kept)(numbers))
+      for (nb::handle rules : (*shared_function)(numbers))
         out.push_back(nb::cast<std::shared_ptr<CompiledRules>>(rules)->grammar());
-      if (out.size() != numbers.size()) throw nb::value_error("as many grammars as rules are needed");
+      if (out.size() != numbers.size()) throw nb::value_error("compile_later must return a grammar for each rule");
       return out;
     };
   }
@@ -290,7 +294,7 @@ class Builder {
     Compiling(const Compiling&) = delete;
     std::atomic<bool>& busy;
   };
-  void be_free() const {
+  void check_not_busy() const {
     if (busy_) throw std::runtime_error("another thread is compiling this builder's grammar");
   }
   static std::vector<uint32_t> code_points(nb::str text) {
@@ -316,27 +320,28 @@ class Builder {
         out.push_back({c, c});
     return out;
   }
-  static void bounds(int64_t min, int64_t max) {
-    if (min < 0 || max < -1 || min > INT32_MAX / 2 || max > INT32_MAX / 2) throw nb::value_error("bounds out of range");
+  static void check_bounds(int64_t min, int64_t max) {
+    if (min < 0 || max < -1 || min > INT32_MAX / 2 || max > INT32_MAX / 2)
+      throw nb::value_error("the bounds are out of range");
   }
-  int32_t there(int32_t node) const {
-    if (node < 0 || node >= static_cast<int32_t>(ir_.nodes.size())) throw nb::index_error("node");
+  int32_t check_node(int32_t node) const {
+    if (node < 0 || node >= static_cast<int32_t>(ir_.nodes.size())) throw nb::index_error("there is no such node");
     return node;
   }
   std::vector<int32_t> children(const std::vector<int32_t>& items) const {
-    for (int32_t i : items) there(i);
+    for (int32_t i : items) check_node(i);
     return items;
   }
   int32_t add(IrNode n) {
-    be_free();
+    check_not_busy();
     Digest& d = n.digest;
     d.add(static_cast<uint64_t>(n.kind));
     for (const Range& r : n.ranges) d.add(uint64_t{r.lo} << 32 | r.hi);
     d.add(n.text.size());
-    uint64_t three = 0;  // three characters of 21 bits each
+    uint64_t packed = 0;  // three characters of 21 bits each
     for (size_t i = 0; i < n.text.size(); ++i) {
-      three = three << 21 | n.text[i];
-      if (i % 3 == 2 || i + 1 == n.text.size()) d.add(std::exchange(three, 0));
+      packed = packed << 21 | n.text[i];
+      if (i % 3 == 2 || i + 1 == n.text.size()) d.add(std::exchange(packed, 0));
     }
     d.add(static_cast<uint64_t>(n.min));
     d.add(static_cast<uint64_t>(n.max));
@@ -359,7 +364,7 @@ class Builder {
     ir_.nodes.push_back(std::move(n));
     return static_cast<int32_t>(ir_.nodes.size()) - 1;
   }
-  static constexpr size_t kUsual = 256;  // enough for most grammars
+  static constexpr size_t kTypicalNodes = 256;  // enough for most grammars
   IrGrammar ir_;
   std::atomic<bool> busy_ = false;
 };

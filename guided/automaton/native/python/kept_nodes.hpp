@@ -1,10 +1,10 @@
-// A cache of IR subtrees that many grammars share as the same Python objects: they are read once, then copied.
+// A cache of IR subtrees that many grammars share as the same Python objects. They are read once, then copied.
 //
 // The front ends cache numbers, formats and patterns; a JSON integer is 280 nodes. In: the object at the top, and the
 // nodes below it, none of which refers to a rule, a control token or an encoding. Out: these nodes again. Objects are
-// distinguished by identity, and kept alive. IR nodes never change. The number of nodes is bounded: beyond it, all
-// subtrees are dropped. The caller holds the GIL; on Pythons without one, a mutex takes its place. Cost: 20 ns per
-// node; reading takes ten times as long.
+// distinguished by identity, and kept alive. IR nodes never change. The number of nodes is bounded: beyond the bound,
+// all subtrees are dropped. The caller holds the GIL; in a Python without a GIL, a mutex takes its place. Cost: 20 ns
+// per node; reading takes ten times as long.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct KeptSubtree {
 
 class KeptNodes {
  public:
-  static constexpr size_t kMinWeight = 16;  // the fewest nodes and automaton states of a subtree for which caching pays
-  static constexpr size_t kLargest = 4096;
+  static constexpr size_t kMinWeight = 16;  // nodes and automaton states; smaller subtrees are not cached
+  static constexpr size_t kMaxSubtreeWeight = 4096;
   static constexpr size_t kMaxWeight = 20000;  // of all subtrees together
 
   std::shared_ptr<const KeptSubtree> find(PyObject* top) const {
@@ -36,10 +36,10 @@ class KeptNodes {
     return it == subtrees_.end() ? nullptr : it->second;
   }
   void insert(PyObject* top, std::shared_ptr<const KeptSubtree> subtree, size_t weight) {
-    if (weight > kLargest) return;
+    if (weight > kMaxSubtreeWeight) return;
     Subtrees dropped;
     const nanobind::ft_lock_guard lock(mutex_);
-    if (weight_ + weight > kMaxWeight) dropped = take();
+    if (weight_ + weight > kMaxWeight) dropped = release_all();
     if (subtrees_.try_emplace(top, std::move(subtree)).second) weight_ += weight;
   }
   size_t size() const {
@@ -53,13 +53,13 @@ class KeptNodes {
   void clear() {
     Subtrees dropped;
     const nanobind::ft_lock_guard lock(mutex_);
-    dropped = take();
+    dropped = release_all();
   }
 
  private:
   using Subtrees = std::unordered_map<PyObject*, std::shared_ptr<const KeptSubtree>>;
-  // All subtrees. The caller destroys them after it has released the mutex, since this may run code.
-  Subtrees take() {
+  // Releases all subtrees. The caller destroys them after it has unlocked the mutex, because this may run Python code.
+  Subtrees release_all() {
     weight_ = 0;
     return std::exchange(subtrees_, {});
   }

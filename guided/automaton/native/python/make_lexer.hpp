@@ -20,7 +20,8 @@ using LexerKeywordList = std::vector<std::tuple<int32_t, int32_t, bool, std::sha
 using IndentationValues =
     std::tuple<int32_t, int32_t, int32_t, std::vector<int32_t>, std::vector<int32_t>, int32_t, int32_t, int32_t>;
 
-// Throws the Python exceptions of its checks. Called with the GIL, and releases it in between. See bind_lexer.cpp.
+// Checks its arguments, and throws Python exceptions. Called with the GIL, which it releases meanwhile. See
+// bind_lexer.cpp.
 std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const LexerKeywordList& keywords,

@@ -10,7 +10,7 @@ namespace guided {
 
 namespace {
 
-// Raises guided.errors.<name>(*args, **named), or an exception that occurs in between, such as KeyboardInterrupt.
+// Raises guided.errors.<name>(*args, **named), or an exception that occurs meanwhile, such as KeyboardInterrupt.
 void raise(const char* name, nb::args args, nb::kwargs named = nb::kwargs()) {
   try {
     nb::object type = nb::module_::import_("guided.errors").attr(name);
@@ -30,9 +30,9 @@ void translate(const std::exception_ptr& p, void*) {
   } catch (const EmptyLanguage& e) {
     raise("SpecError", nb::borrow<nb::args>(nb::make_tuple(e.what())));
   } catch (const Unsupported& e) {
-    nb::kwargs place;
-    place["pointer"] = e.rule;
-    raise("UnsupportedError", nb::borrow<nb::args>(nb::make_tuple(e.what())), place);
+    nb::kwargs location;
+    location["pointer"] = e.rule;
+    raise("UnsupportedError", nb::borrow<nb::args>(nb::make_tuple(e.what())), location);
   } catch (const VocabularyFailure& e) {
     raise("VocabularyError", nb::borrow<nb::args>(nb::make_tuple(e.what())));
   } catch (const BudgetFailure& e) {
@@ -59,8 +59,8 @@ NB_MODULE(_core, m) {
   guided::bind_composed(m);
   guided::bind_lexer(m);
 #ifdef GUIDED_FAULTS
-  m.def(
-      "arm_fault", &guided::arm_fault, nb::arg("n"),
-      "Make the n-th allocation or check of a limit from here on fail; n < 0: none. Returns the points passed before.");
+  m.def("arm_fault", &guided::arm_fault, nb::arg("n"),
+        "Make the n-th allocation or limit check from now on fail; n < 0: none. Returns the number of points passed "
+        "before.");
 #endif
 }

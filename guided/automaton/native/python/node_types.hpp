@@ -1,8 +1,9 @@
-// The classes of IR nodes, and where their fields are.
+// The classes of IR nodes, and the offsets of their fields.
 //
 // In: the classes of guided/ir/nodes.py. Out: the kind of an object, and its fields without a look-up by name. How: the
-// classes have slots, so a field of an object of exactly this class has a fixed offset, which its descriptor contains.
-// Any other class is an unusual kind. Cost: the offsets are read once, when the module that compiles is imported.
+// classes have slots, so each field has a fixed offset in objects of exactly this class; the field's descriptor
+// contains the offset. An object of any other class is unusual. Cost: the offsets are read once, when
+// `automaton/build.py` is imported.
 #pragma once
 
 #include <Python.h>
@@ -55,7 +56,7 @@ class NodeTypes {
 
   // `types`: the classes in the order of Usual.
   explicit NodeTypes(nb::tuple types) : types_(std::move(types)) {
-    if (nb::len(types_) != Classes) throw nb::value_error("types");
+    if (nb::len(types_) != Classes) throw nb::value_error("there must be a class for each kind of node");
     for (int kind = 0; kind < Classes; ++kind)
       for (const Field f : kFields[static_cast<size_t>(kind)]) offsets_[kind][f] = offset(types_[kind], kNames[f]);
   }
@@ -94,13 +95,14 @@ class NodeTypes {
   // The offset of a field in the objects of a class with slots.
   static Py_ssize_t offset(nb::handle type, const char* name) {
     const nb::object slot = nb::getattr(type, name, nb::none());
-    if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::value_error("types");
+    if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::value_error("a field is not a slot of its class");
     auto* descriptor = reinterpret_cast<PyMemberDescrObject*>(slot.ptr());
     auto* owner = descriptor->d_common.d_type;  // the slot of another class may be beyond the end of these objects
     if (!PyType_Check(type.ptr()) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), owner))
-      throw nb::value_error("types");
+      throw nb::value_error("a field is a slot of another class");
     const PyMemberDef* member = descriptor->d_member;
-    if (member->type != T_OBJECT_EX || member->offset <= 0) throw nb::value_error("types");
+    if (member->type != T_OBJECT_EX || member->offset <= 0)
+      throw nb::value_error("a field is not a slot for an object");
     return member->offset;
   }
 

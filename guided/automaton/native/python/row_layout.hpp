@@ -61,10 +61,10 @@ constexpr Kinds kinds_of(std::initializer_list<RowKind> kinds) {
 
 constexpr Kinds kNodes = ((Kinds{1} << (static_cast<int>(RowKind::Entry) + 1)) - 1) & ~kinds_of({RowKind::Member});
 constexpr Kinds kConditions = kinds_of({RowKind::Written, RowKind::AllOf, RowKind::AnyOf, RowKind::NoneOf});
-// Kinds of rows that Python reads, and everything that refers to them.
+// Kinds of rows that Python must read, together with all rows that refer to them.
 constexpr Kinds kRare = kinds_of({RowKind::Lexed, RowKind::Ending, RowKind::Region});
 
-// How a field is written; see fields.py and compound_fields.py.
+// The forms of fields; see fields.py and compound_fields.py.
 enum class FieldForm : uint8_t {
   Count,
   Limit,
@@ -91,7 +91,7 @@ enum class FieldForm : uint8_t {
 
 struct FieldLayout {
   FieldForm form;
-  Kinds kinds = 0;  // of the rows to which it refers
+  Kinds kinds = 0;  // the allowed kinds of the rows to which it refers
 };
 
 constexpr FieldLayout kNode{FieldForm::Row, kNodes}, kNodeList{FieldForm::Rows, kNodes};

@@ -1,13 +1,13 @@
-// Adds the nodes of a stored table to a builder: children before parents, each row once.
+// Adds the nodes of a stored table to a builder, children before parents, each row once.
 //
-// In: a table whose rows were checked, a builder whose first encoding is UTF-8, and the ids of tokens. Out: the number
-// of the node of a row. The builder checks the values of nodes, as for nodes that come from Python, and nodes are added
-// in the same order, so the core gets the same grammar.
+// In: a table whose rows have been checked, a builder whose first encoding is UTF-8, and the ids of tokens. Out: the
+// number of a row's node. The builder checks the values of nodes, as it does for nodes from Python. Nodes are added in
+// the same order as from Python, so the core gets the same grammar.
 //
-// This file refuses rows that it cannot read with a ValueError; then Python reads the table. A few nodes without
-// children need data that only Python has, such as the letters of all scripts. A callback adds these nodes.
+// Rows that this file cannot read cause a ValueError; then Python reads the table. A few nodes without children need
+// data that only Python has, such as the letters of all scripts. A callback adds these nodes.
 //
-// Cost: 0.1 us for each node, and 10 ns for each edge of an automaton.
+// Cost: 0.1 us per node, and 10 ns per edge of an automaton.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace guided {
 
-// The nodes that a builder has for the rows of a table. Clearing takes time linear in the rows that were set.
+// The numbers of the nodes that a builder has for the rows of a table; -1: none. The cost of clearing is linear in the
+// rows that were set.
 class RowNumbers {
  public:
   explicit RowNumbers(size_t rows) : numbers_(rows, -1) {}
@@ -46,11 +47,11 @@ class TokenFinder {
   TokenFinder(const TokenFinder&) = delete;
   TokenFinder& operator=(const TokenFinder&) = delete;
   virtual ~TokenFinder() = default;
-  // The id of the token; -1 if there is no such token, or if several tokens have the name.
+  // The id of the token; -1 if there is no such token, or if several tokens have this name.
   virtual int32_t find(const StoredTable& table, bool is_text, uint32_t value) const = 0;
 };
 
-// The encodings of a table, read when they are first used.
+// The encodings of a table. Each is read when it is first used.
 class RowEncodings {
  public:
   explicit RowEncodings(const ReadEncoding& utf8) : utf8_(utf8) {}
@@ -59,13 +60,13 @@ class RowEncodings {
 
  private:
   const ReadEncoding& utf8_;
-  std::vector<std::pair<uint32_t, std::unique_ptr<ReadEncoding>>> known_;
+  std::vector<std::pair<uint32_t, std::unique_ptr<ReadEncoding>>> encodings_;  // by row
 };
 
 class RowReader {
  public:
   // `tokens`: null for the rows of a terminal, which refer to no tokens and no rules. `other`: adds the node of a row
-  // that Python must read, and returns its number; null: such rows are refused.
+  // that Python must read, and returns its number; null: such rows are rejected.
   RowReader(const StoredTable& table, Builder& builder, RowNumbers& numbers, RowEncodings& encodings,
             const TokenFinder* tokens, const nb::callable* other)
       : table_(table), builder_(builder), numbers_(numbers), encodings_(encodings), tokens_(tokens), other_(other) {}
@@ -83,8 +84,8 @@ class RowReader {
   int32_t add_token(uint32_t row);
   int32_t add_permutation(FieldReader in);
   int32_t add_distinct(FieldReader in);
-  int32_t add_other(uint32_t row);
-  std::vector<std::pair<int32_t, std::vector<int32_t>>> condition(uint32_t root) const;
+  int32_t add_by_callback(uint32_t row);
+  std::vector<std::pair<int32_t, std::vector<int32_t>>> flatten_condition(uint32_t root) const;
   // The numbers of the nodes of rows.
   std::vector<int32_t> numbers(std::span<const uint32_t> rows) const {
     std::vector<int32_t> out;
@@ -92,7 +93,7 @@ class RowReader {
     for (const uint32_t row : rows) out.push_back(numbers_.of(row));
     return out;
   }
-  Kind many_kind(RowKind kind) const {
+  Kind kind_of_many(RowKind kind) const {
     return kind == RowKind::Seq ? Kind::Seq : kind == RowKind::Alt ? Kind::Alt : Kind::And;
   }
 
@@ -106,7 +107,7 @@ class RowReader {
   std::vector<std::pair<const ReadEncoding*, int32_t>> encoding_numbers_;
 };
 
-// The UTF-8 bytes of a text; a ValueError if it has a surrogate.
+// The UTF-8 bytes of a text. Throws a ValueError if it contains a surrogate.
 inline std::string utf8_of(const nb::str& text) {
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);

@@ -13,13 +13,13 @@ namespace nb = nanobind;
 
 namespace {
 
-constexpr int kMaxNested = 12;     // nested automata with followers; Python's reader allows a few more
+constexpr int kMaxNesting = 12;    // of Dispatch and MaxTokens rows; Python's reader allows a little more
 constexpr size_t kMaxProbes = 32;  // per row, on average
 
-[[noreturn]] void refuse() { throw nb::value_error("the stored table is malformed, or has rare parts"); }
+[[noreturn]] void reject() { throw nb::value_error("the stored table is malformed, or has rare parts"); }
 
 void check_that(bool condition) {
-  if (!condition) refuse();
+  if (!condition) reject();
 }
 
 bool is_hex(PyObject* text) {
@@ -37,24 +37,24 @@ bool is_hex(PyObject* text) {
 class StoredTable::Checker {
  public:
   Checker(StoredTable& table, uint32_t number, uint32_t tables)
-      : table_(table), number_(number), tables_(tables), seen_text_(table.texts(), 0) {}
+      : table_(table), number_(number), tables_(tables), seen_text_(table.text_count(), 0) {}
 
   void check() {
     const size_t size = table_.ints_.size();
-    while (at_ < size) {
-      const auto begin = static_cast<uint32_t>(at_);
+    while (pos_ < size) {
+      const auto begin = static_cast<uint32_t>(pos_);
       const uint32_t kind = next();
       check_that(kind < kKinds && !(kRare >> kind & 1));
-      nested_ = 0;
+      depth_ = 0;
       for (const FieldLayout& field : row_layout()[kind]) check_field(field);
       const auto row = static_cast<RowKind>(kind);
-      if (row == RowKind::Dispatch || row == RowKind::MaxTokens) check_that(++nested_ <= kMaxNested);
+      if (row == RowKind::Dispatch || row == RowKind::MaxTokens) check_that(++depth_ <= kMaxNesting);
       if (row == RowKind::Embedded) table_.embedded.push_back(static_cast<uint32_t>(table_.kinds_.size()));
       if (row == RowKind::Grammar || row == RowKind::Lexer) check_that(!table_.has(row));
-      table_.begins_.push_back(begin);
+      table_.positions_.push_back(begin);
       table_.kinds_.push_back(row);
       table_.seen_kinds_ |= kinds_of({row});
-      nesting_.push_back(static_cast<uint8_t>(nested_));
+      row_depths_.push_back(static_cast<uint8_t>(depth_));
     }
     check_that(!table_.kinds_.empty() && table_.kinds_.back() == RowKind::Grammar);
     check_rows_differ();
@@ -62,30 +62,30 @@ class StoredTable::Checker {
 
  private:
   uint32_t next() {
-    check_that(at_ < table_.ints_.size());
-    return table_.ints_[at_++];
+    check_that(pos_ < table_.ints_.size());
+    return table_.ints_[pos_++];
   }
   uint32_t next_text() {
     const uint32_t number = next();
-    check_that(number < table_.texts());
+    check_that(number < table_.text_count());
     return number;
   }
-  // The integers of a list, `width` of them in each item.
+  // A list of items of `width` integers each.
   std::span<const uint32_t> next_list(size_t width = 1) {
     const size_t count = size_t{next()} * width;
-    check_that(count <= table_.ints_.size() - at_);
-    at_ += count;
-    return {table_.ints_.data() + at_ - count, count};
+    check_that(count <= table_.ints_.size() - pos_);
+    pos_ += count;
+    return {table_.ints_.data() + pos_ - count, count};
   }
   void check_row(uint32_t row, Kinds kinds) {
     check_that(row < table_.kinds_.size() && (kinds >> static_cast<int>(table_.kinds_[row]) & 1));
-    nested_ = std::max(nested_, int{nesting_[row]});
+    depth_ = std::max(depth_, int{row_depths_[row]});
   }
   void check_count(uint32_t value) { check_that(value <= kMaxCount); }
   void check_names() {
     const std::span<const uint32_t> names = next_list();
     for (size_t i = 0; i < names.size(); ++i) {
-      check_that(names[i] < table_.texts());
+      check_that(names[i] < table_.text_count());
       if (i == 0) continue;
       const int order = PyUnicode_Compare(table_.text(names[i - 1]).ptr(), table_.text(names[i]).ptr());
       check_that(order < 0);
@@ -100,29 +100,29 @@ class StoredTable::Checker {
       check_count(next());
   }
   void check_states() {
-    for (uint32_t left = next(); left > 0; --left) {
+    for (uint32_t count = next(); count > 0; --count) {
       check_that(next() <= 1);
       next_list(3);
     }
   }
   void check_contexts() {
     std::set<std::vector<uint32_t>> keys;
-    for (uint32_t left = next(); left > 0; --left) {
-      const size_t begin = at_;
+    for (uint32_t count = next(); count > 0; --count) {
+      const size_t begin = pos_;
       check_names();
       check_that(keys.emplace(table_.ints_.begin() + static_cast<ptrdiff_t>(begin),
-                              table_.ints_.begin() + static_cast<ptrdiff_t>(at_))
+                              table_.ints_.begin() + static_cast<ptrdiff_t>(pos_))
                      .second);
       check_names();
     }
   }
-  // A mapping from texts to texts, or to rows of these kinds. No key occurs twice.
+  // Checks a mapping from texts to rows of these kinds, or to texts if there are no kinds. No key may occur twice.
   void check_map(Kinds kinds) {
-    ++maps_;
-    for (uint32_t left = next(); left > 0; --left) {
+    ++map_count_;
+    for (uint32_t count = next(); count > 0; --count) {
       const uint32_t key = next_text();
-      check_that(seen_text_[key] != maps_);
-      seen_text_[key] = maps_;
+      check_that(seen_text_[key] != map_count_);
+      seen_text_[key] = map_count_;
       if (kinds)
         check_row(next(), kinds);
       else
@@ -151,14 +151,14 @@ class StoredTable::Checker {
       case States:
         return check_states();
       case Texts:
-        for (const uint32_t number : next_list()) check_that(number < table_.texts());
+        for (const uint32_t number : next_list()) check_that(number < table_.text_count());
         return;
       case Names:
         return check_names();
       case Token:
         return check_token();
       case Tokens:
-        for (uint32_t left = next(); left > 0; --left) check_token();
+        for (uint32_t count = next(); count > 0; --count) check_token();
         return;
       case Row:
         return check_row(next(), field.kinds);
@@ -169,7 +169,7 @@ class StoredTable::Checker {
         for (const uint32_t row : next_list()) check_row(row, field.kinds);
         return;
       case Digits:
-        for (uint32_t left = next(); left > 0; --left) next_list(4);
+        for (uint32_t count = next(); count > 0; --count) next_list(4);
         return;
       case Contexts:
         return check_contexts();
@@ -188,38 +188,38 @@ class StoredTable::Checker {
         return check_map(field.kinds);
     }
   }
-  // Refuses two equal rows. The number of probes is bounded, since an attacker could choose rows whose hashes collide.
+  // Rejects equal rows. The number of probes is bounded, because an attacker could choose rows whose hashes collide.
   void check_rows_differ() {
-    const std::vector<uint32_t>& begins = table_.begins_;
+    const std::vector<uint32_t>& begins = table_.positions_;
     const size_t rows = begins.size(), slots = std::bit_ceil(rows * 2);
     auto row_of = [&](size_t row) {
       const size_t end = row + 1 < rows ? begins[row + 1] : table_.ints_.size();
       return std::span<const uint32_t>(table_.ints_.data() + begins[row], end - begins[row]);
     };
-    std::vector<uint32_t> slot(slots, kNoNumber);
+    std::vector<uint32_t> row_of_slot(slots, kNoNumber);
     size_t probes = kMaxProbes * rows;
     for (size_t row = 0; row < rows; ++row) {
       const std::span<const uint32_t> ints = row_of(row);
       uint64_t hash = ints.size();
       for (const uint32_t value : ints) hash = (std::rotl(hash, 5) ^ value) * 0x9E3779B97F4A7C15ull;
-      size_t at = mix(hash) & (slots - 1);
-      for (; slot[at] != kNoNumber; at = (at + 1) & (slots - 1)) {
-        const std::span<const uint32_t> other = row_of(slot[at]);
+      size_t slot = mix(hash) & (slots - 1);
+      for (; row_of_slot[slot] != kNoNumber; slot = (slot + 1) & (slots - 1)) {
+        const std::span<const uint32_t> other = row_of(row_of_slot[slot]);
         const size_t cost = 1 + std::min(ints.size(), other.size()) / 16;
         check_that(cost <= probes);
         probes -= cost;
         check_that(!std::ranges::equal(ints, other));
       }
-      slot[at] = static_cast<uint32_t>(row);
+      row_of_slot[slot] = static_cast<uint32_t>(row);
     }
   }
 
   StoredTable& table_;
   const uint32_t number_, tables_;
-  size_t at_ = 0;
-  int nested_ = 0;  // the depth of nested automata with followers and limits of tokens in this row
-  std::vector<uint8_t> nesting_;
-  uint32_t maps_ = 0;                // the number of maps read so far
+  size_t pos_ = 0;
+  int depth_ = 0;  // how deep Dispatch and MaxTokens rows nest in the current row
+  std::vector<uint8_t> row_depths_;
+  uint32_t map_count_ = 0;           // the maps read so far
   std::vector<uint32_t> seen_text_;  // by text: the last map in which it is a key
 };
 
@@ -231,9 +231,9 @@ StoredTable::StoredTable(const nb::bytes& ints, TextTuple texts, uint32_t number
     for (uint32_t& value : ints_) value = __builtin_bswap32(value);
   for (nb::handle text : texts_) check_that(PyUnicode_CheckExact(text.ptr()));
   Checker(*this, number, tables).check();
-  // A node for other tokens becomes up to three nodes.
-  const auto others = static_cast<int64_t>(std::ranges::count(kinds_, RowKind::OtherTokens));
-  check_that(static_cast<int64_t>(size()) + 2 * others <= max_nodes);
+  // An OtherTokens row becomes up to three nodes.
+  const auto other_tokens = static_cast<int64_t>(std::ranges::count(kinds_, RowKind::OtherTokens));
+  check_that(static_cast<int64_t>(size()) + 2 * other_tokens <= max_nodes);
   check_that(!(has(RowKind::MaxTokens) && has(RowKind::Entry)));
   read_grammar();
   if (lexer != kNoNumber)
@@ -245,7 +245,7 @@ StoredTable::StoredTable(const nb::bytes& ints, TextTuple texts, uint32_t number
 void StoredTable::read_grammar() {
   FieldReader in(fields(static_cast<uint32_t>(size()) - 1));
   auto read_map = [&](Pairs& out) {
-    for (uint32_t left = in.next(); left > 0; --left) {
+    for (uint32_t count = in.next(); count > 0; --count) {
       const uint32_t key = in.next();
       out.emplace_back(key, in.next());
     }
@@ -257,19 +257,20 @@ void StoredTable::read_grammar() {
   lexer = in.next();
   read_map(regions);
   read_map(later);
-  const bool composed = in.next();
+  const bool is_composed = in.next();
   read_map(schemas);
-  rule_of_text.assign(texts(), -1);
+  rule_of_text.assign(text_count(), -1);
   for (size_t rule = 0; rule < rules.size(); ++rule) rule_of_text[rules[rule].first] = static_cast<int32_t>(rule);
-  check_that(regions.empty() && !composed && rule_of_text[start] >= 0);
+  check_that(regions.empty() && !is_composed && rule_of_text[start] >= 0);
   for (const auto& [name, row] : later) check_that(rule_of_text[name] >= 0);
   for (const auto& [name, row] : schemas) check_that(rule_of_text[name] >= 0);
 }
 
-// Terminals, symbols of indentation and marks have different names; keywords and ignored terminals are terminals.
+// Checks that terminals, symbols of indentation and marks have different names, and that keywords and ignored terminals
+// are terminals.
 void StoredTable::check_lexer() const {
   enum Role : uint8_t { Nothing, IsTerminal, IsSymbol };
-  std::vector<uint8_t> role(texts(), Nothing);
+  std::vector<uint8_t> role(text_count(), Nothing);
   FieldReader in(fields(lexer));
   const std::span<const uint32_t> terminals = in.list();
   for (const uint32_t row : terminals) {
@@ -285,7 +286,7 @@ void StoredTable::check_lexer() const {
   if (const uint32_t indentation = in.next(); indentation != kNoNumber)
     for (const size_t at : {1, 2})
       if (uint8_t& name_role = role[fields(indentation)[at]]; name_role == Nothing) name_role = IsSymbol;
-  for (uint32_t left = in.next(); left > 0; --left) {
+  for (uint32_t count = in.next(); count > 0; --count) {
     for (const uint32_t mark : in.list()) check_that(role[mark] == Nothing);
     in.list();
   }

@@ -287,7 +287,7 @@ ShortestText::Choice ShortestText::choose(const Thread& at) {
   for (int32_t i = p.effect_lo; read && i < p.effect_hi; ++i) {  // effects on scopes and entries compete by cost
     const EffectEdge& e = grammar_.effects[i];
     Thread after = at;
-    if (e.effect.of_memory() && cost_[e.to] < best.cost && arena_.apply(rule, e.effect, after))
+    if (e.effect.changes_scopes() && cost_[e.to] < best.cost && arena_.apply(rule, e.effect, after))
       best = {Choice::Operate, i, cost_[e.to]};
   }
   for (int32_t i = p.call_lo; read && i < p.call_hi; ++i) {
@@ -340,7 +340,7 @@ const std::vector<int32_t>& ShortestText::cheapest_effects(int32_t pos) {
   const Position& p = grammar_.positions[pos];
   if (order.empty()) {
     for (int32_t i = p.effect_lo; i < p.effect_hi; ++i)
-      if (!grammar_.effects[i].effect.of_memory()) order.push_back(i);
+      if (!grammar_.effects[i].effect.changes_scopes()) order.push_back(i);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
       return cost_[grammar_.effects[a].to] < cost_[grammar_.effects[b].to];
     });
