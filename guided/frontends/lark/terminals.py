@@ -28,7 +28,7 @@ from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import TooLarge
 from guided.frontends.regex.leftmost_match import Undecided, is_deterministic, leftmost_match
 from guided.frontends.regex.python_syntax import PythonReader
-from guided.frontends.regex.tree import erase
+from guided.frontends.regex.tree import erase_order
 from guided.ir.nodes import Automaton, Node
 from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
@@ -77,7 +77,7 @@ def terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         budget = Budget(limits)
         tree = PythonReader(terminal.source, budget, classes="full", ordered=True).read()
         if regular_texts.keeps_counts(tree) and is_deterministic(tree):
-            return cast(Node, erase(tree))  # it has no lookarounds
+            return cast(Node, erase_order(tree))  # it has no lookarounds
         return leftmost_match(tree, budget)
     except Undecided:
         raise UnsupportedError(
