@@ -215,7 +215,7 @@ def _special(source: str, token: Token, context: Context) -> Node:
             return OtherTokens(references, 1, 1)
     if not context.allow_special_tokens:
         raise _error(
-            source, "the grammar names a token of the vocabulary, which is not allowed", token,
+            source, "references to tokens by name or id are not allowed in this call", token,
             "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
         )  # fmt: skip
     return alt([Special(token) for token in references])
