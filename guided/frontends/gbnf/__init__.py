@@ -86,7 +86,7 @@ def gbnf_to_grammar(
     with limit_compilation(limits, work=False):
         rules = read_rules(text, limits, allow_special_tokens, new_findings, xgrammar)
     if root not in rules:
-        raise _missing_root_error(text, root, rules)
+        raise _make_missing_root_error(text, root, rules)
     if refuse_empty:
         check_not_empty(text, root, rules)
     nodes = {name: _apply_options(text, rule, rules) for name, rule in rules.items()}
@@ -99,7 +99,7 @@ def gbnf_to_grammar(
     return Grammar(nodes, root, origins, regions=regions)
 
 
-def _missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
+def _make_missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
     if not isinstance(root, str):
         return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
     close = close_name(root, rules)

@@ -18,12 +18,12 @@ from .tokens import Token
 
 __all__ = ["Characters"]
 
-_SIMPLE: Final = {
+_SIMPLE_ESCAPES: Final = {
     "t": 9, "r": 13, "n": 10, "\\": 92, '"': 34, "[": 91, "]": 93, "-": 45,
     "/": 47, "'": 39, "?": 63, "b": 8, "f": 12, "a": 7, "v": 11, "0": 0, "e": 27,
 }  # fmt: skip
-_IN_CLASS: Final = {**_SIMPLE, **{char: ord(char) for char in "^$.*+(){}|"}}
-_DIGITS: Final = {"x": (1, 2), "u": (4, 4), "U": (8, 8)}
+_CLASS_ESCAPES: Final = {**_SIMPLE_ESCAPES, **{char: ord(char) for char in "^$.*+(){}|"}}
+_DIGIT_COUNTS: Final = {"x": (1, 2), "u": (4, 4), "U": (8, 8)}
 _MAX_DIGITS: Final = 16  # after \\x in xgrammar; code points have at most six digits, but leading zeros are allowed
 _HEX: Final = re.compile("[0-9a-fA-F]*")
 _CLASSES: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]", "s": r"[ \t\r\n]",
@@ -44,7 +44,7 @@ class Characters:
         chars: list[str] = []
         pos = token.start + 1
         while pos < token.end - 1:
-            code, next_pos = self._read_character(pos, _SIMPLE)
+            code, next_pos = self._read_character(pos, _SIMPLE_ESCAPES)
             if 0xD800 <= code <= 0xDFFF:
                 raise SpecError(
                     "a lone surrogate cannot occur in a text", text=self._text, span=(pos, next_pos),
@@ -69,10 +69,10 @@ class Characters:
         pairs: list[tuple[int, int]] = []
         while pos < end:
             start = pos
-            low, pos = self._read_character(pos, _IN_CLASS)
+            low, pos = self._read_character(pos, _CLASS_ESCAPES)
             high = low
             if text[pos] == "-" and pos + 1 < end:
-                high, pos = self._read_character(pos + 1, _IN_CLASS)
+                high, pos = self._read_character(pos + 1, _CLASS_ESCAPES)
             if high < low:
                 raise SpecError(
                     "the range ends before it begins", text=text, span=(start, pos), hint=r"write a literal dash as \-"
@@ -90,10 +90,10 @@ class Characters:
         letter = text[pos + 1]
         if letter in simple_escapes:
             return simple_escapes[letter], pos + 2
-        if letter not in _DIGITS:
+        if letter not in _DIGIT_COUNTS:
             hint = _make_escape_hint(letter, simple_escapes)
             raise SpecError(f"the escape \\{letter} is unknown", text=text, span=(pos, pos + 2), hint=hint)
-        min_digits, max_digits = _DIGITS[letter]
+        min_digits, max_digits = _DIGIT_COUNTS[letter]
         match = _HEX.match(text, pos + 2)
         digits = match[0] if match else ""
         if self._xgrammar and letter == "x":
@@ -127,6 +127,6 @@ class Characters:
 def _make_escape_hint(letter: str, simple_escapes: dict[str, int]) -> str:
     if letter in _CLASSES:
         return f"write {_CLASSES[letter]}"
-    if simple_escapes is _SIMPLE and letter in _IN_CLASS:
+    if simple_escapes is _SIMPLE_ESCAPES and letter in _CLASS_ESCAPES:
         return f"{letter!r} stands for itself in a literal"
     return "write a backslash as \\\\"

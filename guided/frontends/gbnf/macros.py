@@ -42,7 +42,7 @@ __all__ = ["MACROS", "Macros"]
 
 MACROS: Final = ("Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
 
-_JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
+_UNESCAPED_JSON_TEXT: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
 """Strings of characters that need no escapes in JSON: no quotation mark, backslash or control character."""
 
 
@@ -92,7 +92,7 @@ class Macros:
             raise self._reader.unsupported_error(f"in the pattern: {error.reason}", pattern.token, error.hint) from None
         except SpecError as error:
             raise self._reader.error(f"in the pattern: {error.message}", pattern.token, error.hint) from None
-        return conj(node, _JSON_CHARS) if json_string else node
+        return conj(node, _UNESCAPED_JSON_TEXT) if json_string else node
 
     def _make_substring(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options)

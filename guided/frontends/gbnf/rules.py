@@ -280,7 +280,7 @@ class Reader:
         elif "." in token.text:
             self._add_dotted(token, group)
         else:
-            raise self._undefined_error(token)
+            raise self._make_undefined_error(token)
 
     def _add_dotted(self, token: Token, group: _Group) -> None:
         """Add names separated by dots. Each dot stands for any character."""
@@ -295,11 +295,11 @@ class Reader:
     def make_reference(self, token: Token) -> Ref:
         """A reference to the rule that `token` names."""
         if token.text not in self.definitions:
-            raise self._undefined_error(token)
+            raise self._make_undefined_error(token)
         self.rule.references.append(token.text)
         return Ref(token.text)
 
-    def _undefined_error(self, token: Token) -> SpecError:
+    def _make_undefined_error(self, token: Token) -> SpecError:
         is_call = self.tokens[self.index].kind == "("
         close = close_name(token.text, [*self.definitions, *(MACROS if is_call else ())])
         hint = f"did you mean {close!r}?" if close else f'write "{token.text}" to match it literally'

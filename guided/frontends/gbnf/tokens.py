@@ -49,7 +49,7 @@ _TOKEN: Final = re.compile(
     | (?P<mark>::=|\(=|[(){}|,*+?=])""",
     re.DOTALL | re.VERBOSE,
 )
-_UNCLOSED: Final = {
+_UNCLOSED_ERRORS: Final = {
     '"': ("the literal is never closed", 'end it with "; write a quotation mark inside it as \\"'),
     "[": ("the character class is never closed", "end it with ]; write a bracket inside it as \\]"),
     "<": ("the token is never closed", "write <name> or <[id]>"),
@@ -103,7 +103,7 @@ def parse_number(digits: str) -> int:
 
 def _make_unexpected_error(text: str, pos: int) -> SpecError:
     char = text[pos]
-    if char in _UNCLOSED:
-        message, hint = _UNCLOSED[char]
+    if char in _UNCLOSED_ERRORS:
+        message, hint = _UNCLOSED_ERRORS[char]
         return SpecError(message, text=text, span=(pos, pos + 1), hint=hint)
     return SpecError(f"{char!r} is unexpected here", text=text, span=(pos, pos + 1), hint=_HINTS.get(char, ""))

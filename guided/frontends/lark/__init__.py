@@ -172,9 +172,9 @@ def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) ->
 
 def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:
     """Raise SpecError if the reason why the grammar generates nothing is found; see `why_empty.py`."""
-    loaded, is_regular = _load(text, options, limits, schema_options, [], ())
+    loaded_grammar, is_regular = _load(text, options, limits, schema_options, [], ())
     try:
-        error = find_empty_reason(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)
+        error = find_empty_reason(loaded_grammar, options.lexer if _has_lexer(options, is_regular) else None, limits)
     except TooLarge:  # the search takes too long
         return
     if error is not None:
@@ -194,16 +194,16 @@ def _read(
     findings: list[Finding],
     chain: tuple[str, ...],
 ) -> Grammar:
-    loaded, is_regular = _load(text, options, limits, schema_options, findings, chain)
+    loaded_grammar, is_regular = _load(text, options, limits, schema_options, findings, chain)
     if not _has_lexer(options, is_regular):
-        grammar = build_scannerless_grammar(loaded, limits)
+        grammar = build_scannerless_grammar(loaded_grammar, limits)
     else:
         indentation = None if options.postlex is None else read_indenter(options.postlex)
-        rules, lexer = add_lexer(loaded, indentation, options.lexer == "contextual", limits)
+        rules, lexer = add_lexer(loaded_grammar, indentation, options.lexer == "contextual", limits)
         grammar = replace(rules, lexer=lexer)
     for rule in left_recursive(grammar):
         error = recursion_error(grammar.origins[rule])
-        raise loaded.locate(error, rule.removeprefix("rule "))
+        raise loaded_grammar.locate(error, rule.removeprefix("rule "))
     return grammar
 
 
@@ -234,19 +234,19 @@ def _load(
     check_depth(Source(text), limits)
     external_names = _list_indenter_terminals(options)
     try:
-        plain = rewrite_extensions(text, limits)
+        plain_grammar = rewrite_extensions(text, limits)
     except RecursionError:
         raise make_depth_error(Source(text)) from None
-    if plain is None:
+    if plain_grammar is None:
         return load(text, options.start, options.import_paths, limits, external_names), True
-    names = plain.parts.keys() | plain.terminals.keys()
+    names = plain_grammar.parts.keys() | plain_grammar.terminals.keys()
     try:
-        loaded = _load_natively(plain.text, options, limits, names) or load(
-            plain.text, options.start, options.import_paths, limits, external_names | names
+        loaded_grammar = _load_natively(plain_grammar.text, options, limits, names) or load(
+            plain_grammar.text, options.start, options.import_paths, limits, external_names | names
         )
     except GuidedError as error:
-        if error.text == plain.text:
-            error.with_location(text, plain.original_span(error.span))
+        if error.text == plain_grammar.text:
+            error.with_location(text, plain_grammar.original_span(error.span))
         raise
 
     def read_nested(part: str, name: str) -> Grammar:
@@ -265,10 +265,10 @@ def _load(
         limits, options.grammars, allow_special_tokens, schema_options, findings, read_nested, embed, chain
     )
     try:
-        loaded = resolve_parts(plain, loaded, context)
+        loaded_grammar = resolve_parts(plain_grammar, loaded_grammar, context)
     except RecursionError:
         raise make_depth_error(Source(text)) from None
-    return loaded, plain.is_regular and not needs_scannerless(loaded)
+    return loaded_grammar, plain_grammar.is_regular and not needs_scannerless(loaded_grammar)
 
 
 def _load_natively(

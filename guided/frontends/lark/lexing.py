@@ -40,7 +40,7 @@ _MAX_SHORTEST_TEXT: Final = 20_000
 
 
 def add_lexer(
-    loaded: LoadedGrammar, indentation: Indentation | None, contextual: bool, limits: Limits
+    loaded_grammar: LoadedGrammar, indentation: Indentation | None, contextual: bool, limits: Limits
 ) -> tuple[Grammar, Lexer]:
     """See the module docstring.
 
@@ -48,25 +48,27 @@ def add_lexer(
         SpecError: a terminal matches the empty string. UnsupportedError: a lexer does not support a part or option.
         SpecError, UnsupportedError, LimitExceeded: see `build_terminal_node`.
     """
-    if loaded.start not in loaded.rules:
-        raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
-    for name in loaded.parts:
-        reason = f"a lexer cannot find {describe_origin(loaded, name)}"
-        raise loaded.locate(UnsupportedError(reason, hint='use semantics="scannerless"'), name)
-    if indentation is not None and loaded.regions:
-        name = next(iter(loaded.regions))
-        reason = f"{describe_origin(loaded, name)} is captured or has a temperature, which postlex does not support"
-        raise loaded.locate(UnsupportedError(reason, hint="remove the attribute, or postlex"), name)
-    for terminal in loaded.terminals.values():
+    if loaded_grammar.start not in loaded_grammar.rules:
+        raise SpecError(f"the rule {loaded_grammar.start!r} generates nothing", text=loaded_grammar.text)
+    for name in loaded_grammar.parts:
+        reason = f"a lexer cannot find {describe_origin(loaded_grammar, name)}"
+        raise loaded_grammar.locate(UnsupportedError(reason, hint='use semantics="scannerless"'), name)
+    if indentation is not None and loaded_grammar.regions:
+        name = next(iter(loaded_grammar.regions))
+        reason = (
+            f"{describe_origin(loaded_grammar, name)} is captured or has a temperature, which postlex does not support"
+        )
+        raise loaded_grammar.locate(UnsupportedError(reason, hint="remove the attribute, or postlex"), name)
+    for terminal in loaded_grammar.terminals.values():
         if terminal.max_tokens is not None:
-            reason = f"a lexer does not support max_tokens, which {describe_origin(loaded, terminal.name)} has"
+            reason = f"a lexer does not support max_tokens, which {describe_origin(loaded_grammar, terminal.name)} has"
             error = UnsupportedError(reason, hint='use semantics="scannerless"')
-            raise loaded.locate(error, terminal.name)
-    if not (loaded.initial_skip and loaded.final_skip) or loaded.skip_once:
+            raise loaded_grammar.locate(error, terminal.name)
+    if not (loaded_grammar.initial_skip and loaded_grammar.final_skip) or loaded_grammar.skip_once:
         reason = "a lexer skips any number of ignored terminals everywhere, but the grammar has options against this"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
-    rules: Rules = loaded.rules
-    always_tried = frozenset(loaded.ignored) | ({indentation.newline} if indentation is not None else set())
+    rules: Rules = loaded_grammar.rules
+    always_tried = frozenset(loaded_grammar.ignored) | ({indentation.newline} if indentation is not None else set())
     used_names = always_tried | {
         name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
     }
@@ -74,21 +76,23 @@ def add_lexer(
         hint = 'write one regular expression for many texts, or use semantics="scannerless"'
         raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
     terminals, texts = _build_terminals(
-        loaded, [loaded.terminals[name] for name in used_names & loaded.terminals.keys()], limits
+        loaded_grammar,
+        [loaded_grammar.terminals[name] for name in used_names & loaded_grammar.terminals.keys()],
+        limits,
     )
-    empty_terminals = (used_names & loaded.terminals.keys()) - {each.name for each in terminals}
+    empty_terminals = (used_names & loaded_grammar.terminals.keys()) - {each.name for each in terminals}
     if empty_terminals:
         rules = remove_terminals(rules, empty_terminals)
-    marks = mark_positions(rules, loaded.start, terminals, always_tried, texts) if contextual else Marks({}, {})
+    marks = mark_positions(rules, loaded_grammar.start, terminals, always_tried, texts) if contextual else Marks({}, {})
     nodes = _build_nodes(rules, marks)
-    origins = {name: describe_origin(loaded, name) for name in rules}
-    start = loaded.start
+    origins = {name: describe_origin(loaded_grammar, name) for name in rules}
+    start = loaded_grammar.start
     if mark := marks.by_item.get(FIRST):
         start = mark
-        nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded.start)))
-        origins[start] = origins[loaded.start]
-    lexer = Lexer(terminals, frozenset(loaded.ignored), indentation, marks.contexts, contextual)
-    return Grammar(nodes, start, origins, regions=loaded.regions), lexer
+        nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
+        origins[start] = origins[loaded_grammar.start]
+    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored), indentation, marks.contexts, contextual)
+    return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
 
 
 def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
@@ -113,20 +117,20 @@ def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
 
 
 def _build_terminals(
-    loaded: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits
+    loaded_grammar: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits
 ) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
     """(the terminals in the lexer's order, the texts of each terminal). Terminals that match no text are omitted."""
     nodes = dict[str, Node]()
     for each in sorted(terminals, key=lambda each: each.name):
         spend()
-        node = build_named_terminal(loaded, each.name, limits)
+        node = build_named_terminal(loaded_grammar, each.name, limits)
         if has_no_dead_ends(node) and keeps_counts(node):
             nodes[each.name] = node
             continue
         try:
             automaton = determinise(node, f"terminal {each.label or each.name}")
         except GuidedError as error:
-            raise loaded.locate(error, each.name) from None
+            raise loaded_grammar.locate(error, each.name) from None
         if any(accepts for accepts, _ in automaton.states):
             nodes[each.name] = automaton
     terminals = [each for each in terminals if each.name in nodes]  # the lexer never finds terminals without texts
@@ -137,11 +141,11 @@ def _build_terminals(
         if length_bounds[each.name][0] == 0:
             message = f"terminal {each.label} matches the empty string, but lexemes cannot be empty"
             hint = "let it match at least one character, and make it optional in the rules"
-            raise loaded.locate(SpecError(message, hint=hint), each.name)
+            raise loaded_grammar.locate(SpecError(message, hint=hint), each.name)
         if length_bounds[each.name][0] > _MAX_SHORTEST_TEXT:  # the core could not find such a long text
             reason = f"terminal {each.label}: its shortest text has more than {_MAX_SHORTEST_TEXT} characters"
             hint = 'repeat less often, or use semantics="scannerless"'
-            raise loaded.locate(UnsupportedError(reason, hint=hint), each.name)
+            raise loaded_grammar.locate(UnsupportedError(reason, hint=hint), each.name)
     terminals = sorted(
         terminals, key=lambda each: (-each.priority, -length_bounds[each.name][1], -len(each.value), each.name)
     )
@@ -151,29 +155,29 @@ def _build_terminals(
         candidates = [] if each.is_string else [string for string in strings if string.priority == each.priority]
         keywords = tuple(
             Keyword(string.name, nodes[string.name], string.flags <= each.flags)
-            for string in _find_whole_matches(loaded, each, texts[each.name], candidates)
+            for string in _find_whole_matches(loaded_grammar, each, texts[each.name], candidates)
         )
-        out.append(Terminal(each.name, nodes[each.name], keywords, describe_origin(loaded, each.name)))
+        out.append(Terminal(each.name, nodes[each.name], keywords, describe_origin(loaded_grammar, each.name)))
     return tuple(out), texts
 
 
 def _find_whole_matches(
-    loaded: LoadedGrammar, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
+    loaded_grammar: LoadedGrammar, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
 ) -> list[LoadedTerminal]:
     """The string terminals of which `terminal` matches the whole string."""
     if not isinstance(texts, Texts):
         return [each for each in strings if texts.longest_match(each.value) == len(each.value)]
-    return [each for each in strings if _matches_whole(loaded, terminal, texts, each.value)]
+    return [each for each in strings if _matches_whole(loaded_grammar, terminal, texts, each.value)]
 
 
-def _matches_whole(loaded: LoadedGrammar, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
+def _matches_whole(loaded_grammar: LoadedGrammar, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
     spend()
     try:
         return texts.longest_match(text) == len(text)
     except TooLarge as error:
-        reason = f"terminal {terminal.label}: reading {text[:40]!r} needs more than {error.limit} {error.what}"
+        reason = f"terminal {terminal.label}: reading {text[:40]!r} needs more than {error.limit} {error.unit}"
         hint = "bound its repetitions by smaller counts"
-        raise loaded.locate(UnsupportedError(reason, hint=hint), terminal.name) from None
+        raise loaded_grammar.locate(UnsupportedError(reason, hint=hint), terminal.name) from None
 
 
 def _find_length_bounds(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:

@@ -37,7 +37,7 @@ __all__ = ["find_common_text", "lint_lark"]
 
 _MAX_PAIRS: Final = 2_000
 _MAX_STATES: Final = 50_000  # pairs of states in the search for a common string
-_READABLE: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
+_READABLE_CHARS: Ranges = ((ord("a"), ord("z")), (ord("A"), ord("Z")), (ord("0"), ord("9")), (33, 126), (32, 32))
 
 
 def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> list[LintFinding]:
@@ -46,16 +46,16 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: see `read_lark`.
     """
-    loaded = load_lark(text, options, limits)
-    nodes = {name: _build_node(alternatives) for name, alternatives in loaded.rules.items()}
-    rules = {name: loaded.rules[name] for name in reachable_rules(nodes, loaded.start)}
+    loaded_grammar = load_lark(text, options, limits)
+    nodes = {name: _build_node(alternatives) for name, alternatives in loaded_grammar.rules.items()}
+    rules = {name: loaded_grammar.rules[name] for name in reachable_rules(nodes, loaded_grammar.start)}
     lexer = read_lark(text, options, limits, findings=[]).lexer
     lexed_nodes = {} if lexer is None else {each.name: each.item for each in lexer.terminals}
-    rule_findings = lint_rules(nodes, loaded.start, lambda name: describe_origin(loaded, name))
+    rule_findings = lint_rules(nodes, loaded_grammar.start, lambda name: describe_origin(loaded_grammar, name))
     return [
         *rule_findings,
-        *_find_unused(loaded, rules),
-        *_find_collisions(loaded, rules, lexed_nodes, options.lexer == "contextual"),
+        *_find_unused(loaded_grammar, rules),
+        *_find_collisions(loaded_grammar, rules, lexed_nodes, options.lexer == "contextual"),
     ]
 
 
@@ -64,14 +64,14 @@ def _build_node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
     return Alt(tuple(Seq(tuple(Special(name) if term else Ref(name) for name, term in each)) for each in alternatives))
 
 
-def _find_unused(loaded: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
+def _find_unused(loaded_grammar: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
     used_names = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
-        *loaded.ignored,
-        loaded.start,
+        *loaded_grammar.ignored,
+        loaded_grammar.start,
     }
     template_names = _find_template_names(rules)
-    words = Counter(re.findall(r"\w+", loaded.text))
-    for name, line in loaded.lines.items():
+    words = Counter(re.findall(r"\w+", loaded_grammar.text))
+    for name, line in loaded_grammar.lines.items():
         is_terminal = name.lstrip("_")[:1].isupper()
         if name in used_names or name in template_names:
             continue
@@ -93,12 +93,12 @@ def _find_template_names(rules: Rules) -> set[str]:
 
 
 def _find_collisions(
-    loaded: LoadedGrammar, rules: Rules, nodes: Mapping[str, Node], contextual: bool
+    loaded_grammar: LoadedGrammar, rules: Rules, nodes: Mapping[str, Node], contextual: bool
 ) -> Iterator[LintFinding]:
     """Collisions of terminals. `nodes`: the terminals in the order in which a lexer tries them."""
     order = list(nodes)
-    states = find_terminal_states(rules, loaded.start) if contextual else None
-    rows = [nodes.keys()] if states is None else [state.terminals | {*loaded.ignored} for state in states]
+    states = find_terminal_states(rules, loaded_grammar.start) if contextual else None
+    rows = [nodes.keys()] if states is None else [state.terminals | {*loaded_grammar.ignored} for state in states]
     later_sets = _find_later_in_shared_rows(order, rows)
     all_pairs = ((order[i], order[j]) for i, later in enumerate(later_sets) for j in _list_set_bits(later))
     count = sum(each.bit_count() for each in later_sets)
@@ -107,14 +107,16 @@ def _find_collisions(
             example = find_common_text(nodes[first], nodes[second])
         except LimitExceeded as error:
             fail_if_exhausted()
-            message = f"not compared with {describe_origin(loaded, second)}: {error}"
-            yield LintFinding("not-compared", describe_origin(loaded, first), message, matters=False)
+            message = f"not compared with {describe_origin(loaded_grammar, second)}: {error}"
+            yield LintFinding("not-compared", describe_origin(loaded_grammar, first), message, matters=False)
             continue
         if example is not None:
-            yield _make_collision_finding(loaded, loaded.terminals[first], loaded.terminals[second], example)
+            yield _make_collision_finding(
+                loaded_grammar, loaded_grammar.terminals[first], loaded_grammar.terminals[second], example
+            )
     if count > _MAX_PAIRS:
         message = f"{count - _MAX_PAIRS} pairs of terminals were not compared"
-        yield LintFinding("not-compared", describe_origin(loaded, loaded.start), message, matters=False)
+        yield LintFinding("not-compared", describe_origin(loaded_grammar, loaded_grammar.start), message, matters=False)
 
 
 def _find_later_in_shared_rows(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[int]:
@@ -138,10 +140,10 @@ def _list_set_bits(bits: int) -> Iterator[int]:
 
 
 def _make_collision_finding(
-    loaded: LoadedGrammar, first: LoadedTerminal, second: LoadedTerminal, example: str
+    loaded_grammar: LoadedGrammar, first: LoadedTerminal, second: LoadedTerminal, example: str
 ) -> LintFinding:
     """The finding for two terminals that match `example`. Lark tries `first` before `second`."""
-    names = {each.name: describe_origin(loaded, each.name) for each in (first, second)}
+    names = {each.name: describe_origin(loaded_grammar, each.name) for each in (first, second)}
     if first.is_string != second.is_string and first.priority == second.priority:
         string, other = (first, second) if first.is_string else (second, first)
         message = f"is a keyword: where it is allowed, {example!r} is not {names[other.name]}"
@@ -185,7 +187,7 @@ def _search_common(first: Texts, second: Texts) -> str | None:
 
 
 def _choose_readable(bounds: tuple[int, int]) -> int:
-    return next((overlap[0][0] for part in _READABLE if (overlap := intersect((part,), (bounds,)))), bounds[0])
+    return next((overlap[0][0] for part in _READABLE_CHARS if (overlap := intersect((part,), (bounds,)))), bounds[0])
 
 
 def _read_back(predecessors: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:

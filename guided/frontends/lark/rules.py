@@ -24,35 +24,37 @@ from .terminals import build_named_terminal
 __all__ = ["build_scannerless_grammar", "describe_origin"]
 
 
-def build_scannerless_grammar(loaded: LoadedGrammar, limits: Limits) -> Grammar:
+def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> Grammar:
     """See the module docstring.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: see `build_terminal_node` and `IgnoredTokens`.
     """
-    table, rules = RuleTable(), loaded.rules
-    if loaded.start not in rules:
-        raise SpecError(f"the rule {loaded.start!r} generates nothing", text=loaded.text)
+    table, rules = RuleTable(), loaded_grammar.rules
+    if loaded_grammar.start not in rules:
+        raise SpecError(f"the rule {loaded_grammar.start!r} generates nothing", text=loaded_grammar.text)
     used_names = sorted(
         {name for alternatives in rules.values() for symbols in alternatives for name, is_term in symbols if is_term}
     )
-    for name in dict.fromkeys([*used_names, *loaded.ignored]):
-        node = EPSILON if name in loaded.parts else build_named_terminal(loaded, name, limits)
-        table.define(_terminal_rule_name(name), describe_origin(loaded, name), node)
-    names = {name: _terminal_rule_name(name) for name in loaded.ignored}
-    ignored = {rule: None if name in loaded.parts else table.rules[rule] for name, rule in names.items()}
-    gaps = IgnoredTokens(table, ignored, loaded.skip_once, bool(loaded.regions))
-    lazy_names = frozenset(name for name in used_names if name not in loaded.parts and loaded.terminals[name].is_lazy)
-    avoided_names = find_avoided_terminals(rules, loaded.start, lazy_names)
+    for name in dict.fromkeys([*used_names, *loaded_grammar.ignored]):
+        node = EPSILON if name in loaded_grammar.parts else build_named_terminal(loaded_grammar, name, limits)
+        table.define(_terminal_rule_name(name), describe_origin(loaded_grammar, name), node)
+    names = {name: _terminal_rule_name(name) for name in loaded_grammar.ignored}
+    ignored = {rule: None if name in loaded_grammar.parts else table.rules[rule] for name, rule in names.items()}
+    gaps = IgnoredTokens(table, ignored, loaded_grammar.skip_once, bool(loaded_grammar.regions))
+    lazy_names = frozenset(
+        name for name in used_names if name not in loaded_grammar.parts and loaded_grammar.terminals[name].is_lazy
+    )
+    avoided_names = find_avoided_terminals(rules, loaded_grammar.start, lazy_names)
 
     def make_item(lr_item: Item, is_first: bool = False) -> Node:
         symbol, is_term = rules[lr_item.rule][lr_item.alternative][lr_item.read]
         if not is_term:
             return Ref(_first_rule_name(symbol) if is_first else _rule_name(symbol))
-        if symbol in loaded.parts:
+        if symbol in loaded_grammar.parts:
             return Seq((EPSILON if is_first else gaps.make_optional_gap(), Ref(_terminal_rule_name(symbol))))
-        rule = _exclude_lazy_matches(table, loaded, symbol, avoided_names.get(lr_item, frozenset()))
-        max_tokens = loaded.terminals[symbol].max_tokens
+        rule = _exclude_lazy_matches(table, loaded_grammar, symbol, avoided_names.get(lr_item, frozenset()))
+        max_tokens = loaded_grammar.terminals[symbol].max_tokens
         if is_first:
             return Ref(rule) if max_tokens is None else MaxTokens(Ref(rule), max_tokens)
         return gaps.add_gap_before(rule, max_tokens)
@@ -63,12 +65,12 @@ def build_scannerless_grammar(loaded: LoadedGrammar, limits: Limits) -> Grammar:
     for name, branches in rules.items():
         table.define(
             _rule_name(name),
-            describe_origin(loaded, name),
+            describe_origin(loaded_grammar, name),
             Alt(tuple(Seq(tuple(make_items(name, n))) for n in range(len(branches)))),
         )
-    end = gaps.make_optional_gap() if loaded.final_skip else EPSILON
-    start_node: Node = Seq((Ref(_rule_name(loaded.start)), end))
-    if not loaded.initial_skip:
+    end = gaps.make_optional_gap() if loaded_grammar.final_skip else EPSILON
+    start_node: Node = Seq((Ref(_rule_name(loaded_grammar.start)), end))
+    if not loaded_grammar.initial_skip:
         nullable_rules = find_nullable(rules)
         for name, branches in rules.items():  # the rule's nonempty texts, without a gap before them
             alternatives = [
@@ -77,31 +79,33 @@ def build_scannerless_grammar(loaded: LoadedGrammar, limits: Limits) -> Grammar:
                 for read in range(len(symbols))
                 if all(symbol in nullable_rules for symbol, _ in symbols[:read])
             ]
-            table.define(_first_rule_name(name), describe_origin(loaded, name), Alt(tuple(alternatives)))
+            table.define(_first_rule_name(name), describe_origin(loaded_grammar, name), Alt(tuple(alternatives)))
         # The empty text has no gap after it.
-        min_count = 0 if loaded.start in nullable_rules else 1
-        start_node = Repeat(Seq((Ref(_first_rule_name(loaded.start)), end)), min_count, 1)
+        min_count = 0 if loaded_grammar.start in nullable_rules else 1
+        start_node = Repeat(Seq((Ref(_first_rule_name(loaded_grammar.start)), end)), min_count, 1)
     start = table.define("start", "", start_node)
-    for name, region in loaded.regions.items():
+    for name, region in loaded_grammar.regions.items():
         table.regions |= {rule: region for rule in (_rule_name(name), _first_rule_name(name)) if rule in table.rules}
-    for name in loaded.parts.keys() & {
+    for name in loaded_grammar.parts.keys() & {
         *used_names,
-        *loaded.ignored,
+        *loaded_grammar.ignored,
     }:  # last, so that the rules of embedded grammars cannot take the names above
-        part = loaded.parts[name]
+        part = loaded_grammar.parts[name]
         table.rules[_terminal_rule_name(name)] = table.embed(part) if isinstance(part, Grammar) else part
     return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
 
 
-def _exclude_lazy_matches(table: RuleTable, loaded: LoadedGrammar, name: str, lazy_names: Collection[str]) -> str:
+def _exclude_lazy_matches(
+    table: RuleTable, loaded_grammar: LoadedGrammar, name: str, lazy_names: Collection[str]
+) -> str:
     """The name of a rule for the terminal's texts that do not extend over matches of lazy terminals; see `lazy.py`."""
     rule = " without ".join([_terminal_rule_name(name), *sorted(lazy_names)])
     if rule not in table.rules:
-        continuation = seq([ANY_CHAR, ANY_TEXT]) if loaded.terminals[name].is_lazy else ANY_TEXT
+        continuation = seq([ANY_CHAR, ANY_TEXT]) if loaded_grammar.terminals[name].is_lazy else ANY_TEXT
         node = table.rules[_terminal_rule_name(name)]
         for each in sorted(lazy_names):
             node = conj(node, negate(seq([table.rules[_terminal_rule_name(each)], continuation])))
-        table.define(rule, describe_origin(loaded, name), node)
+        table.define(rule, describe_origin(loaded_grammar, name), node)
     return rule
 
 
@@ -117,17 +121,17 @@ def _terminal_rule_name(name: str) -> str:
     return f"terminal {name}"
 
 
-def describe_origin(loaded: LoadedGrammar, name: str) -> str:
+def describe_origin(loaded_grammar: LoadedGrammar, name: str) -> str:
     """What explanations call a rule or terminal: its name and line, or the pattern of an unnamed terminal.
 
     A rule that Lark created for a repetition or for a template instance is named after the rule in the grammar.
     """
-    if name not in loaded.lines:
-        name = next((rule for rule in _guess_source_names(name) if rule in loaded.lines), name)
-    if line := loaded.lines.get(name):
-        return f"{_format_name(loaded, name)} (line {line})"
-    terminal = loaded.terminals.get(name)
-    return terminal.literal if terminal is not None and terminal.literal else loaded.sources.original_name(name)
+    if name not in loaded_grammar.lines:
+        name = next((rule for rule in _guess_source_names(name) if rule in loaded_grammar.lines), name)
+    if line := loaded_grammar.lines.get(name):
+        return f"{_format_name(loaded_grammar, name)} (line {line})"
+    terminal = loaded_grammar.terminals.get(name)
+    return terminal.literal if terminal is not None and terminal.literal else loaded_grammar.sources.original_name(name)
 
 
 def _guess_source_names(name: str) -> Iterator[str]:
@@ -138,10 +142,10 @@ def _guess_source_names(name: str) -> Iterator[str]:
     yield name.split("{")[0]
 
 
-def _format_name(loaded: LoadedGrammar, name: str) -> str:
+def _format_name(loaded_grammar: LoadedGrammar, name: str) -> str:
     """The name, or for a part or an expression its source text, shortened if it is long."""
-    terminal = loaded.terminals.get(name)
-    text = loaded.original_parts.get(
+    terminal = loaded_grammar.terminals.get(name)
+    text = loaded_grammar.original_parts.get(
         name, terminal.literal if terminal is not None and terminal.node is not None else ""
     )
     return brief(text) if len(text) > 40 else text or name

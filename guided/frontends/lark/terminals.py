@@ -41,16 +41,16 @@ from .loader import LoadedGrammar, LoadedTerminal
 
 __all__ = ["build_named_terminal", "build_terminal_node"]
 
-_UNBOUNDED: Final = 1 << 30
+_UNBOUNDED_WIDTH: Final = 1 << 30
 _MAX_LITERAL: Final = 1_000  # longer strings are read as regular expressions, within their limits
 
 
-def build_named_terminal(loaded: LoadedGrammar, name: str, limits: Limits) -> Node:
+def build_named_terminal(loaded_grammar: LoadedGrammar, name: str, limits: Limits) -> Node:
     """The node of the terminal `name` of a grammar. Raises the errors of `build_terminal_node`, with the location."""
     try:
-        return build_terminal_node(loaded.terminals[name], limits)
+        return build_terminal_node(loaded_grammar.terminals[name], limits)
     except GuidedError as error:
-        raise loaded.locate(error, name) from None
+        raise loaded_grammar.locate(error, name) from None
 
 
 def build_terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
@@ -88,7 +88,7 @@ def build_terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
             hint="write [^x]* for .*?(?=x), and a* for (a*)*",
         ) from None
     except TooLarge as error:
-        reason = f"terminal {label}: the pattern needs more than {error.limit} {error.what}"
+        reason = f"terminal {label}: the pattern needs more than {error.limit} {error.unit}"
         raise UnsupportedError(
             reason, hint="bound its repetitions by smaller counts, or write several terminals"
         ) from None
@@ -119,7 +119,7 @@ def _check_edges(pattern: Any, min_before: int, min_after: int) -> None:
                 direction, inner = value
                 if (direction > 0 and inner.getwidth()[1] > right) or (direction < 0 and inner.getwidth()[1] > left):
                     raise _make_edge_error("a lookahead" if direction > 0 else "a lookbehind")
-                _check_edges(inner, _UNBOUNDED, _UNBOUNDED)
+                _check_edges(inner, _UNBOUNDED_WIDTH, _UNBOUNDED_WIDTH)
             case sre.AT:
                 if left < 1 or right < 1:
                     raise _make_edge_error("an anchor or a word boundary")

@@ -30,9 +30,9 @@ _MAX_ROUNDS: Final = 50
 _MAX_TERMINALS: Final = 1_000  # terminals in the short output
 
 
-def find_empty_reason(loaded: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecError | None:
+def find_empty_reason(loaded_grammar: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecError | None:
     """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None (no lexer)."""
-    rules: Rules = loaded.rules
+    rules: Rules = loaded_grammar.rules
     used_names = {
         name
         for alternatives in rules.values()
@@ -41,51 +41,54 @@ def find_empty_reason(loaded: LoadedGrammar, lexer: str | None, limits: Limits) 
         if is_terminal
     }
     languages = {
-        name: Texts(build_named_terminal(loaded, name, limits)) for name in sorted(used_names & loaded.terminals.keys())
+        name: Texts(build_named_terminal(loaded_grammar, name, limits))
+        for name in sorted(used_names & loaded_grammar.terminals.keys())
     }
     texts = {name: _find_shortest_text(language) for name, language in languages.items()}
     texts |= dict.fromkeys(used_names - languages.keys(), "")
-    for name, terminal in loaded.terminals.items():
+    for name, terminal in loaded_grammar.terminals.items():
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
     empty_terminals = {name for name, text in texts.items() if text is None}
     rules_without_empty = remove_terminals(rules, empty_terminals)
     productive_names = find_productive(rules_without_empty)
-    if loaded.start not in productive_names:
-        return _make_rule_error(loaded, rules_without_empty, productive_names, empty_terminals)
+    if loaded_grammar.start not in productive_names:
+        return _make_rule_error(loaded_grammar, rules_without_empty, productive_names, empty_terminals)
     if lexer is None:
         return None
     return _find_lexer_error(
-        loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic"
+        loaded_grammar, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic"
     )
 
 
 def _make_rule_error(
-    loaded: LoadedGrammar, rules: Rules, productive_names: set[str], empty_terminals: set[str]
+    loaded_grammar: LoadedGrammar, rules: Rules, productive_names: set[str], empty_terminals: set[str]
 ) -> SpecError:
-    order = [loaded.start]
+    order = [loaded_grammar.start]
     for name in order:  # grows during the loop
         if name in empty_terminals:
-            return _make_terminal_error(loaded, name)
+            return _make_terminal_error(loaded_grammar, name)
         order += dict.fromkeys(
             symbol
             for symbols in rules.get(name, ())
             for symbol, _ in symbols
             if symbol in rules and symbol not in productive_names and symbol not in order
         )
-    path = [loaded.start]
+    path = [loaded_grammar.start]
     while True:
         candidates = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive_names)
         path.append(next(candidates))
         if path[-1] in path[:-1]:
             break
-    name = loaded.sources.original_name(path[-1])
+    name = loaded_grammar.sources.original_name(path[-1])
     message = f"the specification allows no output at all: the rule {name} always needs itself"
-    return loaded.locate(SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1])
+    return loaded_grammar.locate(
+        SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1]
+    )
 
 
-def _make_terminal_error(loaded: LoadedGrammar, name: str) -> SpecError:
-    terminal = loaded.terminals[name]
+def _make_terminal_error(loaded_grammar: LoadedGrammar, name: str) -> SpecError:
+    terminal = loaded_grammar.terminals[name]
     if terminal.max_tokens == 0:
         hint = "max_tokens=0 leaves only the empty text, which it does not match"
     elif isinstance(terminal.node, Length):
@@ -95,26 +98,30 @@ def _make_terminal_error(loaded: LoadedGrammar, name: str) -> SpecError:
     else:
         hint = "look for empty sets, and for lookarounds that contradict the adjacent pattern"
     message = f"the specification allows no output at all: the terminal {terminal.label} matches no text"
-    return loaded.locate(SpecError(message, hint=hint), name)
+    return loaded_grammar.locate(SpecError(message, hint=hint), name)
 
 
 def _find_lexer_error(
-    loaded: LoadedGrammar, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
+    loaded_grammar: LoadedGrammar,
+    rules: Rules,
+    languages: Mapping[str, Texts],
+    texts: Mapping[str, str],
+    tries_all: bool,
 ) -> SpecError | None:
-    output = _find_short_output(rules, loaded.start, texts)
+    output = _find_short_output(rules, loaded_grammar.start, texts)
     for index, name in enumerate(output[:-1]):
         rest = "".join(texts[each] for each in output[index:])
         for terminal in languages if tries_all else languages.keys() & {name}:
             match_length = languages[terminal].longest_match(rest)
             if match_length > len(texts[name]):
-                expected = " and then ".join(loaded.terminals[each].label for each in output[index : index + 2])
-                label = loaded.terminals[terminal].label
+                expected = " and then ".join(loaded_grammar.terminals[each].label for each in output[index : index + 2])
+                label = loaded_grammar.terminals[terminal].label
                 message = (
                     f"the rules accept no sequence of terminals that the lexer can find: {label} takes all of "
                     f"{rest[:match_length]!r}, where the rules need {expected}"
                 )
                 hint = f'let {label} exclude the text that follows, or use semantics="scannerless"'
-                return loaded.locate(SpecError(message, hint=hint), terminal)
+                return loaded_grammar.locate(SpecError(message, hint=hint), terminal)
     return None
 
 

@@ -86,8 +86,8 @@ def parse_regex(
         try:
             return build_node(classes, False)
         except NeedsOrder:
-            full = build_node("full", True)
-            return full if classes == "full" else conj(full, build_node("plain", True))
+            full_node = build_node("full", True)
+            return full_node if classes == "full" else conj(full_node, build_node("plain", True))
         except SpecError as error:
             if dialect == "python":
                 raise

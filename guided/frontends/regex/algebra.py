@@ -304,8 +304,8 @@ class Edges:
                 end, rest = (items[-1], items[:-1]) if last else (items[0], items[1:])
                 end_nullable = (yield self._find_edge(end, last))[0]
                 if not end_nullable or len(items) <= 3:
-                    restricted = yield self._restrict(end, ranges, False, last)
-                    result = seq((*rest, restricted) if last else (restricted, *rest))
+                    restricted_part = yield self._restrict(end, ranges, False, last)
+                    result = seq((*rest, restricted_part) if last else (restricted_part, *rest))
                     if not end_nullable:
                         return result
                     return alt((result, (yield self._restrict(seq(rest), ranges, allow_empty, last))))
@@ -316,9 +316,9 @@ class Edges:
                 return alt(branches)
             case Repeat(item, low, high):
                 if not (yield self._find_edge(item, last))[0]:
-                    restricted = yield self._restrict(item, ranges, False, last)
+                    restricted_part = yield self._restrict(item, ranges, False, last)
                     remaining = repeat(item, max(low - 1, 0), None if high is None else high - 1)
-                    result = seq((remaining, restricted) if last else (restricted, remaining))
+                    result = seq((remaining, restricted_part) if last else (restricted_part, remaining))
                     return alt((EPSILON, result)) if low == 0 and allow_empty else result
             case _:
                 pass

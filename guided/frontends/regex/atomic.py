@@ -82,8 +82,10 @@ def _lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any
             if lazy or low == high:
                 return make_repetition(item, low, low, lazy=False, span=span, ordered=True)
             no_match_ahead = make_lookaround(item, ahead=True, negative=True, span=span)
-            fewer = make_repetition(item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True)
-            maximal_repeat = cat([fewer, no_match_ahead])
+            fewer_rounds = make_repetition(
+                item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True
+            )
+            maximal_repeat = cat([fewer_rounds, no_match_ahead])
             if high is None:
                 return maximal_repeat
             return make_alternation(

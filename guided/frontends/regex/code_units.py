@@ -28,13 +28,13 @@ SURROGATE_OFFSET = 0x10000 - 0xD800
 confused with a code unit.
 """
 _SINGLE_UNITS: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
-_HIGH: Ranges = ((0xD800 + SURROGATE_OFFSET, 0xDBFF + SURROGATE_OFFSET),)
-_LOW: Ranges = ((0xDC00 + SURROGATE_OFFSET, 0xDFFF + SURROGATE_OFFSET),)
+_HIGH_SURROGATES: Ranges = ((0xD800 + SURROGATE_OFFSET, 0xDBFF + SURROGATE_OFFSET),)
+_LOW_SURROGATES: Ranges = ((0xDC00 + SURROGATE_OFFSET, 0xDFFF + SURROGATE_OFFSET),)
 
 
 def has_surrogates(ranges: Ranges) -> bool:
     """Whether a set contains the representation of a surrogate."""
-    return bool(intersect(ranges, (*_HIGH, *_LOW)))
+    return bool(intersect(ranges, (*_HIGH_SURROGATES, *_LOW_SURROGATES)))
 
 
 def decode_code_units(node: Node, budget: Budget) -> Automaton:
@@ -60,9 +60,9 @@ def decode_code_units(node: Node, budget: Budget) -> Automaton:
         for ranges, target in terms.transitions(term):
             if single_units := intersect(ranges, _SINGLE_UNITS):
                 ranges_by_target.setdefault(get_state(target), []).extend(single_units)
-            if high := intersect(ranges, _HIGH):
+            if high := intersect(ranges, _HIGH_SURROGATES):
                 for next_units, pair_target in terms.transitions(target):
-                    if low := intersect(next_units, _LOW):
+                    if low := intersect(next_units, _LOW_SURROGATES):
                         ranges_by_target.setdefault(get_state(pair_target), []).extend(_combine_surrogates(high, low))
         edges = sorted((low, high, to) for to, ranges in ranges_by_target.items() for low, high in charset(ranges))
         budget.spend(len(edges))
@@ -72,8 +72,11 @@ def decode_code_units(node: Node, budget: Budget) -> Automaton:
 
 def _combine_surrogates(high: Ranges, low: Ranges) -> list[tuple[int, int]]:
     """The characters that consist of a high surrogate from `high` and a low surrogate from `low`."""
-    bases = [(0x10000 + ((a - _HIGH[0][0]) << 10), 0x10000 + ((b - _HIGH[0][0]) << 10)) for a, b in high]
-    if low == _LOW:
+    bases = [
+        (0x10000 + ((a - _HIGH_SURROGATES[0][0]) << 10), 0x10000 + ((b - _HIGH_SURROGATES[0][0]) << 10))
+        for a, b in high
+    ]
+    if low == _LOW_SURROGATES:
         return [(a, b + 0x3FF) for a, b in bases]
-    offsets = [(a - _LOW[0][0], b - _LOW[0][0]) for a, b in low]
+    offsets = [(a - _LOW_SURROGATES[0][0], b - _LOW_SURROGATES[0][0]) for a, b in low]
     return [(base + a, base + b) for begin, end in bases for base in range(begin, end + 1, 0x400) for a, b in offsets]

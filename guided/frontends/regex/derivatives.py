@@ -49,11 +49,11 @@ _MAX_DEPTH = 150
 
 
 class TooLarge(Exception):
-    """A search exceeded its limit. `limit`: the allowed number; `what`: what is counted, such as states or steps."""
+    """A search exceeded its limit. `limit`: the allowed number; `unit`: what is counted, such as states or steps."""
 
-    def __init__(self, limit: int, what: str = "states") -> None:
-        self.limit, self.what = limit, what
-        super().__init__(limit, what)
+    def __init__(self, limit: int, unit: str = "states") -> None:
+        self.limit, self.unit = limit, unit
+        super().__init__(limit, unit)
 
 
 def partition(sets: Iterable[Ranges]) -> list[Ranges]:
@@ -202,10 +202,10 @@ class Terms:
     def _read(self, node: Node) -> Generator[Any, Any, int]:
         term = self._terms_by_node.get(serial(node))
         if term is None:
-            term = self._terms_by_node[serial(node)] = yield self._term(node)
+            term = self._terms_by_node[serial(node)] = yield self._make_term(node)
         return term
 
-    def _term(self, node: Node) -> Generator[Any, Any, int]:
+    def _make_term(self, node: Node) -> Generator[Any, Any, int]:
         match node:
             case Chars(ranges):
                 return self.chars(ranges)
@@ -326,12 +326,12 @@ class Terms:
         """(characters, the derivative by each of them) for each derivative that is not known to be empty."""
         transitions = self._transitions.get(term)
         if transitions is None:
-            merged: dict[int, list[Ranges]] = {}
+            blocks_by_target: dict[int, list[Ranges]] = {}
             for block in self.blocks(term):
                 target = self.derive(term, block[0][0])
                 if target != EMPTY_LANGUAGE:
-                    merged.setdefault(target, []).append(block)
-            transitions = self._transitions[term] = [(union(sets), target) for target, sets in merged.items()]
+                    blocks_by_target.setdefault(target, []).append(block)
+            transitions = self._transitions[term] = [(union(sets), target) for target, sets in blocks_by_target.items()]
         return transitions
 
     def is_empty(self, term: int) -> bool:
@@ -353,9 +353,9 @@ class Terms:
 
     def node(self, term: int) -> Node:
         """The term as an IR node."""
-        return run(self._node(term))
+        return run(self._make_node(term))
 
-    def _node(self, term: int) -> Generator[Any, Any, Node]:
+    def _make_node(self, term: int) -> Generator[Any, Any, Node]:
         if term in self._nodes:
             return self._nodes[term]
         shape = self._shapes[term]
@@ -370,7 +370,7 @@ class Terms:
             operands = shape[1:] if shape[0] in "|&." else shape[1:2]
             parts: list[Node] = []
             for part in operands:
-                parts.append((yield self._node(part)))
+                parts.append((yield self._make_node(part)))
             match shape[0]:
                 case ".":
                     result = seq(parts)

@@ -81,17 +81,17 @@ def decode_ranges(encoded: str) -> Ranges:
 
 
 @cache
-def _stored_set(key: str, name: str) -> Ranges | None:
+def _load_set(key: str, name: str) -> Ranges | None:
     encoded = _load_data().get((key, name))
     return None if encoded is None else decode_ranges(encoded)
 
 
 @cache
-def _general_category(name: str) -> Ranges | None:
+def _load_general_category(name: str) -> Ranges | None:
     short = _UNION_NAMES.get(name, name)
     if short not in _UNIONS:
-        return _stored_set("gc", name)
-    return charset(r for part in _UNIONS[short].split() for r in _stored_set("gc", part) or ())
+        return _load_set("gc", name)
+    return charset(r for part in _UNIONS[short].split() for r in _load_set("gc", part) or ())
 
 
 @cache
@@ -101,9 +101,9 @@ def property_set(name: str, value: str | None = None) -> Ranges:
         key = _PROPERTIES_WITH_VALUES.get(name)
         if key is None:
             raise UnknownProperty("only General_Category, Script and Script_Extensions take a value")
-        ranges = _general_category(value) if key == "gc" else _stored_set(key, value)
+        ranges = _load_general_category(value) if key == "gc" else _load_set(key, value)
         if ranges is None and key == "scx":
-            ranges = _stored_set("sc", value)
+            ranges = _load_set("sc", value)
         if ranges is None:
             raise UnknownProperty(f"{name} has no such value; write names exactly, with their capitals and underscores")
         return ranges
@@ -111,10 +111,10 @@ def property_set(name: str, value: str | None = None) -> Ranges:
     if name in special_sets:
         return special_sets[name]
     if name == "Assigned":
-        return complement(_stored_set("gc", "Cn") or ())
-    ranges = _general_category(name)
+        return complement(_load_set("gc", "Cn") or ())
+    ranges = _load_general_category(name)
     if ranges is None:
-        ranges = _stored_set("bin", name)
+        ranges = _load_set("bin", name)
     if ranges is None:
         is_script = ("sc", name) in _load_data()
         raise UnknownProperty(
@@ -124,7 +124,7 @@ def property_set(name: str, value: str | None = None) -> Ranges:
 
 
 @cache
-def _orbits() -> dict[int, tuple[int, ...]]:
+def _load_orbits() -> dict[int, tuple[int, ...]]:
     """Character -> all characters of its case-folding class, for each character that has another case."""
     orbits = {}
     for orbit in _load_data()["fold", "orbits"].split():
@@ -137,7 +137,7 @@ def _orbits() -> dict[int, tuple[int, ...]]:
 @lru_cache(maxsize=1024)
 def ignore_case(ranges: Ranges) -> Ranges:
     """All characters that match one of `ranges` when case is ignored."""
-    return _with_orbits(ranges, _orbits())
+    return _add_orbits(ranges, _load_orbits())
 
 
 def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
@@ -146,7 +146,7 @@ def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
     return charset((*ranges, *other_case))
 
 
-def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
+def _add_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
     """The characters of `ranges` and of their orbits."""
     equivalents = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
     return charset((*ranges, *equivalents)) if equivalents else ranges
@@ -161,14 +161,14 @@ def _canonicalize(code: int) -> int:
 
 
 @cache
-def _unit_orbits() -> dict[int, tuple[int, ...]]:
+def _compute_unit_orbits() -> dict[int, tuple[int, ...]]:
     """Code unit -> the code units that match it without the flag u (a subset of its orbit), for each unit that has
     another case.
 
     The running Python defines upper case. A letter that is too new for this Python matches its whole orbit.
     """
     orbits = {}
-    for orbit in set(_orbits().values()):
+    for orbit in set(_load_orbits().values()):
         is_assigned = all(unicodedata.category(chr(code)) != "Cn" for code in orbit)
         groups: dict[int, list[int]] = {}
         for code in orbit:
@@ -181,7 +181,7 @@ def _unit_orbits() -> dict[int, tuple[int, ...]]:
 @lru_cache(maxsize=256)
 def ignore_case_of_units(ranges: Ranges) -> Ranges:
     """All code units that match one of `ranges` when case is ignored, without the flag u."""
-    return _with_orbits(ranges, _unit_orbits())
+    return _add_orbits(ranges, _compute_unit_orbits())
 
 
 def word_chars(any_case: bool) -> Ranges:

@@ -187,8 +187,8 @@ class Explorer:
                 return [round_edge] if low else [round_edge, make_edge(rest)]
             case Lookaround():
                 lookaround_condition = yield self.lowering.compute_condition(tree, continuation.mask, context)
-                both = self.terms.intersection((condition, lookaround_condition))
-                return [] if self.terms.is_empty(both) else [make_edge(rest, both)]
+                combined_condition = self.terms.intersection((condition, lookaround_condition))
+                return [] if self.terms.is_empty(combined_condition) else [make_edge(rest, combined_condition)]
             case _:
                 rest_context = self.lowering.project(context, continuation.mask, rest.mask)
                 return self._find_edges_of_node(tree, rest, rest_context, condition)

@@ -37,7 +37,7 @@ def class_ranges(letter: str, ascii_only: bool) -> Ranges:
         return complement(class_ranges(letter.lower(), ascii_only))
     if ascii_only:
         return _ASCII[letter]
-    spans = (match.span() for match in re.finditer(rf"\{letter}+", _all_chars()))
+    spans = (match.span() for match in re.finditer(rf"\{letter}+", _list_chars()))
     return tuple((_index_to_code(start), _index_to_code(end - 1)) for start, end in spans)
 
 
@@ -54,7 +54,7 @@ def plain_class(letter: str) -> Ranges:
 def _find_letters() -> list[tuple[int, int]]:
     """The letters of all scripts."""
     out: list[tuple[int, int]] = []
-    everything = _all_chars()
+    everything = _list_chars()
     for start in range(0, len(everything), 256):
         block = everything[start : start + 256]
         if block.isalpha():
@@ -64,28 +64,30 @@ def _find_letters() -> list[tuple[int, int]]:
     return out
 
 
-_LOW, _HIGH = 0x40000, 0xE0000  # planes 4 to 13 have always been unassigned; 15 and 16 are for private use
+_LOW_END, _HIGH_START = 0x40000, 0xE0000  # planes 4 to 13 have always been unassigned; 15 and 16 are for private use
 
 
 @cache
-def _all_chars() -> str:
+def _list_chars() -> str:
     """All characters of the planes in use, in order: U+0000 to U+3FFFF, then U+E0000 to U+E0FFF."""
-    codes = np.concatenate((np.arange(_LOW, dtype="<u4"), np.arange(_HIGH, _HIGH + 0x1000, dtype="<u4")))
+    codes = np.concatenate(
+        (np.arange(_LOW_END, dtype="<u4"), np.arange(_HIGH_START, _HIGH_START + 0x1000, dtype="<u4"))
+    )
     codes[0xD800:0xE000] = 0
     return codes.tobytes().decode("utf-32-le")
 
 
 def _index_to_code(index: int) -> int:
-    """The code point at an index of `_all_chars`."""
-    return index if index < _LOW else index - _LOW + _HIGH
+    """The code point at an index of `_list_chars`."""
+    return index if index < _LOW_END else index - _LOW_END + _HIGH_START
 
 
 @cache
-def _case_maps() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]]:
+def _compute_case_maps() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]]:
     """(character -> lower case, character -> upper case, lower-case character -> all with the same upper case)."""
     lower, upper = {}, {}
     equivalents: dict[str, list[int]] = defaultdict(list)
-    everything = _all_chars()
+    everything = _list_chars()
     for start in range(0, len(everything), 256):
         block = everything[start : start + 256]
         if block.lower() == block == block.upper():
@@ -108,7 +110,7 @@ def _re_matches_astral_capitals() -> bool:
 def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
     if ascii_only:
         return bool(intersect(ranges, ((0x41, 0x5A), (0x61, 0x7A))))
-    lower, upper, _ = _case_maps()
+    lower, upper, _ = _compute_case_maps()
     return any(contains(ranges, code) for table in (lower, upper) for code in table)
 
 
@@ -124,7 +126,7 @@ def ignore_case(
     is_astral_set = bool(ranges) and ranges[-1][1] > 0xFFFF and not is_single
     if not is_astral_set and not _is_cased(ranges, ascii_only):
         return charset((*ranges, *classes))
-    lower, upper, equivalents = _case_maps()
+    lower, upper, equivalents = _compute_case_maps()
     if ascii_only:
         lower, equivalents = {code: code + 32 for code in range(0x41, 0x5B)}, {}
     matched: list[tuple[int, int]] = [*classes]
@@ -139,15 +141,15 @@ def ignore_case(
     codes.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
     codes.extend(code for key in codes[:] for code in equivalents.get(key, ()))
     matched.extend((code, code) for code in codes)
-    matched.extend(intersect(ranges, _chars_without_lower_case(ascii_only)))
+    matched.extend(intersect(ranges, _find_chars_without_lower_case(ascii_only)))
     matched_ranges = charset(matched)
     capitals = [(code, code) for code, small in lower.items() if contains(matched_ranges, small)]
-    return charset((*intersect(matched_ranges, _chars_without_lower_case(ascii_only)), *capitals))
+    return charset((*intersect(matched_ranges, _find_chars_without_lower_case(ascii_only)), *capitals))
 
 
 @cache
-def _chars_without_lower_case(ascii_only: bool) -> Ranges:
+def _find_chars_without_lower_case(ascii_only: bool) -> Ranges:
     """The characters whose lower case is the character itself."""
     if ascii_only:
         return complement(((0x41, 0x5A),))
-    return complement(charset((code, code) for code in _case_maps()[0]))
+    return complement(charset((code, code) for code in _compute_case_maps()[0]))

@@ -18,7 +18,7 @@ from .reader import HEX, OCTAL, Reader
 __all__ = ["A", "I", "M", "PythonCharacters", "S", "U", "X"]
 
 I, M, S, X, A, U = 1, 2, 4, 8, 16, 32  # noqa: E741
-_SIMPLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
+_SIMPLE_ESCAPES = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
 
 
 @lru_cache(maxsize=1024)
@@ -57,8 +57,8 @@ class PythonCharacters(Reader):
         if not c:
             raise self.error("bad escape (end of pattern)", start, hint="write \\\\ for a backslash")
         self.pos += 1
-        if c in _SIMPLE:
-            return _SIMPLE[c]
+        if c in _SIMPLE_ESCAPES:
+            return _SIMPLE_ESCAPES[c]
         if c in "xuU":
             count = {"x": 2, "u": 4, "U": 8}[c]
             digits = self.take_all(HEX, count)

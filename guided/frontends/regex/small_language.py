@@ -56,11 +56,11 @@ def _find_live_transitions(terms: Terms, start: int) -> dict[int, list[tuple[Ran
                 predecessors[target] = []
                 todo.append(target)
             predecessors[target].append(term)
-    live = set[int]()
+    live_terms = set[int]()
     todo = [term for term in transitions if terms.nullable[term]]
     while todo:
         term = todo.pop()
-        if term not in live:
-            live.add(term)
+        if term not in live_terms:
+            live_terms.add(term)
             todo += predecessors[term]
-    return {term: [edge for edge in transitions[term] if edge[1] in live] for term in live}
+    return {term: [edge for edge in transitions[term] if edge[1] in live_terms] for term in live_terms}

@@ -44,10 +44,10 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
         """The number of nodes that removing the state adds."""
         sources, targets = sources_by_target[state], out[state]
         loop = targets[state][1] if state in targets else 0
-        entering = sum(out[source][state][1] for source in sources if source != state)
-        leaving = sum(size for target, (_, size) in targets.items() if target != state)
+        entering_total = sum(out[source][state][1] for source in sources if source != state)
+        leaving_total = sum(size for target, (_, size) in targets.items() if target != state)
         in_degree, out_degree = len(sources) - (state in sources), len(targets) - (state in targets)
-        return entering * out_degree + leaving * in_degree + loop * in_degree * out_degree
+        return entering_total * out_degree + leaving_total * in_degree + loop * in_degree * out_degree
 
     inner = [state for state in out if state != start and state not in exits]
     numbers = {state: i for i, state in enumerate(inner)}

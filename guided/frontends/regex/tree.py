@@ -110,7 +110,7 @@ def contains_lookaround(tree: Tree) -> bool:
     return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.has_lookaround)
 
 
-def _combined_flags(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
+def _combine_flags(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
     """`has_lookbehind`, `one_char` and `has_lookaround` of a tree with these items."""
     subtrees = [item for item in items if isinstance(item, _TREE_NODES)]
     return (
@@ -152,7 +152,7 @@ def cat(items: Sequence[Tree]) -> Tree:
     parts = [part for part in parts if part != EPSILON]
     if any(isinstance(part, Alt) and not part.items for part in parts):
         return EMPTY
-    return parts[0] if len(parts) == 1 else Cat(tuple(parts), *_combined_flags(parts))
+    return parts[0] if len(parts) == 1 else Cat(tuple(parts), *_combine_flags(parts))
 
 
 def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree:
@@ -164,7 +164,7 @@ def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree
         if not ordered and ir_nodes:
             subtrees = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
             branches = [*subtrees, alt(ir_nodes)]
-        return Or(tuple(branches), *_combined_flags(branches))
+        return Or(tuple(branches), *_combine_flags(branches))
     return alt(ir_nodes)
 
 
@@ -178,7 +178,7 @@ def make_repetition(item: Tree, low: int, high: int | None, *, lazy: bool, span:
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return make_repetition(item.item, item.min * low, None, lazy=lazy, span=span)
-    return Times(item, low, high, lazy, span, *_combined_flags((item,)))
+    return Times(item, low, high, lazy, span, *_combine_flags((item,)))
 
 
 def erase_order(tree: Tree, *, skip_lookarounds: bool = False) -> Tree:
@@ -211,18 +211,18 @@ def erase_order(tree: Tree, *, skip_lookarounds: bool = False) -> Tree:
     return run(visit(tree))
 
 
-def _one_char_lookaround(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
+def _make_one_char_lookaround(ranges: Ranges, *, ahead: bool, negative: bool, span: Span) -> Tree:
     return make_lookaround(chars(ranges), ahead=ahead, negative=negative, span=span)
 
 
 def line_start(breaks: Ranges, span: Span) -> Tree:
     """The lookaround that holds at the start of the text and after each of `breaks`."""
-    return _one_char_lookaround(complement(breaks), ahead=False, negative=True, span=span)
+    return _make_one_char_lookaround(complement(breaks), ahead=False, negative=True, span=span)
 
 
 def line_end(breaks: Ranges, span: Span) -> Tree:
     """The lookaround that holds at the end of the text and before each of `breaks`."""
-    return _one_char_lookaround(complement(breaks), ahead=True, negative=True, span=span)
+    return _make_one_char_lookaround(complement(breaks), ahead=True, negative=True, span=span)
 
 
 def word_boundary(word: Ranges, negative: bool, span: Span) -> Tree:
@@ -231,8 +231,8 @@ def word_boundary(word: Ranges, negative: bool, span: Span) -> Tree:
     """
 
     def between(is_word_before: bool) -> Tree:
-        behind = _one_char_lookaround(word, ahead=False, negative=not is_word_before, span=span)
-        ahead = _one_char_lookaround(word, ahead=True, negative=is_word_before is not negative, span=span)
+        behind = _make_one_char_lookaround(word, ahead=False, negative=not is_word_before, span=span)
+        ahead = _make_one_char_lookaround(word, ahead=True, negative=is_word_before is not negative, span=span)
         return cat([behind, ahead])
 
     return make_alternation([between(True), between(False)])
@@ -241,5 +241,5 @@ def word_boundary(word: Ranges, negative: bool, span: Span) -> Tree:
 def nonempty_text_condition(span: Span) -> Tree:
     """The lookarounds that hold everywhere, unless the text is empty."""
     return make_alternation(
-        [_one_char_lookaround(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)]
+        [_make_one_char_lookaround(ALL_CHARS, ahead=ahead, negative=False, span=span) for ahead in (False, True)]
     )

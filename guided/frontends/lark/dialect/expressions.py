@@ -37,7 +37,7 @@ __all__ = [
 MAX_COUNT: Final = 10_000
 _MAX_STATES: Final = 200_000
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
-_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", '"': '"', "\\": "\\", "/": "/"}
+_SIMPLE_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", '"': '"', "\\": "\\", "/": "/"}
 
 
 class Expression:
@@ -237,7 +237,7 @@ def decode_string(source: str, token: Token) -> str:
         code = match[1] or match[2] or match[3]
         if code is not None:
             return chr(min(int(code, 16), 0x10FFFF))
-        return _ESCAPED.get(match[4], match[0])
+        return _SIMPLE_ESCAPES.get(match[4], match[0])
 
     value = _ESCAPE.sub(decode_escape, token.text.removesuffix("i")[1:-1])
     try:
@@ -274,7 +274,7 @@ def determinise(node: Node, name: str, max_states: int = _MAX_STATES) -> Automat
             states.append((terms.nullable[term], tuple(sorted(edges))))
     except TooLarge as error:
         raise UnsupportedError(
-            f"{name} needs more than {error.limit} {error.what}", hint="bound its repetitions by smaller counts"
+            f"{name} needs more than {error.limit} {error.unit}", hint="bound its repetitions by smaller counts"
         ) from None
     return Automaton(tuple(states))
 

@@ -23,7 +23,7 @@ from guided.frontends.lark.scan import Token
 __all__ = ["evaluate_condition", "evaluate_value", "split_alternatives"]
 
 _BITS: Final = 64
-_ALL: Final = (1 << _BITS) - 1
+_ALL_BITS: Final = (1 << _BITS) - 1
 _VALUE_FUNCTIONS: Final = ("set_bit", "clear_bit", "bit_and", "bit_or", "incr", "decr")
 _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _COUNTS: Final = tuple(f"bit_count_{name}" for name in _COMPARISONS)
@@ -163,7 +163,7 @@ class _Reader:
         self.expect("]")
         return low, high
 
-    def parse_number(self, token: Token, maximum: int = _ALL) -> int:
+    def parse_number(self, token: Token, maximum: int = _ALL_BITS) -> int:
         text = token.text.lower()
         if token.kind != "number" or "." in text or text[0] in "+-" or len(text) > 20:
             raise _error(self.source, "a number is expected", token)

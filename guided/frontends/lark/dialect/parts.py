@@ -64,65 +64,74 @@ class Context:
     chain: tuple[str, ...] = ()
 
 
-def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> LoadedGrammar:
+def resolve_parts(plain_grammar: PlainLark, loaded_grammar: LoadedGrammar, context: Context) -> LoadedGrammar:
     """See the module docstring.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: a part is invalid. The error has the location in the grammar.
     """
-    terminals = _Terminals(plain, loaded.terminals, context.limits)
+    terminals = _Terminals(plain_grammar, loaded_grammar.terminals, context.limits)
     terminals_by_name = {
-        name: replace(terminal, uses_fullmatch=plain.uses_fullmatch) for name, terminal in loaded.terminals.items()
+        name: replace(terminal, uses_fullmatch=plain_grammar.uses_fullmatch)
+        for name, terminal in loaded_grammar.terminals.items()
     }
-    for name, source in plain.terminals.items():
-        text = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
+    for name, source in plain_grammar.terminals.items():
+        text = plain_grammar.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
         node, is_lazy = terminals.make_node(source, name), source.lazy or source.suffix is not None
         terminals_by_name[name] = LoadedTerminal(
             name, "", False, 0, text, frozenset(), text, node, is_lazy, source.max_tokens, text
         )
     regions = {
-        name: _make_region(plain, plain.regions[base_name], terminals)
-        for name in loaded.rules
-        if (base_name := name.split("{")[0]) in plain.regions
+        name: _make_region(plain_grammar, plain_grammar.regions[base_name], terminals)
+        for name in loaded_grammar.rules
+        if (base_name := name.split("{")[0]) in plain_grammar.regions
     }
-    sources = loaded.sources.restore_original(plain.source, plain.original_span)
+    sources = loaded_grammar.sources.restore_original(plain_grammar.source, plain_grammar.original_span)
     spans = {
         name: (terminal.tokens[0].start, terminal.tokens[-1].end)
-        for name, terminal in plain.terminals.items()
+        for name, terminal in plain_grammar.terminals.items()
         if terminal.tokens
     }
-    for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
-        sources.definitions[name] = DefinedName(plain.source[slice(*span)], sources.texts[0], span)
-    parts = {name: _resolve_part(plain.source, token, context) for name, token in plain.parts.items()}
-    texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
+    for name, span in (spans | {name: token.span for name, token in plain_grammar.parts.items()}).items():
+        sources.definitions[name] = DefinedName(plain_grammar.source[slice(*span)], sources.texts[0], span)
+    parts = {name: _resolve_part(plain_grammar.source, token, context) for name, token in plain_grammar.parts.items()}
+    texts = {name: plain_grammar.source[token.start : token.end] for name, token in plain_grammar.parts.items()}
     return replace(
-        loaded, text=plain.source, terminals=terminals_by_name, lines=plain.lines, parts=parts, original_parts=texts,
-        initial_skip=plain.initial_skip, final_skip=plain.final_skip, skip_once=plain.skip_once, regions=regions,
+        loaded_grammar,
+        text=plain_grammar.source,
+        terminals=terminals_by_name,
+        lines=plain_grammar.lines,
+        parts=parts,
+        original_parts=texts,
+        initial_skip=plain_grammar.initial_skip,
+        final_skip=plain_grammar.final_skip,
+        skip_once=plain_grammar.skip_once,
+        regions=regions,
         sources=sources,
-    )  # fmt: skip
+    )
 
 
-def _make_region(plain: PlainLark, source: RegionSource, terminals: _Terminals) -> Region:
+def _make_region(plain_grammar: PlainLark, source: RegionSource, terminals: _Terminals) -> Region:
     attributes = source.attributes
-    definition = plain.terminals.get(source.terminal)
+    definition = plain_grammar.terminals.get(source.terminal)
     ending = None
     if definition is not None and definition.suffix is not None:
         stop_capture = attributes.get("stop_capture")
         body, suffix = terminals.read_expression(definition.tokens), terminals.read_expression((definition.suffix,))
-        ending = Ending(body, suffix, "" if stop_capture is None else decode_string(plain.source, stop_capture))
+        ending = Ending(body, suffix, "" if stop_capture is None else decode_string(plain_grammar.source, stop_capture))
     name = attributes.get("capture")
-    capture = source.rule.text if name is None else decode_string(plain.source, name)
+    capture = source.rule.text if name is None else decode_string(plain_grammar.source, name)
     temperature = attributes.get("temperature")
     return Region(
         capture if "capture" in attributes else "", ending, None if temperature is None else float(temperature.text)
     )
 
 
-def needs_scannerless(loaded: LoadedGrammar) -> bool:
+def needs_scannerless(loaded_grammar: LoadedGrammar) -> bool:
     """Whether a lexer cannot be used: a terminal may be empty, or options restrict where ignored terminals may come."""
-    if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
+    if not loaded_grammar.initial_skip or not loaded_grammar.final_skip or loaded_grammar.skip_once:
         return True
-    return any(map(_may_be_empty, loaded.terminals.values()))
+    return any(map(_may_be_empty, loaded_grammar.terminals.values()))
 
 
 def _may_be_empty(terminal: LoadedTerminal) -> bool:
@@ -137,8 +146,10 @@ def _may_be_empty(terminal: LoadedTerminal) -> bool:
 class _Terminals:
     """Reads the expressions of terminals that are only declared for Lark."""
 
-    def __init__(self, plain: PlainLark, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
-        self.plain, self.loaded, self.limits = plain, loaded, limits
+    def __init__(
+        self, plain_grammar: PlainLark, loaded_terminals: Mapping[str, LoadedTerminal], limits: Limits
+    ) -> None:
+        self.plain_grammar, self.loaded_terminals, self.limits = plain_grammar, loaded_terminals, limits
         self.nodes_by_name: dict[str, Node] = {}
         self.open_names: list[str] = []
 
@@ -153,21 +164,25 @@ class _Terminals:
         return node if source.max_chars is None else Length(node, 0, source.max_chars)
 
     def read_expression(self, tokens: tuple[Token, ...]) -> Node:
-        return Expression(self.plain.source, tokens, self._resolve_name, self.limits).read()
+        return Expression(self.plain_grammar.source, tokens, self._resolve_name, self.limits).read()
 
     def _resolve_name(self, token: Token) -> Node:
         name = token.text
         if name not in self.nodes_by_name:
             if name in self.open_names:
                 chain = " -> ".join([*self.open_names[self.open_names.index(name) :], name])
-                raise _error(self.plain.source, f"the terminal {name} contains itself: {chain}", token, "use rules")
+                raise _error(
+                    self.plain_grammar.source, f"the terminal {name} contains itself: {chain}", token, "use rules"
+                )
             self.open_names.append(name)
-            if name in self.plain.definitions:
-                self.nodes_by_name[name] = self.read_expression(self.plain.definitions[name])
-            elif name in self.loaded:
-                self.nodes_by_name[name] = parse_regex(self.loaded[name].source, limits=self.limits)
+            if name in self.plain_grammar.definitions:
+                self.nodes_by_name[name] = self.read_expression(self.plain_grammar.definitions[name])
+            elif name in self.loaded_terminals:
+                self.nodes_by_name[name] = parse_regex(self.loaded_terminals[name].source, limits=self.limits)
             else:
-                raise _error(self.plain.source, f"the terminal {name} is not defined", token, f"define it: {name}: ...")
+                raise _error(
+                    self.plain_grammar.source, f"the terminal {name} is not defined", token, f"define it: {name}: ..."
+                )
             self.open_names.pop()
         return self.nodes_by_name[name]
 

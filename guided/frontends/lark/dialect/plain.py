@@ -123,7 +123,7 @@ def _is_extension(token: Token, next_token: Token) -> bool:
 class _Writer:
     def __init__(self, source: str, lines: Sequence[Definition | Directive], limits: Limits) -> None:
         self.source, self.lines, self.limits = source, lines, limits
-        self.plain = PlainLark(source)
+        self.plain_grammar = PlainLark(source)
         self.pieces: list[tuple[str, Token | None]] = []
         self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
         self.used_names = set(re.findall(r"\w+", source))
@@ -134,8 +134,8 @@ class _Writer:
         self.options: dict[str, Any] = {}
 
     def write(self) -> PlainLark:
-        plain = self.plain
-        plain.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
+        plain_grammar = self.plain_grammar
+        plain_grammar.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
         unreadable_names = self._find_unreadable_terminals()
         seen: set[str] = set()
         for line in self.lines:
@@ -155,27 +155,27 @@ class _Writer:
             self._write_definition(self.rules[name], self.instances[name, value], value)
             if len(self.instances) > self.limits.nodes // 100:
                 raise LimitExceeded("nodes", len(self.instances) * 100, self.limits.nodes, hint="use fewer bits")
-        for name in (*plain.parts, *plain.terminals):
+        for name in (*plain_grammar.parts, *plain_grammar.terminals):
             self.put(f"%declare {name}\n", None)
         self._join()
-        return plain
+        return plain_grammar
 
     def _join(self) -> None:
         offset, out = 0, []
         for string, token in self.pieces:
             if token is not None:
-                self.plain.original_spans.append((offset, *token.span))
+                self.plain_grammar.original_spans.append((offset, *token.span))
             out.append(string)
             offset += len(string)
-        self.plain.text = "".join(out)
+        self.plain_grammar.text = "".join(out)
 
     # --- statements
 
     def _find_unreadable_terminals(self) -> set[str]:
         """The terminals that Lark cannot read, because of an operator in them or because they use such terminals."""
-        token_texts = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
+        token_texts = {name: {token.text for token in body} for name, body in self.plain_grammar.definitions.items()}
         unreadable_names = set()
-        for name, body in self.plain.definitions.items():
+        for name, body in self.plain_grammar.definitions.items():
             for token, next_token in zip_longest(body, body[1:]):
                 if token.kind in ("special", "reference") or token.text in _PARTS:
                     hint = "terminals are regular: move it to a rule"
@@ -195,8 +195,8 @@ class _Writer:
             reason = "a terminal with &, ~ or %regex cannot have a priority, modifiers or parameters"
             raise UnsupportedError(reason, text=self.source, span=token.span, hint="use it in another terminal")
         name = self.to_lark_name(line.name)
-        self.plain.terminals[name] = TerminalSource(line.body)
-        self.plain.lines[name] = self._find_line(line.name)
+        self.plain_grammar.terminals[name] = TerminalSource(line.body)
+        self.plain_grammar.lines[name] = self._find_line(line.name)
 
     def _write_directive(self, line: Directive) -> None:
         match line.token.text:
@@ -204,7 +204,7 @@ class _Writer:
                 self._read_options(line.token)
             case "%ignore" if any(token.kind == "&" or token.text == "%regex" for token in line.body):
                 name = self.make_name("IGNORED", line.token)
-                self.plain.terminals[name] = TerminalSource(line.body)
+                self.plain_grammar.terminals[name] = TerminalSource(line.body)
                 self.put(f"%ignore {name}\n", line.token)
             case "%ignore":
                 self.put("%ignore ", line.token)
@@ -229,16 +229,16 @@ class _Writer:
             if not any(value is each or (value == each and isinstance(each, str)) for each in _OPTIONS[name]):
                 raise self.error(f"the option {name} cannot be {json.dumps(value)}", token)
         self.options |= options
-        self.plain.initial_skip = self.options.get("allow_initial_skip", False)
-        self.plain.final_skip = self.options.get("allow_final_skip", True)
+        self.plain_grammar.initial_skip = self.options.get("allow_initial_skip", False)
+        self.plain_grammar.final_skip = self.options.get("allow_final_skip", True)
         skip_once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
-        self.plain.skip_once, self.plain.uses_fullmatch = skip_once, True
+        self.plain_grammar.skip_once, self.plain_grammar.uses_fullmatch = skip_once, True
 
     def _write_definition(self, line: Definition, name: str, parameter: int | None) -> None:
         modifiers = "".join(token.text + " " * token.text.startswith("%") for token in line.modifiers)
         self.put(modifiers + name, line.name)
         self.put("".join(token.text for token in line.suffix) + ": ", line.name)
-        self.plain.lines.setdefault(name, self._find_line(line.name))
+        self.plain_grammar.lines.setdefault(name, self._find_line(line.name))
         if line.attributes:
             self._write_with_attributes(line, name, parameter)
         elif line.is_parametric:
@@ -263,7 +263,7 @@ class _Writer:
         attributes = line.attributes
         region = RegionSource(line.name, attributes)
         if region.attributes.keys() & {"capture", "stop_capture", "temperature"}:
-            self.plain.regions[name] = region
+            self.plain_grammar.regions[name] = region
         if not attributes.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
             self._write_body(line.body, parameter)
             return
@@ -274,7 +274,7 @@ class _Writer:
         stop, max_chars, max_tokens = (attributes.get(each) for each in ("stop", "max_chars", "max_tokens"))
         terminal = self.make_name("TERMINAL", line.name)
         region.terminal = terminal
-        self.plain.terminals[terminal] = TerminalSource(
+        self.plain_grammar.terminals[terminal] = TerminalSource(
             tuple(body),
             "lazy" in attributes and not special_tokens,
             attributes.get("suffix"),
@@ -282,7 +282,7 @@ class _Writer:
             None if max_chars is None else int(max_chars.text),
             None if max_tokens is None else int(max_tokens.text),
         )
-        self.plain.is_regular = False
+        self.plain_grammar.is_regular = False
         self.put(f"{terminal} ", line.name)
         self._write_body(special_tokens, parameter)
 
@@ -379,15 +379,17 @@ class _Writer:
         if key not in self.part_names:
             self.part_names[key] = self.make_name("REGEX" if token.text == "%regex" else "PART", token)
             if token.text == "%regex":
-                self.plain.terminals[self.part_names[key]] = TerminalSource((token,))
+                self.plain_grammar.terminals[self.part_names[key]] = TerminalSource((token,))
             else:
-                self.plain.parts[self.part_names[key]] = token
-                self.plain.is_regular = False
+                self.plain_grammar.parts[self.part_names[key]] = token
+                self.plain_grammar.is_regular = False
         return self.part_names[key]
 
     def make_name(self, name: str, token: Token) -> str:
-        unused_name = self._make_unused_name(f"{name}_{len(self.plain.parts) + len(self.plain.terminals)}")
-        self.plain.lines[unused_name] = self._find_line(token)
+        unused_name = self._make_unused_name(
+            f"{name}_{len(self.plain_grammar.parts) + len(self.plain_grammar.terminals)}"
+        )
+        self.plain_grammar.lines[unused_name] = self._find_line(token)
         return unused_name
 
     def _make_unused_name(self, name: str) -> str:
