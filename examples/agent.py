@@ -1,10 +1,11 @@
 """An assistant with two functions: the weather in a city, and a calculator. The model decides which one to call.
 
-In: questions (three by default). Out, for each: the calls with their results as they are made, and the answer.
+In: questions (by default, three examples). Out, for each question: the calls with their results as they are made, and
+the answer.
 
     python examples/agent.py [--model NAME_OR_GGUF] [--call] [QUESTION ...]
 
-Very small models, such as SmolLM2-135M, rarely decide to call. With --call, they must.
+Very small models, such as SmolLM2-135M, rarely decide to call a function. With --call, the model must call one.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def calculate(left: float, operator: Literal["+", "-", "*", "/"], right: float) 
 
 
 def main() -> None:
-    """See the head."""
+    """Run the command; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("questions", nargs="*", metavar="QUESTION", default=QUESTIONS)
     parser.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a name or a GGUF file (%(default)s)")

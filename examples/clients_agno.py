@@ -20,7 +20,7 @@ answer = Agent(**ask, output_schema=Water).run("Tell me of the Nile.")
 assert isinstance(answer.content, Water)
 print(f"object: {answer.content!r}")
 
-# Agno yields an object when it is complete, and a text in pieces.
+# Agno yields an object only when it is complete, but streams text in pieces.
 short = OpenAILike(MODEL, base_url=URL, api_key=KEY, max_retries=0, extra_body={"regex": "[A-Z][a-z]{2,9}"})
 events = Agent(model=short, telemetry=False).run("Name a river.", stream=True)
 pieces = [event.content for event in events if isinstance(event, RunContentEvent)]

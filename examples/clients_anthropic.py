@@ -1,4 +1,4 @@
-"""Anthropic's client against `guided serve`: an object, a stream, calls of tools and their results, and an error.
+"""Anthropic's client against `guided serve`: an object, a stream, tool calls and their results, and an error.
 
 pip install anthropic; then, while a server runs: python examples/clients_anthropic.py
 It imports clients_types.py, which must be in the same folder.
@@ -20,7 +20,7 @@ def user(text: str) -> dict[str, str]:
 
 
 class Shore(BaseModel):
-    """A shore. It has no limits such as `max_length`, since the client would only add them to the description."""
+    """A shore. There are no limits such as `max_length`: the client would only add them to the description."""
 
     name: str
     kind: Kind
@@ -36,12 +36,12 @@ with client.messages.stream(**ask, messages=[user("Tell me of a shore.")], outpu
 assert len(pieces) > 1 and "".join(pieces) == final.content[0].text
 print(f"stream: {final.parsed_output!r}")
 
-# The client sends a schema unchanged.
+# `messages.create` sends a schema unchanged.
 format = {"type": "json_schema", "schema": Water.model_json_schema()}
 answer = client.messages.create(**ask, messages=[user("Tell me of a lake.")], output_config={"format": format})
 print(f"schema: {Water.model_validate_json(answer.content[0].text)!r}")
 
-# The model must call a tool, and then answers with its result.
+# The model must call a tool. Then it receives the tool's result and answers.
 tools = [{"name": "weather", "description": "The weather.", "input_schema": Weather.model_json_schema()}]
 messages = [user("What is the weather in Oslo?")]
 choice = {"type": "any", "disable_parallel_tool_use": True}

@@ -32,7 +32,7 @@ async def weather(place: str, unit: Unit) -> str:
 
 
 async def main() -> None:
-    """Send a request in each way."""
+    """Send one request of each kind."""
     geographer = AssistantAgent("geographer", model, output_content_type=Water)
     answer = await geographer.run(task="Tell me of the Nile.")
     print(f"object: {answer.messages[-1].content!r}")

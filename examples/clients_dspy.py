@@ -1,4 +1,4 @@
-"""DSPy against `guided serve`: a signature whose output is an object, calls of tools, and an error.
+"""DSPy against `guided serve`: a signature whose output is an object, tool calls, and an error.
 
 pip install dspy; then, while a server runs: python examples/clients_dspy.py
 It imports clients_types.py, which must be in the same folder.
@@ -10,7 +10,7 @@ import dspy
 from clients_types import KEY, MODEL, TOKENS, URL, Kind, Refused, Water
 from dspy.lm15 import AccessPolicy, ModelSupport, OpenAIChatCompat, ProviderDefinition, register_provider
 
-# DSPy sends a schema only to models that it knows to support schemas. This adds the server's model.
+# DSPy sends a schema only if it knows that the model supports schemas. This registers the server's model.
 register_provider(
     ProviderDefinition.chat(AccessPolicy(provider="guided", env_keys=(), base_url=URL), compat=OpenAIChatCompat()),
     supports=ModelSupport(function_calling=True, response_schema=True),
@@ -50,7 +50,7 @@ def weather(place: str, unit: str) -> str:
 answer = dspy.Predict(Describe)(question="Tell me of the Nile.")
 print(f"object: {answer.kind!r} {answer.water!r}")
 
-call = dspy.Predict(Call, tool_choice="required")  # otherwise, the model may answer with a text
+call = dspy.Predict(Call, tool_choice="required")  # otherwise, the model may answer with text
 answer = call(question="What is the weather in Cairo?", tools=[dspy.Tool(weather)])
 print(f"calls: {[call.name for call in answer.calls.tool_calls]!r}")
 

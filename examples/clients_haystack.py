@@ -1,4 +1,4 @@
-"""Haystack against `guided serve`: an object, a stream, calls of tools, and an error.
+"""Haystack against `guided serve`: an object, a stream, tool calls, and an error.
 
 pip install haystack-ai; then, while a server runs: python examples/clients_haystack.py
 It imports clients_types.py, which must be in the same folder.
@@ -15,7 +15,7 @@ from openai import BadRequestError
 
 
 def generator(**settings: object) -> OpenAIChatGenerator:
-    """A component that sends requests to the server, with these settings."""
+    """A component that sends requests with these settings to the server."""
     settings = {"max_tokens": TOKENS} | settings
     return OpenAIChatGenerator(
         Secret.from_token(KEY), MODEL, api_base_url=URL, max_retries=0, generation_kwargs=settings
@@ -25,7 +25,7 @@ def generator(**settings: object) -> OpenAIChatGenerator:
 answer = generator(response_format=Water).run([ChatMessage.from_user("Tell me of the Nile.")])
 print(f"object: {Water.model_validate_json(answer['replies'][0].text)!r}")
 
-# Haystack streams only if the format is a dict.
+# Haystack streams a structured answer only if the response format is a dict.
 format = {"type": "json_schema", "json_schema": {"name": "Water", "schema": Water.model_json_schema()}}
 chunks: list[StreamingChunk] = []
 lake = [ChatMessage.from_user("Tell me of a lake.")]
@@ -40,7 +40,7 @@ def weather(place: str, unit: str) -> str:
     return f"It is warm in {place}."
 
 
-# The model must call a tool, and then answers with its result.
+# The model must call a tool. Then it receives the tool's result and answers.
 tool = Tool("weather", "The weather.", Weather.model_json_schema(), weather)
 talk = [ChatMessage.from_user("What is the weather in Cairo?")]
 [called] = generator(tool_choice="required").run(talk, tools=[tool])["replies"]

@@ -1,4 +1,4 @@
-"""instructor against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
+"""instructor against `guided serve`: an object, a stream of partial objects, tool calls, and an error.
 
 pip install instructor; then, while a server runs: python examples/clients_instructor.py
 It imports clients_types.py, which must be in the same folder.
@@ -16,7 +16,7 @@ ask = {"model": MODEL, "max_tokens": TOKENS, "seed": 3, "max_retries": 0}  # no 
 
 
 def question(text: str) -> list[dict[str, str]]:
-    """A conversation of one message."""
+    """A conversation that consists of one message."""
     return [{"role": "user", "content": text}]
 
 
@@ -32,7 +32,7 @@ partials = list(
         **ask,
         messages=question("Tell me of a lake."),
         response_model=Water,
-        strict=False,  # texts become enumerations
+        strict=False,  # convert strings to enumeration members
     )
 )
 assert len(partials) > 1

@@ -1,4 +1,4 @@
-"""LangChain against `guided serve`: an object, calls of tools, streams, a regular expression, and an error.
+"""LangChain against `guided serve`: an object, tool calls, streams, a regular expression, and an error.
 
 pip install langchain-openai; then, while a server runs: python examples/clients_langchain.py
 It imports clients_types.py, which must be in the same folder.
@@ -15,7 +15,8 @@ from openai import BadRequestError
 model = ChatOpenAI(base_url=URL, api_key=KEY, model=MODEL, max_tokens=TOKENS, max_retries=0)
 
 print(f"object: {model.with_structured_output(Water, method='json_schema').invoke('Tell me of the Nile.')!r}")
-# Send the schema as the parameters of a function that the model must call. LangChain drops recursive references there.
+# Send the schema as the parameters of a function that the model must call. In this mode, LangChain drops recursive
+# references.
 by_calls = model.with_structured_output(Weather, method="function_calling")
 print(f"function: {by_calls.invoke('What is the weather in Cairo?')!r}")
 
@@ -34,7 +35,7 @@ def weather(place: str, unit: str) -> str:
 called = model.bind_tools([weather, Weather], tool_choice="any").invoke("What is the weather in Cairo?")
 print(f"calls: {[call['name'] for call in called.tool_calls]!r} {called.invalid_tool_calls!r}")
 
-# The results of the tools go back to the model, which answers.
+# Send the results of the tools back to the model, which answers.
 results = [ToolMessage("It is warm.", tool_call_id=call["id"]) for call in called.tool_calls]
 short = model.bind(extra_body={"regex": "[A-Z][a-z]{2,9}"})
 answer = short.invoke([HumanMessage("What is the weather in Cairo?"), called, *results])

@@ -1,4 +1,4 @@
-"""LiteLLM against `guided serve`: an object, a stream, calls of tools, and an error.
+"""LiteLLM against `guided serve`: an object, a stream, tool calls, and an error.
 
 pip install litellm; then, while a server runs: python examples/clients_litellm.py
 It imports clients_types.py, which must be in the same folder.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import litellm
 from clients_types import KEY, MODEL, TOKENS, URL, Refused, Water, Weather
 
-litellm.suppress_debug_info = True  # errors are printed here
+litellm.suppress_debug_info = True  # this script prints errors itself
 ask = {"model": f"openai/{MODEL}", "api_base": URL, "api_key": KEY, "max_tokens": TOKENS, "num_retries": 0}
 
 
 def question(text: str) -> list[dict[str, str]]:
-    """A conversation of one message."""
+    """A conversation that consists of one message."""
     return [{"role": "user", "content": text}]
 
 
@@ -26,7 +26,7 @@ text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 assert len(chunks) > 1
 print(f"stream: {Water.model_validate_json(text)!r}")
 
-# The model must call a tool, and then answers with its result.
+# The model must call a tool. Then it receives the tool's result and answers.
 function = {"name": "weather", "description": "The weather.", "parameters": Weather.model_json_schema()}
 talk = question("What is the weather in Cairo?")
 tools = [{"type": "function", "function": function}]

@@ -1,4 +1,4 @@
-"""LlamaIndex against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
+"""LlamaIndex against `guided serve`: an object, a stream of partial objects, tool calls, and an error.
 
 pip install llama-index-llms-openai-like; then, while a server runs: python examples/clients_llama_index.py
 It imports clients_types.py, which must be in the same folder.
@@ -20,7 +20,7 @@ model = OpenAILike(
     context_window=8192,
     is_chat_model=True,
     is_function_calling_model=True,
-    should_use_structured_outputs=True,  # the schema goes into response_format
+    should_use_structured_outputs=True,  # send the schema in response_format
     max_tokens=TOKENS,
     max_retries=0,
 )
@@ -31,8 +31,8 @@ partials = list(model.stream_structured_predict(Water, prompt, name="a lake"))
 assert len(partials) > 1
 print(f"stream: {partials[-1]!r}")
 
-# Send the schema as the parameters of a function that the model must call. LlamaIndex does not support recursive
-# classes there.
+# Send the schema as the parameters of a function that the model must call. In this mode, LlamaIndex does not support
+# recursive classes.
 by_calls = model.model_copy(update={"should_use_structured_outputs": False})
 print(f"function: {by_calls.structured_predict(Weather, prompt, name='the weather in Cairo')!r}")
 
@@ -47,7 +47,7 @@ answer = model.chat_with_tools(tools, "What is the weather in Cairo?", tool_requ
 calls = model.get_tool_calls_from_response(answer)
 print(f"calls: {[Weather.model_validate(call.tool_kwargs) for call in calls]!r}")
 
-# The result of the tool goes back to the model, which answers.
+# Send the result of the tool back to the model, which answers.
 results = [
     ChatMessage(role="tool", content="It is warm.", additional_kwargs={"tool_call_id": call.tool_id}) for call in calls
 ]

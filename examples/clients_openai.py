@@ -1,4 +1,4 @@
-"""OpenAI's client against `guided serve`: an object, a stream, calls of tools, and an error, in both APIs.
+"""OpenAI's client against `guided serve`: an object (over both APIs), a stream, tool calls, and an error.
 
 pip install openai; then, while a server runs: python examples/clients_openai.py
 It imports clients_types.py, which must be in the same folder.
@@ -27,7 +27,7 @@ with client.chat.completions.stream(**ask, messages=[user("Tell me of a lake.")]
 assert len(pieces) > 1 and "".join(pieces) == message.content
 print(f"stream: {message.parsed!r}")
 
-# The model must call a tool, and then answers with its result.
+# The model must call a tool. Then it receives the tool's result and answers.
 messages = [user("What is the weather in Cairo?")]
 tools = [pydantic_function_tool(Weather, name="weather")]
 message = (

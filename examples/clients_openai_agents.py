@@ -1,4 +1,5 @@
-"""OpenAI's Agents SDK against `guided serve`: an object, a stream, calls of tools, and an error, in both APIs.
+"""OpenAI's Agents SDK against `guided serve`: an object, a stream, tool calls, and an error, over the chat completions
+and the responses API.
 
 pip install openai-agents; then, while a server runs: python examples/clients_openai_agents.py
 It imports clients_types.py, which must be in the same folder.
@@ -39,7 +40,7 @@ def weather(place: Place, unit: Unit) -> str:
 
 
 async def ask(name: str, model: Model) -> None:
-    """Send a request in each way."""
+    """Send one request of each kind."""
     short = ModelSettings(max_tokens=TOKENS)
     agent = Agent("Geographer", model=model, model_settings=short, output_type=Water)
     answer = await Runner.run(agent, "Tell me of the Nile.", run_config=local)
@@ -50,7 +51,7 @@ async def ask(name: str, model: Model) -> None:
     assert events.count("response.output_text.delta") > 1
     print(f"stream by {name}: {stream.final_output!r}")
 
-    # One agent must call the tool and ends with its result. The other reads the result.
+    # The first agent must call the tool, and stops with its result. The second agent reads the result.
     must = ModelSettings(max_tokens=TOKENS, tool_choice="weather", parallel_tool_calls=False)
     ends = {"tools": [weather], "tool_use_behavior": "stop_on_first_tool"}
     agent = Agent("Caller", model=model, model_settings=must, **ends)
@@ -70,7 +71,7 @@ async def ask(name: str, model: Model) -> None:
 
 
 async def main() -> None:
-    """Send all requests in both APIs."""
+    """Send all requests over both APIs."""
     await ask("chat", OpenAIChatCompletionsModel(MODEL, server))
     await ask("responses", OpenAIResponsesModel(MODEL, server))
 

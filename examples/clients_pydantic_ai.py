@@ -1,4 +1,4 @@
-"""pydantic-ai against `guided serve`: an object, a stream of partial objects, calls of tools, and an error.
+"""pydantic-ai against `guided serve`: an object, a stream of partial objects, tool calls, and an error.
 
 pip install 'pydantic-ai-slim[openai]'; then, while a server runs: python examples/clients_pydantic_ai.py
 It imports clients_types.py, which must be in the same folder.
@@ -20,8 +20,8 @@ ask = {"model": model, "model_settings": {"max_tokens": TOKENS}, "retries": 0}  
 
 
 async def main() -> None:
-    """Send a request in each way."""
-    # Send the schema as response_format, and as the parameters of a function that the model must call.
+    """Send one request of each kind."""
+    # Send the schema once as response_format, and once as the parameters of a function that the model must call.
     for name, output in {"object": NativeOutput(Water), "calls": ToolOutput(Water)}.items():
         answer = await Agent(**ask, output_type=output).run("Tell me of the Nile.")
         print(f"{name}: {answer.output!r}")
@@ -31,7 +31,7 @@ async def main() -> None:
     assert len(partials) > 1
     print(f"stream: {partials[-1]!r}")
 
-    # For a union, the model calls the function of one of the types.
+    # For a union, each type has a function, and the model calls one of them.
     either = await Agent(**ask, output_type=[ToolOutput(Water), ToolOutput(Weather)]).run("A river, or its weather?")
     print(f"either: {either.output!r}")
 

@@ -1,4 +1,4 @@
-"""smolagents against `guided serve`: an object, a stream, an agent that calls tools, one that writes code, and an
+"""smolagents against `guided serve`: an object, a stream, an agent that calls tools, an agent that writes code, and an
 error.
 
 pip install 'smolagents[openai]'; then, while a server runs: python examples/clients_smolagents.py
@@ -19,7 +19,7 @@ limits = {"max_steps": 2, "verbosity_level": LogLevel.OFF}
 
 
 def question(text: str) -> list[ChatMessage]:
-    """A conversation of one message."""
+    """A conversation that consists of one message."""
     return [ChatMessage(role="user", content=text)]
 
 
@@ -49,12 +49,12 @@ def weather(place: str, unit: str) -> str:
 
 
 def steps(agent: MultiStepAgent) -> list[ActionStep]:
-    """Print the steps of the agent. A small model may not reach an answer."""
+    """Run the agent and return its steps. A small model may not reach an answer."""
     agent.run("What is the weather in Cairo?")
     return [step for step in agent.memory.steps if isinstance(step, ActionStep)]
 
 
-# Each step of this agent is a call. The last step calls only the tool `final_answer`.
+# Each step of this agent is a tool call. The last step calls only the tool `final_answer`.
 one_call = OpenAIModel(MODEL, **server, parallel_tool_calls=False)
 calls = [call for step in steps(ToolCallingAgent([weather], one_call, **limits)) for call in step.tool_calls or ()]
 names = {"weather": {"place", "unit"}, "final_answer": {"answer"}}

@@ -1,7 +1,7 @@
-"""The types that the other `clients_*.py` request, and the server: an enumeration, a nested model, a union, and
-recursion.
+"""What all `clients_*.py` share: the address of the server, and the types that they request. The types contain an
+enumeration, a nested model, a union, and recursion.
 
-GUIDED_URL is the address of the server, GUIDED_MODEL the name of its model, as `guided serve` prints them.
+GUIDED_URL is the address of the server, and GUIDED_MODEL the name of its model, as `guided serve` prints them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Water(BaseModel):
     tributaries: list[Water] = Field(max_length=2)
 
 
-Place = Annotated[str, Field(max_length=20, pattern="^[A-Za-z ]*$")]  # instructor also counts brackets inside texts
+Place = Annotated[str, Field(max_length=20, pattern="^[A-Za-z ]*$")]  # no brackets: instructor would count them
 Unit = Literal["celsius", "fahrenheit"]
 
 
@@ -68,6 +68,6 @@ class Weather(BaseModel):
 
 
 class Refused(BaseModel):
-    """No text matches this pattern, so no answer is possible."""
+    """The pattern is malformed, so the server rejects the request."""
 
     name: str = Field(json_schema_extra={"pattern": "(a"})

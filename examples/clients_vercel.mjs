@@ -1,6 +1,6 @@
-// Vercel's AI SDK against `guided serve`: an object, a stream, calls of tools, and an error, through each of its providers.
+// Vercel's AI SDK against `guided serve`: an object, a stream, tool calls, and an error, through each of its providers.
 //
-// npm install ai @ai-sdk/openai-compatible @ai-sdk/openai zod; then, beside a running server: node clients_vercel.mjs
+// npm install ai @ai-sdk/openai-compatible @ai-sdk/openai zod; then, while a server runs: node clients_vercel.mjs
 
 import assert from "node:assert";
 import { createOpenAI } from "@ai-sdk/openai";
@@ -10,8 +10,8 @@ import { z } from "zod";
 
 const baseURL = process.env.GUIDED_URL ?? "http://127.0.0.1:8000/v1";
 const name = process.env.GUIDED_MODEL ?? "smollm2-135m-instruct";
-const apiKey = process.env.GUIDED_API_KEY ?? "none"; // a server that was started without keys takes any
-const ask = { maxOutputTokens: 600, maxRetries: 0 }; // whatever the model writes, the answer is complete within them
+const apiKey = process.env.GUIDED_API_KEY ?? "none"; // a server without keys accepts any key
+const ask = { maxOutputTokens: 600, maxRetries: 0 }; // any answer is complete within this budget
 
 const compatible = createOpenAICompatible({ name: "guided", baseURL, apiKey, supportsStructuredOutputs: true });
 const openai = createOpenAI({ baseURL, apiKey });
@@ -56,7 +56,7 @@ for (const [by, model] of Object.entries(models)) {
   assert(partials.length > 1);
   console.log(`stream by ${by}:`, JSON.stringify(Water.parse(partials.at(-1))));
 
-  // The first step has to call the tool, the second one reads the result.
+  // The first step must call the tool. The second step reads the result.
   const agent = streamText({
     ...ask, model, prompt: "What is the weather in Cairo?", tools: { weather }, stopWhen: stepCountIs(2),
     prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber ? "none" : "required" }),

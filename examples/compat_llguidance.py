@@ -1,6 +1,6 @@
 """A program for llguidance that runs on guided. Only the import differs.
 
-Out, on standard output: a mask, forced text, a draft, an error and captures, for a tokenizer of bytes.
+Prints a mask, forced text, a draft, an error and captures. The tokenizer has one token for each byte.
 
     python examples/compat_llguidance.py                 on guided
     python examples/compat_llguidance.py --llguidance    on llguidance itself, if it is installed
@@ -20,7 +20,7 @@ colour[capture]: "red" | "green"
 
 
 def run(llguidance: Any) -> list[str]:
-    """The lines to print."""
+    """Run the program, and return the lines to print."""
     tokenizer = llguidance.LLTokenizer("byte")
     matcher = llguidance.LLMatcher(tokenizer, GRAMMAR, log_level=0)
     out = [f"forced at first: {matcher.compute_ff_bytes()!r}"]

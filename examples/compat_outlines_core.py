@@ -1,6 +1,6 @@
 """A program for outlines-core that runs on guided. Only the import differs.
 
-Out, on standard output: allowed tokens of a schema's index, a walk through it, and a rollback.
+Prints the tokens that a schema's index allows along a walk through it, and the effect of a rollback.
 
     python examples/compat_outlines_core.py                    on guided
     python examples/compat_outlines_core.py --outlines-core    on outlines-core itself, if it is installed
@@ -19,7 +19,7 @@ END = len(TOKENS)
 
 
 def run(core: Any) -> list[str]:
-    """The lines to print."""
+    """Run the program, and return the lines to print."""
     vocabulary = core.Vocabulary(END, {token: [number] for number, token in enumerate(TOKENS)})
     guide = core.Guide(core.Index(core.json_schema.build_regex_from_schema(json.dumps(SCHEMA)), vocabulary))
     out = []

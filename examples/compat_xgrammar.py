@@ -2,7 +2,7 @@
 
     python examples/compat_xgrammar.py
 
-It needs no model: the logits are random, and the answer satisfies the schema nevertheless.
+It needs no model: the logits are random, but the answer still satisfies the schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 def answer(seed: int) -> str:
-    """One answer, chosen by random logits."""
+    """Generate one answer from random logits."""
     tokens = [bytes([byte]) for byte in range(256)] + [b"</s>"]
     info = xgr.TokenizerInfo(tokens)
     compiled = xgr.GrammarCompiler(info).compile_json_schema(SCHEMA, any_whitespace=False)

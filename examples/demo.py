@@ -1,9 +1,9 @@
-"""Shows the main task on SmolLM2-135M-Instruct: what the model writes satisfies the specification, within its budget.
+"""Shows guided's main task with SmolLM2-135M-Instruct: the output satisfies the specification, within a token budget.
 
-In: email.txt and order.schema.json next to this file. Out, on standard output: the model's text if the prompt merely
-asks for JSON; the record under a schema, with each field beside the e-mail's value; the same under a third of the
-budget; a date under a regular expression; and a table of the measurements of this run. The exit code is 1 if an
-independent judge (the jsonschema package, `re`) finds that an output does not satisfy its specification.
+In: email.txt and order.schema.json next to this file. Prints the model's text if the prompt merely asks for JSON; a
+record under a schema, with each field next to the value in the e-mail; a record within a third of the budget; a date
+under a regular expression; and a table of measurements. The exit code is 1 if an independent judge (the jsonschema
+package, `re`) finds that a constrained output does not satisfy its specification.
 
     make demo        or        python examples/demo.py [--model NAME_OR_GGUF] [--threads N]
 """
@@ -61,7 +61,7 @@ class Run:
     good: bool
 
     def row(self) -> list[str]:
-        """Its cells in the table."""
+        """The cells of this run in the table."""
         masks, sampled = sorted(self.result.timings.mask_us), sum(self.result.token_masks)
         times = [statistics.median(masks), masks[min(len(masks) - 1, int(len(masks) * 0.99))]] if masks else []
         numbers = [self.budget, len(self.result.tokens), sampled, len(self.result.tokens) - sampled]
@@ -104,7 +104,7 @@ def main() -> int:
 
 
 def compiled(engine: guided.Engine) -> guided.CompiledGrammar:
-    """The schema as the engine compiles it."""
+    """Compile the schema as the engine does."""
     grammar = compile_constraint(engine.compiler, SCHEMA)
     assert grammar is not None
     return grammar
@@ -129,7 +129,7 @@ def run(
 
 
 def compare(result: Result) -> None:
-    """Print the record beside the values in the e-mail, field by field."""
+    """Print each field of the record next to its value in the e-mail."""
     found = dict(fields(result.value))
     rows = [(path, told, found.pop(path, "")) for path, told in fields(WANTED)]
     rows += [(path, "", value) for path, value in found.items()]
@@ -140,7 +140,7 @@ def compare(result: Result) -> None:
 
 
 def fields(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The path and the text of each value that is neither an object nor an array."""
+    """(path, value as text) for each value that is neither an object nor an array."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if parts is None:
         yield path, str(value)
@@ -150,12 +150,12 @@ def fields(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def is_right(told: str, value: str) -> bool:
-    """Whether a field has the value of the e-mail, ignoring case."""
+    """Whether a field has the value in the e-mail, ignoring case."""
     return told.lower() == value.lower()
 
 
 def jsonschema_says(text: str) -> tuple[str, bool]:
-    """The verdict of the jsonschema package."""
+    """The verdict of the jsonschema package, and whether the text is valid."""
     try:
         jsonschema.validate(json.loads(text), SCHEMA)
     except jsonschema.ValidationError as error:
@@ -166,14 +166,14 @@ def jsonschema_says(text: str) -> tuple[str, bool]:
 
 
 def re_says(text: str) -> tuple[str, bool]:
-    """The verdict of `re`."""
+    """The verdict of `re`, and whether the text matches."""
     matches = re.fullmatch(DATE, text) is not None
     return "re: matches" if matches else "re: NO MATCH", matches
 
 
 def table(runs: list[Run]) -> None:
-    """Print the measurements. Each output is the first instance of its constraint, or the second one under a smaller
-    budget.
+    """Print the measurements. Each run is the first one with its constraint, except the run under a smaller budget,
+    which is the second.
     """
     heading(
         "measured in this run; forced tokens need no choice; mask: microseconds, first instance, between forward passes"

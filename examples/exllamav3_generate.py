@@ -1,7 +1,7 @@
-"""A constrained answer of ExLlamaV3.
+"""Generates a constrained answer with ExLlamaV3.
 
 pip install guided-decoding[tokenizers] exllamav3
-python examples/exllamav3_generate.py FOLDER_OF_THE_MODEL
+python examples/exllamav3_generate.py MODEL_FOLDER
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUDGET = 60
 
 
 def main(folder: str) -> Any:
-    """Print the value of the answer."""
+    """Print the answer, and return its value."""
     config = Config.from_directory(folder)
     model = Model.from_config(config)
     cache = Cache(model, max_num_tokens=4096)

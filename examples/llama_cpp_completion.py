@@ -1,4 +1,4 @@
-"""A constrained completion of llama-cpp-python.
+"""Generates a constrained completion with llama-cpp-python.
 
 pip install guided-decoding[llama-cpp]
 python examples/llama_cpp_completion.py MODEL.gguf
@@ -23,7 +23,7 @@ BUDGET = 60
 
 
 def main(path: str) -> Any:
-    """Print the value of the answer."""
+    """Print the answer, and return its value."""
     llama = Llama(path, n_ctx=1024, verbose=False)
     processor = GuidedLogitsProcessor(SCHEMA, llama, max_tokens=BUDGET)
     answer = llama.create_completion(

@@ -1,4 +1,4 @@
-"""A constrained answer of mlx-lm.
+"""Generates a constrained answer with mlx-lm.
 
 pip install guided-decoding[mlx-lm]          # on Linux also: pip install "mlx[cpu]"
 python examples/mlx_lm_generate.py MODEL
@@ -23,7 +23,7 @@ BUDGET = 60
 
 
 def main(name: str) -> Any:
-    """Print the value of the answer."""
+    """Print the answer, and return its value."""
     model, tokenizer, *_ = mlx_lm.load(name)
     processor = GuidedLogitsProcessor(SCHEMA, tokenizer, max_tokens=BUDGET)
     prompt = "Ada is 36 years old. As JSON: "

@@ -1,4 +1,4 @@
-"""Constrained answers of an SGLang server whose grammar backend is guided.
+"""Requests constrained answers from an SGLang server whose grammar backend is guided.
 
 pip install guided-decoding[sglang] openai
 python -m sglang.launch_server --model-path MODEL --grammar-backend guided
@@ -18,11 +18,11 @@ SCHEMA = {
     "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0}},
     "required": ["name", "age"],
 }
-GRAMMAR = 'root ::= "(" n " + " n ")"\nn ::= [0-9]{1,3}'  # GBNF or EBNF, or Lark's notation, which has no `::=`
+GRAMMAR = 'root ::= "(" n " + " n ")"\nn ::= [0-9]{1,3}'  # GBNF or EBNF; without `::=`, it would be read as Lark
 
 
 def main(url: str) -> tuple[Any, str]:
-    """Print a value under a schema, and a text under a grammar."""
+    """Print and return an answer under a schema, and an answer under a grammar."""
     with openai.OpenAI(base_url=url, api_key="none") as client:
         model = client.models.list().data[0].id
 

@@ -1,4 +1,4 @@
-"""Constrained answers of TensorRT-LLM.
+"""Generates constrained answers with TensorRT-LLM.
 
 pip install guided-decoding[tokenizers] tensorrt-llm
 TLLM_WORKER_USE_SINGLE_PROCESS=1 python examples/tensorrt_llm_generate.py MODEL
@@ -16,7 +16,7 @@ BUDGET = 60
 
 
 def main(name: str) -> list[str]:
-    """Print the answers."""
+    """Print and return the answers."""
     llm = LLM(model=name)
     processor = GuidedLogitsProcessor(r"[A-Z][a-z]+ \d{1,2}, \d{4}", llm.tokenizer.tokenizer, max_tokens=BUDGET)
     options = SamplingParams(logits_processor=processor, max_tokens=BUDGET)

@@ -2,9 +2,10 @@
 
     python examples/train_shakespeare.py tinyshakespeare.txt --out shakespeare
 
-The model is the same class that generates later (guided/models/architectures/gpt.py). Its weights are plain tensors, so
-gradients flow through the same forward pass. Tokens are the distinct bytes of the text, in order, and an end token that
-does not occur in training. The directory has the format of a GPT-2 in transformers, so transformers reads it, too.
+Training uses the class that later generates (guided/models/architectures/gpt.py). Its weights are plain tensors, so
+gradients flow through the same forward pass. The tokens are the distinct bytes of the text, in byte order, and an end
+token that does not occur in training. The directory has the format of a GPT-2 model in transformers, so transformers
+can load it, too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ END = "<|endoftext|>"
 
 
 def parameters(model: GPT) -> dict[str, Tensor]:
-    """All weights by their names in transformers, as (out, in) matrices."""
+    """All weights by their names in transformers. Matrices have the shape (out, in)."""
     found = {"wte.weight": model.embedding, "wpe.weight": model.position_embedding}
     parts = {"ln_f": model.norm}
     for i, layer in enumerate(model.layers):
@@ -40,7 +41,7 @@ def parameters(model: GPT) -> dict[str, Tensor]:
 
 
 def loss_of(model: GPT, batch: Tensor) -> Tensor:
-    """Mean cross entropy of the next tokens. The batch is (sequences, length + 1)."""
+    """Mean cross entropy of the next tokens. `batch`: token ids, (sequences, length + 1)."""
     count, length = batch.shape[0], batch.shape[1] - 1
 
     def attend(layer: int, *qkv: Tensor) -> Tensor:
@@ -53,7 +54,7 @@ def loss_of(model: GPT, batch: Tensor) -> Tensor:
 
 
 def windows(data: Tensor, count: int, length: int, generator: torch.Generator) -> Tensor:
-    """Random passages of the text, (count, length + 1)."""
+    """Random passages of the text as token ids, (count, length + 1)."""
     starts = torch.randint(len(data) - length, (count,), generator=generator)
     return data[starts[:, None] + torch.arange(length + 1)]
 
@@ -66,8 +67,9 @@ def validation(model: GPT, data: Tensor) -> float:
 
 
 def train(model: GPT, text: Tensor, steps: int, batch: int, rate: float, keep: Callable[[], None]) -> None:
-    """Train by AdamW with warm-up and a cosine schedule. `keep` is called regularly. The last tenth of the text is for
-    validation.
+    """Train with AdamW, with warm-up and a cosine schedule. The last tenth of the text is for validation.
+
+    `keep` is called every 200 steps and after the last step.
     """
     weights = parameters(model)
     for name, weight in weights.items():
@@ -96,14 +98,14 @@ def train(model: GPT, text: Tensor, steps: int, batch: int, rate: float, keep: C
 
 
 def byte_alphabet() -> dict[int, str]:
-    """GPT-2's character for each byte: the byte's own if it is printable, otherwise one after the first 256."""
+    """GPT-2's character for each byte: the byte's own character if it is printable, otherwise one from U+0100 on."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     rest = [byte for byte in range(256) if byte not in plain]
     return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(rest)}
 
 
 def write(model: GPT, tokens: list[int], directory: Path) -> None:
-    """config.json, model.safetensors (float16) and tokenizer.json."""
+    """Write config.json, model.safetensors (float16) and tokenizer.json."""
     directory.mkdir(parents=True, exist_ok=True)
     c, letters = model.config, byte_alphabet()
     config = {
@@ -130,7 +132,7 @@ def write(model: GPT, tokens: list[int], directory: Path) -> None:
 
 
 def main() -> None:
-    """Train, and write the model."""
+    """Run the command: train, and write the model."""
     parser = argparse.ArgumentParser(description="Train a character-level GPT on a text.")
     parser.add_argument("text", type=Path)
     parser.add_argument("--out", type=Path, default=Path("shakespeare"), help="the directory to write (%(default)s)")

@@ -1,4 +1,4 @@
-"""Constrained answers of transformers' `generate`.
+"""Generates constrained answers with the `generate` method of transformers.
 
 pip install guided-decoding[tokenizers] transformers torch
 python examples/transformers_generate.py MODEL
@@ -26,7 +26,7 @@ class Fruit(TypedDict):
 
 
 def main(name: str) -> list[Fruit]:
-    """Print the values of the answers."""
+    """Print the answers, and return their values."""
     tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(name)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token

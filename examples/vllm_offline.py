@@ -1,7 +1,7 @@
-"""Structured outputs of vLLM with guided, offline: python examples/vllm_offline.py MODEL
+"""Generates structured outputs offline with vLLM and guided: python examples/vllm_offline.py MODEL
 
-It writes a record, a date and a call. Each takes a few tokens and is complete. It needs vLLM 0.32.0;
-docs/guides/vllm.md explains how to serve a model in the same way.
+The outputs are a record, a date and a tool call. Each is complete within 48 tokens. The script needs vLLM 0.32.0.
+docs/guides/vllm.md explains how to serve a model with guided.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-os.environ["VLLM_PLUGINS"] = "guided"  # set before vLLM is imported, since its other processes need it, too
+os.environ["VLLM_PLUGINS"] = "guided"  # set before vLLM is imported, because its worker processes need it, too
 
 PERSON = {
     "type": "object",

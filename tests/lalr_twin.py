@@ -18,8 +18,8 @@ _Call: TypeAlias = tuple[int, str]
 """A state, and a rule that it may call: a transition by a nonterminal."""
 
 
-def terminal_states(rules: Rules, start: str) -> list[State] | None:
-    """See `guided.frontends.lark.lalr.terminal_states`."""
+def find_terminal_states(rules: Rules, start: str) -> list[State] | None:
+    """See `guided.frontends.lark.lalr.find_terminal_states`."""
     return Lookaheads(Lr0({ROOT: [[(start, False)]], **rules}), start).states()
 
 

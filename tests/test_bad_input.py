@@ -187,7 +187,7 @@ SPECIFICATIONS = [
      "close the group, or write \\(", "("),
     (schema(True, whitespace=r"(\s)\1"), UnsupportedError,
      "option whitespace: back-references are not supported: the language is not regular", "",
-     "repeat the group's pattern, or list the possible texts as alternatives", "\\1"),
+     "repeat the group's pattern, or list the possible strings as alternatives", "\\1"),
 
     (typed("int"), UnsupportedError, "int has no JSON Schema", "", "pass the type itself, not its name", None),
     (typed({"type": "string"}), UnsupportedError, "{'type': 'string'} has no JSON Schema", "",

@@ -263,7 +263,7 @@ UNPLACED = [
     ('{"prompt": "a", "gbnf": "root ::= (b"}', "rule 'b' is not defined"),
     (
         '{"prompt": "a", "gbnf": "root ::= <think>"}',
-        "the grammar names a token of the vocabulary, which is not allowed",
+        "references to tokens by name or id are not allowed in this call",
     ),
     ('{"prompt": "a", "regex": "b{9}", "max_tokens": 5}', "the shortest known completion has 9 tokens"),
     ('{"prompt": "a", "max_tokens": 0}', "max_tokens is 0"),

@@ -84,7 +84,7 @@ ROWS = [
      "close the group, or write \\(", "("),
     ('{"properties": {"a": {"pattern": "(a)\\\\1"}}}', UnsupportedError,
      "pattern: back-references are not supported: the language is not regular", "/properties/a/pattern",
-     "repeat the group's pattern, or list the possible texts as alternatives", "\\1"),
+     "repeat the group's pattern, or list the possible strings as alternatives", "\\1"),
     ('{"format": 1}', SpecError, "format must be a string, not 1", "/format", 'as in "format": "date"', '"format": 1'),
     ('{"items": [{"type": "string"}]}', SpecError, "items must be a schema", "/items",
      "in 2020-12, the list is prefixItems; for an older draft, add $schema or pass draft=",

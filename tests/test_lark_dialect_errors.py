@@ -87,7 +87,7 @@ ERRORS: list[tuple[str, str, int, str]] = [
     ('start: p::_\np::_: "a"', "the rule has no parameter", 11, "number"),
     ('start: p::0\np:: "a"', "the parameter of a rule must be written _", 2, "p::_"),
     ('start: %lark "a"', "expected a grammar in braces after %lark", 8, "{ start: ... }"),
-    ('start: %lark { start: "a"', "the brace of %lark is not closed", 14, "}"),
+    ('start: %lark { start: "a"', "the { after %lark is not closed", 14, "}"),
     ('start: %lark { item: "a" }', "there is no start rule 'start'", 15, "item"),
     ('start: "x" %lark { start: bb\n b: "x" }', "Rule 'bb' used but not defined", 27, "did you mean b?"),
     ("start: foo-bar\n\nfoo-bar: fob", "Rule 'fob' used but not defined", 10, ""),

@@ -22,7 +22,7 @@ MALFORMED = [
     ('start: "x" /a(/', "terminal /a(/: missing ), unterminated subpattern", 1, "("),
     ('start: "x"\n  | /b/ /a{3,1}/', "terminal /a{3,1}/: min repeat greater than max repeat", 2, "3"),
     (r'start: "x" /(a)\1/', r"terminal /(a)\1/: back-references are not supported", 1, r"\1"),
-    ('start: "x" /a(?!b)/', "terminal /a(?!b)/: a lookahead at the border", 1, "/a(?!b)/"),
+    ('start: "x" /a(?!b)/', "terminal /a(?!b)/: a lookahead at the edge", 1, "/a(?!b)/"),
     (r'start: "x" /\bz/', r"terminal /\bz/: an anchor or a word boundary", 1, r"/\bz/"),
     ('start: "y" /((a{0,300}b){0,300}c){1,300}/', "more than 200000 states", 1, "/((a{0,300}b){0,300}c){1,300}/"),
     ("start: A\nA: /(ab){20001,}/", "A: its shortest text has more than 20000 characters", 2, "/(ab){20001,}/"),
@@ -33,8 +33,8 @@ MALFORMED = [
         2,
         "/(a|b)*a(a|b){18}/",
     ),
-    ('start: "y" /a?/', "terminal /a?/ matches the empty text", 1, "/a?/"),
-    ("start: A\nA: /[ab]/\n | /c?/", "terminal A matches the empty text", 2, "A"),
+    ('start: "y" /a?/', "terminal /a?/ matches the empty string", 1, "/a?/"),
+    ("start: A\nA: /[ab]/\n | /c?/", "terminal A matches the empty string", 2, "A"),
     ('start: A\nA: "b" /a(/ | /x/', "the regular expression '/a(/': missing )", 2, "("),
     ('start: A\nA: "b" /a(/', "terminal A: missing )", 2, "("),
     ('start: "a"\n%ignore "b" | /c(/', "the regular expression '/c(/': missing )", 2, "("),
@@ -83,7 +83,7 @@ def test_the_end_of_the_stack_is_reported(text: str) -> None:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
     try:
-        with pytest.raises(GuidedError, match="nest deeper than Python's stack") as caught:
+        with pytest.raises(GuidedError, match="nest too deeply for Python's stack") as caught:
             COMPILER.compile_lark(text)
     finally:
         sys.setrecursionlimit(limit)
@@ -194,9 +194,9 @@ IMPORTED = [
     (".open.X", "unexpected input", "open", 1, '"'),
     ("lacks.x", "Rule 'y' used but not defined (in rule x)", "lacks", 2, "y"),
     ("pattern.x", "terminal X: missing )", "pattern", 2, "("),
-    ("nameless.x", "terminal /a(?!b)/: a lookahead at the border", "nameless", 2, "/a(?!b)/"),
+    ("nameless.x", "terminal /a(?!b)/: a lookahead at the edge", "nameless", 2, "/a(?!b)/"),
     ("reference.x", "terminal INNER: back-references are not supported", "reference", 2, r"\1"),
-    ("empty.X", "terminal X matches the empty text", "empty", 2, "/a?/"),
+    ("empty.X", "terminal X matches the empty string", "empty", 2, "/a?/"),
     ("twice.x", "Rule 'x' defined more than once", "twice", 2, "x"),
     ("long.x", "limit 'nodes' exceeded: 100000 > 10000", "long", 2, "1..100000"),
     ("range.x", "the ends of a range must be strings of one character", "range", 1, '"yy"'),

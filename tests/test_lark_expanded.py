@@ -11,7 +11,7 @@ import pytest
 
 from guided.frontends.lark import _lark
 from guided.frontends.lark.loader import LoadedTerminal
-from guided.frontends.lark.terminals import terminal_node
+from guided.frontends.lark.terminals import build_terminal_node
 from guided.limits import Limits
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
@@ -133,7 +133,7 @@ def test_strings_are_read_as_expressions_are():
         for flags in ("", "i"):
             source = f"(?i:{re.escape(value)})" if flags else re.escape(value)
             texts, expressions = (
-                LoadedTerminal("A", source, is_text, 0, value, frozenset(flags), "") for is_text in (True, False)
+                LoadedTerminal("A", source, is_string, 0, value, frozenset(flags), "") for is_string in (True, False)
             )
-            one, other = (terminal_node(each, Limits()) for each in (texts, expressions))
+            one, other = (build_terminal_node(each, Limits()) for each in (texts, expressions))
             assert one == other, (value, flags)

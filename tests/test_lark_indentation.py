@@ -165,7 +165,7 @@ def test_terminals_without_texts_need_an_indenter():
 
 
 def test_a_terminal_has_a_text():
-    with pytest.raises(SpecError, match="terminal A matches the empty text") as caught:
+    with pytest.raises(SpecError, match="terminal A matches the empty string") as caught:
         lark_to_lexed('start: A "b"\nA: /a*/\n')
     assert "optional in the rules" in caught.value.hint
     lark_to_lexed('start: "b"\nA: /a*/\n')  # an unused one is not read

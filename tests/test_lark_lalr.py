@@ -11,7 +11,7 @@ from guided import GrammarMatcher
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.lark import _lark, lark_to_lexed
-from guided.frontends.lark.lalr import FIRST, lr0_kernels, terminal_states
+from guided.frontends.lark.lalr import FIRST, find_lr0_kernels, find_terminal_states
 from guided.frontends.lark.loader import load
 from guided.limits import Limits
 from tests.effort import draws
@@ -50,7 +50,7 @@ def rows_of_lark(text, start):
 def rows(text, start):
     """The same for the states that are computed here."""
     rules = loaded_rules(text)
-    states = terminal_states(rules, start)
+    states = find_terminal_states(rules, start)
     if states is None:
         return None
     out = {}
@@ -119,9 +119,9 @@ def test_tables_are_those_of_the_twin():
     counts = {"conflicts": 0, "doubtful": 0, "certain": 0}
     for rules in several:
         start = "start" if "start" in rules else "r0"
-        found, expected = terminal_states(rules, start), lalr_twin.terminal_states(rules, start)
+        found, expected = find_terminal_states(rules, start), lalr_twin.find_terminal_states(rules, start)
         automaton = lalr_twin.Lr0({"": [[(start, False)]], **rules})
-        assert set(lr0_kernels(rules, start)) == set(automaton.kernels)
+        assert set(find_lr0_kernels(rules, start)) == set(automaton.kernels)
         if expected is None or found is None:
             assert found is expected, rules
             counts["conflicts"] += 1

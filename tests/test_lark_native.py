@@ -13,8 +13,8 @@ import pytest
 from guided.errors import GuidedError
 from guided.frontends.common.regular_texts import MAX_UNROLLED_ROUNDS, Texts
 from guided.frontends.lark import _lark
-from guided.frontends.lark.alphabet import alphabet
-from guided.frontends.lark.terminal_texts import _share_a_text, share_a_text, texts_of
+from guided.frontends.lark.alphabet import get_alphabet
+from guided.frontends.lark.terminal_texts import _share_a_text, make_texts, share_a_text
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.leftmost_match import leftmost_match
 from guided.frontends.regex.python_syntax import PythonReader
@@ -27,7 +27,7 @@ lark = pytest.importorskip("lark", reason="lark is not installed")
 from lark.utils import get_regexp_width  # noqa: E402 - needs lark
 
 from guided.frontends.lark.dialect import rewrite_extensions  # noqa: E402
-from guided.frontends.lark.loader import load, native_loaded  # noqa: E402
+from guided.frontends.lark.loader import convert_native, load  # noqa: E402
 from guided.frontends.lark.native_grammar import LARGEST_WIDTH, read_grammar  # noqa: E402
 from tests.lark_public import PUBLIC  # noqa: E402
 
@@ -93,7 +93,7 @@ def is_native(text: str, folders: tuple[str, ...] = ()) -> bool:
         return False
     assert rewrite_extensions(text, LIMITS) is None, text
     try:
-        found = native_loaded(text, "start", read, LIMITS)
+        found = convert_native(text, "start", read, LIMITS)
     except GuidedError as error:
         with pytest.raises(type(error), match=re.escape(str(error))):
             load(text, "start", folders, LIMITS)
@@ -167,7 +167,7 @@ def test_patterns_have_the_automata_and_widths_of_the_python_code() -> None:
     for _ in range(draws(8000)):
         pattern = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 8)))
         pattern += ")" * max(0, pattern.count("(") - pattern.count(")"))
-        states = _lark.terminal_states(pattern, alphabet(), bounds)
+        states = _lark.terminal_states(pattern, get_alphabet(), bounds)
         if states is None:
             continue
         count += 1
@@ -186,15 +186,15 @@ def test_ascii_characters_match_what_the_python_code_matches() -> None:
     for code in range(128):
         pattern = f"(?i:{re.escape(chr(code))})"
         expected, _ = python_states(pattern)
-        assert _lark.string_states(chr(code), True, alphabet()) == expected, pattern
+        assert _lark.string_states(chr(code), True, get_alphabet()) == expected, pattern
 
 
 def test_large_patterns_are_left_to_the_python_code() -> None:
     bounds = LIMITS.depth, LIMITS.nodes, MAX_UNROLLED_ROUNDS
     for pattern in ("(ab){2,900}", "(a|b)*a(a|b){14}", "(" * 101 + "a" + ")" * 101, "a{1000}"):
-        assert _lark.terminal_states(pattern, alphabet(), bounds) is None
-    assert _lark.terminal_states("((a))", alphabet(), (1, LIMITS.nodes, 0)) is None
-    assert _lark.terminal_states("abc", alphabet(), (1, 2, 0)) is None
+        assert _lark.terminal_states(pattern, get_alphabet(), bounds) is None
+    assert _lark.terminal_states("((a))", get_alphabet(), (1, LIMITS.nodes, 0)) is None
+    assert _lark.terminal_states("abc", get_alphabet(), (1, 2, 0)) is None
 
 
 def test_texts_in_common_are_those_of_the_python_code() -> None:
@@ -202,17 +202,17 @@ def test_texts_in_common_are_those_of_the_python_code() -> None:
     nodes = [
         Automaton(states)
         for pattern in ("a", "ab", "a|ab", "b+", "[ab]*c", "[^\\s\\S]", ".", "(ab)+", "\\w+", "(a|b)*abb", "a[^\\s\\S]")
-        if (states := _lark.terminal_states(pattern, alphabet(), (9, 99_999, 99))) is not None
+        if (states := _lark.terminal_states(pattern, get_alphabet(), (9, 99_999, 99))) is not None
     ]
     for first in nodes:
         for second in nodes:
-            one = share_a_text(first, second, (texts_of(first), texts_of(second)))
+            one = share_a_text(first, second, (make_texts(first), make_texts(second)))
             assert one == _share_a_text(Texts(first), Texts(second))
-            assert one == share_a_text(first, second, (Texts(first), texts_of(second)))
+            assert one == share_a_text(first, second, (Texts(first), make_texts(second)))
             found.append(one)
         for _ in range(50):
             text = "".join(rng.choice("abc") for _ in range(rng.randrange(5)))
-            assert texts_of(first).longest_match(text) == Texts(first).longest_match(text)
+            assert make_texts(first).longest_match(text) == Texts(first).longest_match(text)
     assert 20 < sum(found) < 100
     with pytest.raises(IndexError):
         _lark.Texts(((True, ((1, 2, 5),)),), 0)

@@ -16,7 +16,7 @@ load_grammar = pytest.importorskip("lark.load_grammar", reason="lark is not inst
 
 from lark.exceptions import GrammarError, LarkError  # noqa: E402 - needs lark
 
-from guided.frontends.lark.notation import LINEAR, parse_notation  # noqa: E402 - needs lark
+from guided.frontends.lark.notation import LINEAR_PATTERNS, parse_grammar  # noqa: E402 - needs lark
 
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[256]))
 ALPHABETS = {"STRING": '"\\a\ni', "REGEXP": "/\\a\ni", "_NL_OR": "\n\r |a"}
@@ -25,7 +25,7 @@ ALPHABETS = {"STRING": '"\\a\ni', "REGEXP": "/\\a\ni", "_NL_OR": "\n\r |a"}
 @pytest.mark.parametrize("name", ALPHABETS)
 def test_the_same_tokens_as_in_lark(name: str) -> None:
     """For every text of at most seven relevant characters."""
-    lark, linear = re.compile(load_grammar.TERMINALS[name]), re.compile(LINEAR[name])
+    lark, linear = re.compile(load_grammar.TERMINALS[name]), re.compile(LINEAR_PATTERNS[name])
     found = 0
     for length in range(1, 8):
         for characters in itertools.product(ALPHABETS[name], repeat=length):
@@ -33,7 +33,7 @@ def test_the_same_tokens_as_in_lark(name: str) -> None:
             wanted, got = lark.match(text), linear.match(text)
             assert (wanted and wanted.end()) == (got and got.end()), text
             found += wanted is not None
-    assert found > 100 and set(LINEAR) == set(ALPHABETS)
+    assert found > 100 and set(LINEAR_PATTERNS) == set(ALPHABETS)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_same_tokens_as_in_lark(name: str) -> None:
     ['start: "a\\\\" | "b"i\n', "start: /a\\/b/ A\nA: /x/i\n", 'start: "a"\n\n  | "b"\n\r\n | x\nx: "c"\n', "a: b c"],
 )
 def test_the_same_tree_as_in_lark(text: str) -> None:
-    assert parse_notation(text, "x") == load_grammar._parse_grammar(text, "x")
+    assert parse_grammar(text, "x") == load_grammar._parse_grammar(text, "x")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_same_errors_as_in_lark(text: str) -> None:
     with pytest.raises((GrammarError, LarkError)) as wanted:
         load_grammar._parse_grammar(text, "x")
     with pytest.raises(type(wanted.value)) as got:
-        parse_notation(text, "x")
+        parse_grammar(text, "x")
     assert str(got.value) == str(wanted.value)
 
 

@@ -16,7 +16,7 @@ from guided.frontends.gbnf import lint_gbnf
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.frontends.lark import LarkOptions, lark_to_lexed
 from guided.frontends.lark.dialect.expressions import determinise
-from guided.frontends.lark.lint import common_text, lint_lark
+from guided.frontends.lark.lint import find_common_text, lint_lark
 from guided.frontends.library import library
 from guided.frontends.lint import lint_grammar
 from guided.frontends.regex import parse_regex
@@ -99,7 +99,7 @@ def test_common_texts_are_those_of_interegular(first: str, second: str) -> None:
 
     automata = [determinise(parse_regex(pattern), pattern) for pattern in (first, second)]
     judge = Comparator({name: interegular.parse_pattern(text) for name, text in (("A", first), ("B", second))})
-    example = common_text(*automata)
+    example = find_common_text(*automata)
     assert (example is None) == judge.isdisjoint("A", "B")
     if example is not None:
         assert re.fullmatch(first, example) and re.fullmatch(second, example)

@@ -83,7 +83,7 @@ def test_restriction_by_the_first_or_last_character(node: Node, ranges: Ranges, 
     for text in TEXTS:
         allowed = contains(ranges, ord(text[-1 if last else 0])) if text else empty
         assert matches(cut, text) == (allowed and matches(node, text)), text
-    nullable, edge = Edges().edge(node, last)
+    nullable, edge = Edges().find_edge(node, last)
     assert nullable == matches(node, "")
     assert all(contains(edge, ord(text[-1 if last else 0])) for text in language(node) if text)
 

@@ -30,7 +30,7 @@ CODE = "write \\u{H..}, at most \\u{10FFFF}"
 IDENTIFIER = "a name is an identifier: (?<name>..)"
 ECMA_KINDS = "groups are (..), (?:..), (?<name>..), (?=..), (?!..), (?<=..), (?<!..) and (?ims-ims:..)"
 PROPERTY = "write \\p{Property} or \\p{Property=Value}"
-REFERENCE = "repeat the group's pattern, or list the possible texts as alternatives"
+REFERENCE = "repeat the group's pattern, or list the possible strings as alternatives"
 ATOMIC = "use an ordinary group or quantifier, or let its parts begin with characters that cannot follow it"
 
 MALFORMED = [

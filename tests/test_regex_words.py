@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.derivatives import Terms
-from guided.frontends.regex.small_language import small_language
+from guided.frontends.regex.small_language import list_small_language
 from guided.ir.nodes import And, Length, Not
 
 LETTERS, LONGEST = "ab", 5
@@ -36,12 +36,12 @@ def test_the_words_of_two_patterns(first: str, second: str) -> None:
     """All words of one language up to a length that the other language lacks."""
     node = And((Length(node_of(first), 0, LONGEST), Not(node_of(second))))
     expected = {text for text in TEXTS if re.fullmatch(first, text) and not re.fullmatch(second, text)}
-    words = small_language(Terms(), node, 100)
+    words = list_small_language(Terms(), node, 100)
     assert words is not None and len(words) == len(set(words)) and set(words) == expected
-    assert small_language(Terms(), node, len(expected)) == words
-    assert expected == set() or small_language(Terms(), node, len(expected) - 1) is None
+    assert list_small_language(Terms(), node, len(expected)) == words
+    assert expected == set() or list_small_language(Terms(), node, len(expected) - 1) is None
 
 
 @pytest.mark.parametrize("pattern", ["a+", "[ab]*b", "(?:ab){3,}", "[a-z]{3}", "a{0,2000}"])
 def test_many_words(pattern: str) -> None:
-    assert small_language(Terms(), parse_regex(pattern, dialect="ecma"), 1000) is None
+    assert list_small_language(Terms(), parse_regex(pattern, dialect="ecma"), 1000) is None

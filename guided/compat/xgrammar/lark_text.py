@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import Final
 
 from guided.errors import GuidedError, SpecError
-from guided.frontends.lark.dialect.definitions import Definition, Directive, statements
-from guided.frontends.lark.dialect.expressions import string_value
+from guided.frontends.lark.dialect.definitions import Definition, Directive, split_statements
+from guided.frontends.lark.dialect.expressions import decode_string
 from guided.frontends.lark.scan import Token, is_terminal, scan, scan_leniently
 
 __all__ = ["HIDDEN", "LarkText", "check_tokens", "named_tokens"]
@@ -62,7 +62,7 @@ class LarkText:
         self._bounded_names: set[int] = set()  # the starts of names in the bodies of rules with a bound
         with suppress(SpecError):  # the compiler reports the error
             self._tokens = scan(source)
-            self._read_rules(statements(source, self._tokens))
+            self._read_rules(split_statements(source, self._tokens))
         self._numbers = {token.start: number for number, token in enumerate(self._tokens)}
         at = 0
         for number, token in enumerate(self._tokens):
@@ -101,7 +101,7 @@ class LarkText:
         if token.kind == "regex":
             return self._regex(token)
         if token.kind == "string" and token.text.endswith("i") and ".." not in (before, after):
-            value = string_value(self.source, token)
+            value = decode_string(self.source, token)
             return f"/(?ai:{_escape(value)})/" if value and value.isascii() else None
         if token.text in ("%grammar_options", "%llguidance") and _NOT_FORCED.search(token.value):
             hint = "remove it: tokens are forced only if your program calls find_jump_forward_string"

@@ -1,22 +1,23 @@
-"""The front end for GBNF, the grammars of llama.cpp, and for xgrammar's EBNF. In: a text. Out: a grammar of the IR.
+"""The front end for GBNF, the grammar notation of llama.cpp, and for xgrammar's EBNF. In: a text. Out: an IR grammar.
 
     root  ::= item+
     item  ::= "- " [^\\r\\n]+ "\\n"
 
 How: `tokens.py` splits the text into tokens, and `rules.py` reads the rules. `characters.py` interprets literals and
-classes, `macros.py` xgrammar's macros, and `options.py` its rule options. The translation is direct: a literal is
-`Text`, a class is `Chars`, and a rule is a rule, with any recursion. `why_empty.py` explains why a grammar generates
-nothing.
+classes, `macros.py` xgrammar's macros, and `options.py` its rule options. The translation is direct: a literal becomes
+a `Text`, a class a `Chars`, and a rule a rule of the IR, which may be recursive. `why_empty.py` explains why a grammar
+generates nothing.
 
-One reader accepts both dialects. A text that either dialect accepts has that dialect's meaning. Where they differ:
+One reader accepts both dialects. If only one dialect accepts a construct, it has its meaning in that dialect. Where the
+dialects conflict:
 
-- `\\x` takes two digits, as in llama.cpp; a third one causes a warning.
-- `[^]` is any character, as in xgrammar; `[]` is refused.
+- `\\x` takes two digits, as in llama.cpp; a third digit causes a warning.
+- `[^]` is any character, as in xgrammar; `[]` is an error.
 - `{m,n}` is exact; llama.cpp treats every n above 2000 as unbounded.
-- A rule that is defined twice is refused, as in xgrammar; in llama.cpp the last definition counts.
+- A rule must not be defined twice, as in xgrammar; in llama.cpp, the last definition counts.
 
-What it does not do: it refuses left recursion through a long counted repetition (`root ::= root{2,300} "a" | "b"`),
-which the core does not support, and rule options that occur only in grammars that xgrammar prints.
+Not supported: left recursion through a long counted repetition (`root ::= root{2,300} "a" | "b"`), because the core
+does not support it, and rule options that occur only in grammars that xgrammar prints.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from guided.limits import Limits
 from guided.meter import limit_compilation
 
 from .rules import Rule, read_rules
-from .why_empty import why_empty
+from .why_empty import check_not_empty
 
 __all__ = ["gbnf_to_grammar", "is_gbnf", "lint_gbnf"]
 
@@ -42,9 +43,9 @@ _LARK_RULE: Final = re.compile(r"^[^\S\n]*[?!]*[A-Za-z_]\w*(?:\.-?\d+)?\s*(?:\{[
 
 
 def is_gbnf(text: str) -> bool:
-    """Whether a grammar of unspecified notation is GBNF or EBNF: it contains `::=`, and no Lark rule (`name: ...`).
+    """Whether a grammar in an unknown notation is GBNF or EBNF: it contains `::=` but no Lark rule (`name: ...`).
 
-    A Lark grammar may contain `::=` in a literal. Linear in the text.
+    `::=` alone does not decide, because a Lark grammar may contain it in a literal. Cost: linear in the text.
     """
     return "::=" in text and not _LARK_RULE.search(text)
 
@@ -59,19 +60,19 @@ def gbnf_to_grammar(
     findings: list[Finding] | None = None,
     refuse_empty: bool = False,
 ) -> Grammar:
-    """The grammar of a GBNF text.
+    """The IR grammar of a GBNF text.
 
     Args:
         root: the start rule.
-        allow_special_tokens: whether the text may require tokens in the output, such as `<|call|>`. Set it to False for
-            untrusted input. Excluded tokens (`!<name>`) may always be named.
-        xgrammar: where the dialects differ, use xgrammar's: `\\x` takes all digits that follow, `[]` is a class without
-            characters, and the flag i of `Regex` folds only ASCII letters.
+        allow_special_tokens: whether the grammar may require tokens in the output, such as `<|call|>`. Set it to False
+            for untrusted input. The grammar may exclude tokens (`!<name>`) in any case.
+        xgrammar: where the dialects conflict, follow xgrammar: `\\x` takes all digits that follow, `[]` is a class
+            without characters, and the flag i of `Regex` folds only ASCII letters.
         findings: receives the parts that are read but not enforced. Without it, they cause a warning.
         refuse_empty: raise an error if the grammar generates nothing.
 
     Raises:
-        SpecError: the text is malformed, a rule is missing, or a token is named without permission.
+        SpecError: the text is malformed, a rule is missing, or the grammar requires a token without permission.
         UnsupportedError: an option or pattern is not supported. LimitExceeded: the text, its nesting or a pattern is
             too large.
     """
@@ -85,11 +86,11 @@ def gbnf_to_grammar(
     with limit_compilation(limits, work=False):
         rules = read_rules(text, limits, allow_special_tokens, new_findings, xgrammar)
     if root not in rules:
-        raise _missing_root_error(text, root, rules)
+        raise _make_missing_root_error(text, root, rules)
     if refuse_empty:
-        why_empty(text, root, rules)
-    nodes = {name: _with_options(text, rule, rules) for name, rule in rules.items()}
-    origins = {name: f"{name} (line {line})" for name, line in _lines(text, rules)}
+        check_not_empty(text, root, rules)
+    nodes = {name: _apply_options(text, rule, rules) for name, rule in rules.items()}
+    origins = {name: f"{name} (line {line})" for name, line in _find_lines(text, rules)}
     if findings is None:
         warn_about(new_findings)
     else:
@@ -98,7 +99,7 @@ def gbnf_to_grammar(
     return Grammar(nodes, root, origins, regions=regions)
 
 
-def _missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
+def _make_missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
     if not isinstance(root, str):
         return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
     close = close_name(root, rules)
@@ -108,17 +109,17 @@ def _missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> Spec
     return SpecError(f"the start rule, {root!r}, is not defined", text=text, span=rule.span, hint=hint)
 
 
-def _lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
-    """The line of each rule. Rules are in the order of the text."""
-    out, line, at = [], 1, 0
+def _find_lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
+    """(name, line) of each rule. `rules` must be in the order of the text."""
+    out, line, pos = [], 1, 0
     for rule in rules.values():
-        line += text.count("\n", at, rule.span[0])
-        at = rule.span[0]
+        line += text.count("\n", pos, rule.span[0])
+        pos = rule.span[0]
         out.append((rule.name, line))
     return out
 
 
-def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
+def _apply_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
     options, node = rule.options, rule.node
     if not options.is_regular:
         return node
@@ -127,7 +128,7 @@ def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
             f"max_chars, max_tokens and lazy need a regular language, but {reason}",
             text=text, span=options.span, hint="write the repetition with * or {m,n}, without recursion",
         )  # fmt: skip
-    if options.lazy:  # remove the texts that continue a complete one
+    if options.lazy:  # remove the strings that have a proper prefix in the language
         node = And((node, Not(Seq((node, Repeat(ANY_CHAR, 1, None))))))
     if options.max_chars is not None:
         node = Length(node, 0, options.max_chars)
@@ -135,24 +136,24 @@ def _with_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
 
 
 def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
-    """Why a rule is not a regular language, or "". A depth-first walk over the rules that it refers to."""
-    done, path = set[str](), [rule.name]
-    waiting = [iter(dict.fromkeys(rule.references))]
+    """Why the language of a rule is not regular, or "". A depth-first walk over the rules that it refers to."""
+    finished_rules, path = set[str](), [rule.name]
+    pending_references = [iter(dict.fromkeys(rule.references))]
     on_path = {rule.name}
     while path:
         if rules[path[-1]].has_tokens:
             return f"{path[-1]!r} names tokens"
-        following = next(waiting[-1], None)
-        if following is None:
-            waiting.pop()
+        next_rule = next(pending_references[-1], None)
+        if next_rule is None:
+            pending_references.pop()
             on_path.discard(path[-1])
-            done.add(path.pop())
-        elif following in on_path:
-            return f"{following!r} is recursive"
-        elif following not in done:
-            path.append(following)
-            on_path.add(following)
-            waiting.append(iter(dict.fromkeys(rules[following].references)))
+            finished_rules.add(path.pop())
+        elif next_rule in on_path:
+            return f"{next_rule!r} is recursive"
+        elif next_rule not in finished_rules:
+            path.append(next_rule)
+            on_path.add(next_rule)
+            pending_references.append(iter(dict.fromkeys(rules[next_rule].references)))
     return ""
 
 

@@ -1,20 +1,21 @@
-"""xgrammar's macros in a GBNF text. In: the tokens of their arguments. Out: nodes of the IR.
+"""Reads xgrammar's macros in a GBNF grammar. In: the tokens of their arguments. Out: IR nodes.
 
-    Regex("[a-z]+")                           the texts that the pattern matches as a whole
-    Regex("[^0-9]+", json_string=true)        ... without texts that need escapes in a JSON string
+    Regex("[a-z]+")                           the strings that the pattern matches as a whole
+    Regex("[^0-9]+", json_string=true)        ... except strings that need escapes in a JSON string
     Regex("yes|no", flags="i")                ... with flags: i, s, u
     Substring("to ", "be ", "or ")            consecutive pieces of this list, or nothing
-    Token(17, 18)   ExcludeToken(17)          one of these tokens; one token with text that is not among these
+    Token(17, 18)                             one of these tokens
+    ExcludeToken(17)                          one token that has text and is not among these
     TagDispatch(("<a>", body), excludes=("</s>",), loop_after_dispatch=true)
     TokenTagDispatch((17, body), excludes=(18,), loop_after_dispatch=true)
 
-`TagDispatch` is free text up to one of its tags, then the rule of that tag, and then free text again; with
+`TagDispatch` is free text up to one of its tags, then the rule of that tag, and then free text again. With
 `loop_after_dispatch=false`, it ends with the rule. It may also end within free text. `common/aho_corasick.py` defines
-where a tag is complete. `TokenTagDispatch` is the same with tokens: free text is any tokens with text, except the named
-ones.
+where a tag is complete. `TokenTagDispatch` does the same with tokens. Its free text is a sequence of tokens that have
+text and are neither triggers nor excluded.
 
-`patterns.py` reads regular expressions. With `flags`, a dot matches a line end only if they contain s. The flag i folds
-the letters of all scripts, as in ECMA-262; in texts of xgrammar's dialect, it folds only ASCII letters.
+`patterns.py` reads regular expressions. Without `flags`, a dot also matches line ends. With `flags`, it does so only if
+they contain s. The flag i folds the letters of all scripts, as in ECMA-262; in xgrammar's dialect, only ASCII letters.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from guided.ir.nodes import Chars, Node, OtherTokens, Ref
 from guided.ir.ranges import charset
 
 from .patterns import regex_node
-from .tokens import Token, number_of
+from .tokens import Token, parse_number
 
 if TYPE_CHECKING:
     from .rules import Reader
@@ -41,13 +42,15 @@ __all__ = ["MACROS", "Macros"]
 
 MACROS: Final = ("Regex", "Substring", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch")
 
-_JSON_CHARS: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
-"""The characters that a JSON string contains without escapes: no quotation mark, backslash or control character."""
+_UNESCAPED_JSON_TEXT: Final = repeat(Chars(charset([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])), 0, None)
+"""Strings of characters that need no escapes in JSON: no quotation mark, backslash or control character."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """An argument: its first token, and a string, an int, a bool, a rule's token, or the values of a tuple."""
+    """The value of an argument: a string, an int, a bool, the token of a rule name, or a list of `_Value`s for a tuple.
+    `token` is its first token.
+    """
 
     token: Token
     value: Any
@@ -60,104 +63,105 @@ class Macros:
         self._reader = reader
 
     def read(self, name: Token) -> Node:
-        """The node of a macro. The reader is at its opening parenthesis."""
-        read: Callable[[Token, list[_Value], dict[str, _Value]], Node] = {
-            "Regex": self._regex,
-            "Substring": self._substring,
-            "Token": self._token,
-            "ExcludeToken": self._exclude_token,
-            "TagDispatch": self._tag_dispatch,
-            "TokenTagDispatch": self._token_tag_dispatch,
+        """Read a macro from the reader's position, its opening parenthesis, and return its node."""
+        make_node: Callable[[Token, list[_Value], dict[str, _Value]], Node] = {
+            "Regex": self._make_regex,
+            "Substring": self._make_substring,
+            "Token": self._make_token,
+            "ExcludeToken": self._make_excluded_token,
+            "TagDispatch": self._make_tag_dispatch,
+            "TokenTagDispatch": self._make_token_tag_dispatch,
         }[name.text]
-        return read(name, *self._arguments(name))
+        return make_node(name, *self._read_arguments(name))
 
     # --- the macros
 
-    def _regex(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+    def _make_regex(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options, "json_string", "flags")
         if len(arguments) != 1 or not isinstance(arguments[0].value, str):
             raise self._reader.error("Regex takes one pattern, as a literal", name, 'write Regex("[a-z]+")')
         pattern = arguments[0]
-        json_string = self._flag(options, "json_string", False)
+        json_string = self._read_flag(options, "json_string", False)
         try:
             node = regex_node(
-                pattern.value, self._reader.limits, self._flags(options), ascii_case=self._reader.is_xgrammar
+                pattern.value, self._reader.limits, self._read_regex_flags(options), ascii_case=self._reader.is_xgrammar
             )
         except LimitExceeded:
             raise
         except UnsupportedError as error:
-            raise self._reader.unsupported(f"in the pattern: {error.reason}", pattern.token, error.hint) from None
+            raise self._reader.unsupported_error(f"in the pattern: {error.reason}", pattern.token, error.hint) from None
         except SpecError as error:
             raise self._reader.error(f"in the pattern: {error.message}", pattern.token, error.hint) from None
-        return conj(node, _JSON_CHARS) if json_string else node
+        return conj(node, _UNESCAPED_JSON_TEXT) if json_string else node
 
-    def _substring(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+    def _make_substring(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options)
         for piece in arguments:
             if not isinstance(piece.value, str):
                 raise self._reader.error("Substring takes string literals", piece.token, 'write Substring("to ", "be")')
         return substring_automaton([piece.value for piece in arguments], self._reader.limits)
 
-    def _token(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+    def _make_token(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options)
-        return self._reader.special(self._ids(name, arguments), name)
+        return self._reader.make_special(self._read_ids(name, arguments), name)
 
-    def _exclude_token(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+    def _make_excluded_token(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options)
-        return self._reader.other_tokens(self._ids(name, arguments))
+        return self._reader.make_other_tokens(self._read_ids(name, arguments))
 
-    def _tag_dispatch(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+    def _make_tag_dispatch(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options, "loop_after_dispatch", "excludes")
-        pairs = self._pairs(arguments, str, '("<tag>", rule)')
-        excludes = self._excludes(options, str, '("</s>",)')
+        pairs = self._read_pairs(arguments, str, '("<tag>", rule)')
+        excludes = self._read_excludes(options, str, '("</s>",)')
         for tag, _ in pairs:
             for exclude in excludes:
                 if tag.value.startswith(exclude.value):
                     raise self._reader.error("a tag begins with an excluded text", exclude.token, "remove one of them")
-        free = free_text(
+        texts = free_text(
             [tag.value for tag, _ in pairs], [exclude.value for exclude in excludes], limits=self._reader.limits
         )
-        if free.unreachable:
+        if texts.unreachable:
             raise self._reader.error(
                 "the tag is never reached: another tag or an excluded text is complete before it",
-                pairs[free.unreachable[0]][0].token, "remove one of them",
+                pairs[texts.unreachable[0]][0].token, "remove one of them",
             )  # fmt: skip
-        return self._dispatch(options, [free.dispatch([rule for _, rule in pairs])], free.without_markers)
+        return self._combine(options, [texts.dispatch([rule for _, rule in pairs])], texts.without_markers)
 
-    def _token_tag_dispatch(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
+    def _make_token_tag_dispatch(self, name: Token, arguments: list[_Value], options: dict[str, _Value]) -> Node:
         self._check_names(options, "loop_after_dispatch", "excludes")
-        pairs = self._pairs(arguments, int, "(128000, rule)")
-        excludes = self._excludes(options, int, "(128001,)")
+        pairs = self._read_pairs(arguments, int, "(128000, rule)")
+        excludes = self._read_excludes(options, int, "(128001,)")
         triggers = {tag.value for tag, _ in pairs}
         for exclude in excludes:
             if exclude.value in triggers:
                 raise self._reader.error(
                     "the token is both a trigger and excluded", exclude.token, "remove one of them"
                 )
-        excluded = tuple(dict.fromkeys([*triggers, *(exclude.value for exclude in excludes)]))
-        free = OtherTokens(excluded, 0, None)
+        excluded_ids = tuple(dict.fromkeys([*triggers, *(exclude.value for exclude in excludes)]))
+        free_tokens = OtherTokens(excluded_ids, 0, None)
         self._reader.rule.has_tokens = True
-        bodies = [seq((free, self._reader.special((tag.value,), tag.token), rule)) for tag, rule in pairs]
-        return self._dispatch(options, bodies, free)
+        bodies = [seq((free_tokens, self._reader.make_special((tag.value,), tag.token), rule)) for tag, rule in pairs]
+        return self._combine(options, bodies, free_tokens)
 
-    def _dispatch(self, options: dict[str, _Value], bodies: Sequence[Node], free: Node) -> Node:
-        if self._flag(options, "loop_after_dispatch", True):
-            return seq((repeat(alt(bodies), 0, None), free))
-        return alt((*bodies, free))
+    def _combine(self, options: dict[str, _Value], bodies: Sequence[Node], free_part: Node) -> Node:
+        """The node of a dispatch. `bodies`: free text up to a tag, and the tag's rule; `free_part`: the final part."""
+        if self._read_flag(options, "loop_after_dispatch", True):
+            return seq((repeat(alt(bodies), 0, None), free_part))
+        return alt((*bodies, free_part))
 
     # --- the values of arguments
 
-    def _pairs(self, arguments: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
-        """The triggers with references to their rules."""
+    def _read_pairs(self, arguments: list[_Value], kind: type, form: str) -> list[tuple[_Value, Ref]]:
+        """(trigger, reference to its rule) for each argument. `kind`: the type of triggers; `form`: for hints."""
         out: list[tuple[_Value, Ref]] = []
         for pair in arguments:
             parts = pair.value
             if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1].value, Token):
                 raise self._reader.error("a trigger must be a pair of a tag and a rule", pair.token, f"write {form}")
-            out.append((self._check_value(parts[0], kind, form), self._reader.refer(parts[1].value)))
+            out.append((self._check_value(parts[0], kind, form), self._reader.make_reference(parts[1].value)))
         return out
 
-    def _excludes(self, options: dict[str, _Value], kind: type, form: str) -> list[_Value]:
+    def _read_excludes(self, options: dict[str, _Value], kind: type, form: str) -> list[_Value]:
         if "excludes" not in options:
             return []
         excludes = options["excludes"]
@@ -165,7 +169,7 @@ class Macros:
             raise self._reader.error("excludes must be a tuple", excludes.token, f"write excludes={form}")
         return [self._check_value(exclude, kind, form) for exclude in excludes.value]
 
-    def _ids(self, name: Token, arguments: list[_Value]) -> list[int]:
+    def _read_ids(self, name: Token, arguments: list[_Value]) -> list[int]:
         if not arguments:
             raise self._reader.error(f"{name.text} takes token ids", name, f"write {name.text}(128000)")
         return [self._check_value(argument, int, f"{name.text}(128000)").value for argument in arguments]
@@ -176,7 +180,7 @@ class Macros:
             raise self._reader.error(f"{expected} is expected here", argument.token, f"write {form}")
         return argument
 
-    def _flag(self, options: dict[str, _Value], name: str, default: bool) -> bool:
+    def _read_flag(self, options: dict[str, _Value], name: str, default: bool) -> bool:
         if name not in options:
             return default
         value = options[name].value
@@ -184,7 +188,7 @@ class Macros:
             raise self._reader.error(f"{name} must be true or false", options[name].token)
         return value
 
-    def _flags(self, options: dict[str, _Value]) -> str:
+    def _read_regex_flags(self, options: dict[str, _Value]) -> str:
         if "flags" not in options:
             return "s"
         flags = options["flags"]
@@ -205,39 +209,39 @@ class Macros:
 
     # --- the syntax of arguments
 
-    def _arguments(self, name: Token) -> tuple[list[_Value], dict[str, _Value]]:
-        """The positional and the named arguments."""
+    def _read_arguments(self, name: Token) -> tuple[list[_Value], dict[str, _Value]]:
+        """Read the positional and the named arguments."""
         reader = self._reader
-        opening = reader.next()
+        opening = reader.take_token()
         arguments: list[_Value] = []
         options: dict[str, _Value] = {}
-        while reader.tokens[reader.at].kind != ")":
-            key = reader.tokens[reader.at]
-            if key.kind == "name" and reader.tokens[reader.at + 1].kind == "=":
-                reader.at += 2
+        while reader.tokens[reader.index].kind != ")":
+            key = reader.tokens[reader.index]
+            if key.kind == "name" and reader.tokens[reader.index + 1].kind == "=":
+                reader.index += 2
                 if key.text in options:
                     raise reader.error(f"the argument {key.text!r} is given twice", key)
-                options[key.text] = self._value(in_tuple=False)
+                options[key.text] = self._read_value(in_tuple=False)
             else:
-                arguments.append(self._value(in_tuple=False))
+                arguments.append(self._read_value(in_tuple=False))
             if not self._take_comma():
                 break
         self._close_arguments(opening)
         return arguments, options
 
-    def _value(self, in_tuple: bool) -> _Value:
+    def _read_value(self, in_tuple: bool) -> _Value:
         reader = self._reader
-        token = reader.next()
+        token = reader.take_token()
         if token.kind == "literal":
-            return _Value(token, reader.characters.literal(token))
+            return _Value(token, reader.characters.read_literal(token))
         if token.kind == "name":
             if token.text.isdigit():
-                return _Value(token, number_of(token.text))
+                return _Value(token, parse_number(token.text))
             return _Value(token, {"true": True, "false": False}.get(token.text, token))
         if token.kind == "(" and not in_tuple:
             values: list[_Value] = []
-            while reader.tokens[reader.at].kind != ")":
-                values.append(self._value(in_tuple=True))
+            while reader.tokens[reader.index].kind != ")":
+                values.append(self._read_value(in_tuple=True))
                 if not self._take_comma():
                     break
             self._close_arguments(token)
@@ -248,12 +252,12 @@ class Macros:
 
     def _take_comma(self) -> bool:
         reader = self._reader
-        if reader.tokens[reader.at].kind == ",":
-            reader.at += 1
+        if reader.tokens[reader.index].kind == ",":
+            reader.index += 1
             return True
         return False
 
     def _close_arguments(self, opening: Token) -> None:
-        token = self._reader.next()
+        token = self._reader.take_token()
         if token.kind != ")":
             raise self._reader.error("a comma or ) is missing here", token, "arguments are separated by commas")

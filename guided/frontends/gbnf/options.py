@@ -1,11 +1,11 @@
-"""The options of a rule, in brackets after its name, as in xgrammar. In: the brackets. Out: the options.
+"""Reads the options of a rule, in brackets after its name, as in xgrammar. In: the brackets. Out: the options.
 
     max_chars=n           at most n characters               max_tokens=n      written in at most n tokens
     capture, capture="x"  capture its text                   temperature=0.7   the sampling temperature within it
     lazy                  its text ends as early as possible
 
-The first two options and `lazy` restrict the texts of a regular language. Options that occur only in grammars that
-xgrammar prints (`stop_capture`, `capture_hidden_...`) are refused, since they refer to rules by number.
+`max_chars`, `max_tokens` and `lazy` require that the rule's language is regular. Options that occur only in grammars
+that xgrammar prints (`stop_capture`, `capture_hidden_...`) are not supported, because they refer to rules by number.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class RuleOptions:
     """The options of a rule.
 
     Attributes:
-        max_chars: the maximum number of code points of its text; None: any number.
-        max_tokens: the maximum number of tokens of its text; None: any number.
-        capture: the name under which its text is captured; empty if it is not captured.
-        temperature: the sampling temperature within its text; None: the temperature of the request.
-        lazy: whether its text ends as early as possible.
-        span: the span of the bracket.
+        max_chars: the maximum number of code points in the rule's text; None: any number.
+        max_tokens: the maximum number of tokens in the rule's text; None: any number.
+        capture: the name under which the rule's text is captured; empty if it is not captured.
+        temperature: the sampling temperature within the rule's text; None: the temperature of the request.
+        lazy: whether the rule's text ends as early as possible.
+        span: the span of the brackets.
     """
 
     max_chars: int | None = None
@@ -60,7 +60,7 @@ class RuleOptions:
 
     @property
     def is_regular(self) -> bool:
-        """Whether the rule must be a regular language."""
+        """Whether the options require that the rule's language is regular."""
         return self.lazy or self.max_chars is not None or self.max_tokens is not None
 
     @property
@@ -72,19 +72,19 @@ class RuleOptions:
 
 
 def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
-    """The options in the brackets after the name of a rule.
+    """Read the options in the brackets after the rule name `name`.
 
     Raises:
         SpecError: an option is unknown, given twice, or has a wrong value. UnsupportedError: an option is not
             supported.
     """
-    at, matches = bracket.start + 1, dict[str, re.Match[str]]()
+    pos, matches = bracket.start + 1, dict[str, re.Match[str]]()
     first_error: UnsupportedError | None = None
-    while at < bracket.end:
-        match = _OPTION.match(text, at)
+    while pos < bracket.end:
+        match = _OPTION.match(text, pos)
         if match is None:
             raise SpecError(
-                "the options of a rule are malformed", text=text, span=(at, bracket.end), hint="write [max_chars=10]"
+                "the options of a rule are malformed", text=text, span=(pos, bracket.end), hint="write [max_chars=10]"
             )
         option = match[1]
         if option not in _OPTION_NAMES:
@@ -97,30 +97,30 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
         if option in _UNSUPPORTED:
             reason, hint = _UNSUPPORTED[option]
             first_error = first_error or UnsupportedError(reason, text=text, span=match.span(1), hint=hint)
-        at = match.end()
-    read = RuleOptions(
-        max_chars=_count(text, matches.get("max_chars")),
-        max_tokens=_count(text, matches.get("max_tokens")),
-        capture=_capture(text, name, matches.get("capture")),
-        temperature=_temperature(text, matches.get("temperature")),
-        lazy=_is_lazy(text, matches.get("lazy")),
+        pos = match.end()
+    options = RuleOptions(
+        max_chars=_parse_count(text, matches.get("max_chars")),
+        max_tokens=_parse_count(text, matches.get("max_tokens")),
+        capture=_parse_capture(text, name, matches.get("capture")),
+        temperature=_parse_temperature(text, matches.get("temperature")),
+        lazy=_parse_lazy(text, matches.get("lazy")),
         span=bracket.span,
     )
     if first_error is not None:
         raise first_error
-    return read
+    return options
 
 
-def _count(text: str, match: re.Match[str] | None) -> int | None:
+def _parse_count(text: str, match: re.Match[str] | None) -> int | None:
     if match is None:
         return None
     if match[2] is None or not match[2].isdigit() or len(match[2]) > 15:
-        what = f"{match[1]} must be a number of {_COUNTS[match[1]]}"
-        raise SpecError(what, text=text, span=match.span(), hint=f"write {match[1]}=10")
+        message = f"{match[1]} must be a number of {_COUNTS[match[1]]}"
+        raise SpecError(message, text=text, span=match.span(), hint=f"write {match[1]}=10")
     return int(match[2])
 
 
-def _capture(text: str, name: str, match: re.Match[str] | None) -> str:
+def _parse_capture(text: str, name: str, match: re.Match[str] | None) -> str:
     if match is None:
         return ""
     if match[2] is None:
@@ -132,7 +132,7 @@ def _capture(text: str, name: str, match: re.Match[str] | None) -> str:
     return match[2][1:-1]
 
 
-def _temperature(text: str, match: re.Match[str] | None) -> float | None:
+def _parse_temperature(text: str, match: re.Match[str] | None) -> float | None:
     if match is None:
         return None
     if match[2] is None or not _NUMBER.fullmatch(match[2]) or float(match[2]) == float("inf"):
@@ -142,7 +142,7 @@ def _temperature(text: str, match: re.Match[str] | None) -> float | None:
     return float(match[2])
 
 
-def _is_lazy(text: str, match: re.Match[str] | None) -> bool:
+def _parse_lazy(text: str, match: re.Match[str] | None) -> bool:
     if match is not None and match[2] is not None:
         raise SpecError("lazy takes no value", text=text, span=match.span(), hint="write [lazy]")
     return match is not None

@@ -1,9 +1,9 @@
-r"""Regular expressions in xgrammar's dialect. In: a pattern. Out: a node of the IR.
+r"""Reads regular expressions in xgrammar's dialect. In: a pattern. Out: an IR node.
 
-The dialect is ECMA-262 with the flag s, so a dot also matches a line end, and \s matches ASCII spaces. In addition,
-`\a` and `\e` are control characters as in C, a group may be named in Python's notation, `(?P<name>..)`, and `(?i)` at
-the beginning of a pattern sets the flag i. Incomplete escapes and counts are refused, whereas ECMA-262 without the flag
-u reads them literally. Lookarounds and word boundaries are enforced; xgrammar ignores or refuses them.
+The dialect is ECMA-262 with the flag s, so a dot also matches a line end, and \s matches only ASCII spaces. In
+addition, `\a` and `\e` are control characters as in C, a group may be named in Python's notation, `(?P<name>..)`, and
+`(?i)` at the beginning of a pattern sets the flag i. Incomplete escapes and counts are errors, whereas ECMA-262 without
+the flag u reads them literally. Lookarounds and word boundaries are enforced; xgrammar ignores or rejects them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.limits import Limits
 __all__ = ["regex_node"]
 
 _PIECE: Final = re.compile(
-    r"""(?P<cut>
+    r"""(?P<incomplete>
           \\x(?![0-9A-Fa-f]{2}) | \\c(?![A-Za-z])
         | \\u(?![0-9A-Fa-f]{4}|\{0*(?:10|[0-9A-Fa-f])?[0-9A-Fa-f]{1,4}\})
         )
@@ -32,33 +32,36 @@ _ESCAPES: Final = {"a": r"\x07", "e": r"\x1b"}
 def regex_node(
     pattern: str, limits: Limits, flags: str = "s", classes: Classes = "plain", *, ascii_case: bool = False
 ) -> Node:
-    """The texts that a regular expression matches. SpecError: it is malformed. UnsupportedError: it is not supported.
+    """The IR node of the strings that a regular expression matches.
 
     `flags`: a combination of i and s. `classes`, `ascii_case`: see `parse_regex`.
+
+    Raises:
+        SpecError: the pattern is malformed. UnsupportedError: it is not supported.
     """
     if pattern.startswith("(?i)"):
         pattern, flags = pattern[4:], "i" + flags.replace("i", "")
-    pattern = _as_ecma(pattern)
-    parse_regex(pattern, dialect="ecma", limits=limits)  # so that errors show their location in this text
+    pattern = _convert_to_ecma(pattern)
+    parse_regex(pattern, dialect="ecma", limits=limits)  # so that errors show their location in this pattern
     with_flags = f"(?{flags}:{pattern})"
     return parse_regex(with_flags, dialect="ecma", classes=classes, ascii_case=ascii_case, limits=limits)
 
 
-def _as_ecma(pattern: str) -> str:
+def _convert_to_ecma(pattern: str) -> str:
     in_class = False
 
-    def replace(found_match: re.Match[str]) -> str:
+    def convert_piece(piece: re.Match[str]) -> str:
         nonlocal in_class
-        match found_match.lastgroup:
-            case "cut":
-                raise _error(
+        match piece.lastgroup:
+            case "incomplete":
+                raise _make_error(
                     pattern,
-                    found_match,
+                    piece,
                     "the escape is incomplete",
                     r"write, for example, \x41, \u0041, \u{1F600} or \cA",
                 )
             case "escape":
-                return _ESCAPES.get(found_match["escape"], found_match[0])
+                return _ESCAPES.get(piece["escape"], piece[0])
             case "open":
                 in_class = True
             case "close":
@@ -66,11 +69,11 @@ def _as_ecma(pattern: str) -> str:
             case "name" if not in_class:
                 return "(?<"
             case "count" if not in_class:
-                raise _error(pattern, found_match, "the lower bound is missing", f"write {{0{found_match[0][1:]}")
-        return found_match[0]
+                raise _make_error(pattern, piece, "the lower bound is missing", f"write {{0{piece[0][1:]}")
+        return piece[0]
 
-    return _PIECE.sub(replace, pattern)
+    return _PIECE.sub(convert_piece, pattern)
 
 
-def _error(pattern: str, match: re.Match[str], message: str, hint: str) -> SpecError:
+def _make_error(pattern: str, match: re.Match[str], message: str, hint: str) -> SpecError:
     return SpecError(message, text=pattern, span=match.span(), hint=hint)

@@ -1,12 +1,12 @@
-"""Turns a GBNF text into rules of the IR. In: the text. Out: for each rule, its node and its references.
+"""Turns a GBNF grammar into rules of the IR. In: the text. Out: for each rule, its node and its references.
 
-How: the names that the text defines are collected first, since a rule may be used before it is defined. Then the body
-of each rule is read in one pass, with an explicit stack of open groups: nesting costs only memory, and `Limits.depth`
-bounds it.
+How: a first pass collects the names that the grammar defines, because a rule may be used before it is defined. Then the
+body of each rule is read in one pass, with an explicit stack of open groups: nesting costs only memory, and
+`Limits.depth` bounds it.
 
-Two notations depend on the names. A dot is part of a name in xgrammar, and any character in llama.cpp. `a.b` is a name
-if the text defines `a.b`, which only xgrammar allows; otherwise it is a, any character, and b. `Token`, `Regex` and
-similar names are macros unless the text defines a rule with that name.
+Two constructs depend on the names. A dot is part of a name in xgrammar, but stands for any character in llama.cpp.
+`a.b` is a name if the grammar defines `a.b`, which only xgrammar allows. Otherwise it is the rule a, any character, and
+the rule b. `Token`, `Regex` and similar names are macros unless the grammar defines a rule with that name.
 
 A rule continues until the next `name ::=` at the beginning of a line. So line ends separate rules, as llama.cpp
 requires, and may occur within a rule, as xgrammar allows.
@@ -28,7 +28,7 @@ from guided.meter import spend
 from .characters import Characters
 from .macros import MACROS, Macros
 from .options import RuleOptions, read_options
-from .tokens import MAX_DIGITS, Token, number_of, tokens_of
+from .tokens import MAX_DIGITS, Token, parse_number, tokenize
 
 __all__ = ["Rule", "read_rules"]
 
@@ -42,7 +42,7 @@ class Rule:
         node: the language of its body, before its options apply.
         options: the options in brackets after its name.
         references: the names of the rules that it refers to, in order.
-        has_tokens: whether it names tokens of the vocabulary.
+        has_tokens: whether it refers to tokens of the vocabulary.
     """
 
     name: str
@@ -63,7 +63,7 @@ class _Group:
     can_be_repeated: bool = False
 
     def add(self, node: Node) -> None:
-        """Add an item, which a repetition may follow."""
+        """Add an item. A repetition operator may follow it."""
         self.items.append(node)
         self.can_be_repeated = True
 
@@ -72,8 +72,8 @@ class _Group:
         self.alternatives.append(seq(self.items))
         self.items, self.can_be_repeated = [], False
 
-    def node(self) -> Node:
-        """The union of the alternatives."""
+    def close(self) -> Node:
+        """Close the group, and return the union of its alternatives."""
         self.close_alternative()
         return self.alternatives[0] if len(self.alternatives) == 1 else alt(self.alternatives)
 
@@ -81,55 +81,55 @@ class _Group:
 def read_rules(
     text: str, limits: Limits, allow_special_tokens: bool, findings: list[Finding], xgrammar: bool = False
 ) -> dict[str, Rule]:
-    """The rules of a grammar, by name, in their order. `xgrammar`: see `gbnf_to_grammar`.
+    """The rules of a grammar, by name, in source order. `xgrammar`: see `gbnf_to_grammar`.
 
     Raises:
-        SpecError: the text is malformed, a name is undefined, or a token is named without permission.
+        SpecError: the text is malformed, a name is undefined, or the grammar requires a token without permission.
         UnsupportedError: the text is valid, but not supported.
         LimitExceeded: groups nest deeper than `limits.depth`.
     """
-    return Reader(text, limits, allow_special_tokens, findings, xgrammar).rules()
+    return Reader(text, limits, allow_special_tokens, findings, xgrammar).read()
 
 
 class Reader:
-    """The cursor over the tokens of one text, and the rule that is being read."""
+    """The cursor over the tokens of one grammar, and the rule that is being read."""
 
     def __init__(
         self, text: str, limits: Limits, allow_special_tokens: bool, findings: list[Finding], xgrammar: bool
     ) -> None:
         self.text, self.limits, self.allow_special_tokens, self.findings = text, limits, allow_special_tokens, findings
         self.characters, self.is_xgrammar = Characters(text, findings, xgrammar), xgrammar
-        self.tokens = tokens_of(text)
-        self.at = 0
+        self.tokens = tokenize(text)
+        self.index = 0
         self.definitions: dict[str, Token] = {}
         self.rule = Rule("", (0, 0), RuleOptions())
         self.macros = Macros(self)
 
     # --- the definitions
 
-    def rules(self) -> dict[str, Rule]:
-        starts = self._definitions()
+    def read(self) -> dict[str, Rule]:
+        definitions = self._find_definitions()
         out: dict[str, Rule] = {}
-        for number, (name, body) in enumerate(starts):
+        for number, (name, body) in enumerate(definitions):
             bracket = self.tokens[name + 1] if body == name + 3 else None
             token = self.tokens[name]
             options = RuleOptions() if bracket is None else read_options(self.text, token.text, bracket)
             self.rule = out[token.text] = Rule(token.text, token.span, options)
-            self.at = body
-            self._body(starts[number + 1][0] if number + 1 < len(starts) else len(self.tokens) - 1)
+            self.index = body
+            self._read_body(definitions[number + 1][0] if number + 1 < len(definitions) else len(self.tokens) - 1)
         return out
 
-    def _definitions(self) -> list[tuple[int, int]]:
-        """For each rule, the index of the token that names it, and of the first token of its body."""
+    def _find_definitions(self) -> list[tuple[int, int]]:
+        """For each rule, the indices of the token that names it and of the first token of its body."""
         out: list[tuple[int, int]] = []
         tokens = self.tokens
-        for number, mark in enumerate(tokens):
-            if mark.kind != "::=":
+        for index, operator in enumerate(tokens):
+            if operator.kind != "::=":
                 continue
-            name = number - 2 if number > 1 and tokens[number - 1].kind == "class" else number - 1
+            name = index - 2 if index > 1 and tokens[index - 1].kind == "class" else index - 1
             token = tokens[name]
             if name < 0 or token.kind != "name" or not token.text.strip("."):
-                raise self.error("::= must follow the name of a rule", mark, "write name ::= ...")
+                raise self.error("::= must follow the name of a rule", operator, "write name ::= ...")
             if not token.begins_line:
                 raise self.error("a rule must begin on a new line", token, "put a line break before it")
             if token.text in self.definitions:
@@ -139,83 +139,84 @@ class Reader:
                     "write all its alternatives in one rule, separated by |",
                 )
             self.definitions[token.text] = token
-            out.append((name, number + 1))
-        first = out[0][0] if out else 0
-        if first or not out:
+            out.append((name, index + 1))
+        first_name = out[0][0] if out else 0
+        if first_name or not out:
             self._refuse_start(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
         return out
 
-    def _refuse_start(self, token: Token, following: Token) -> None:
+    def _refuse_start(self, token: Token, next_token: Token) -> None:
+        """Raise the error for a grammar that begins with `token`, which does not begin a rule."""
         if token.kind == "end":
             raise self.error("the grammar has no rules", token, 'write root ::= "text"')
-        hint = "define a rule with ::=" if following.kind == "=" else 'write root ::= "text"'
+        hint = "define a rule with ::=" if next_token.kind == "=" else 'write root ::= "text"'
         raise self.error("a grammar begins with a rule", token, hint)
 
     # --- a body
 
-    def _body(self, end: int) -> None:
-        """Read the tokens up to index `end`, which is the beginning of the next rule or the end."""
-        groups = [_Group(self.tokens[self.at - 1])]
+    def _read_body(self, end: int) -> None:
+        """Read the body of a rule. `end`: the index of the first token after it."""
+        groups = [_Group(self.tokens[self.index - 1])]
         assertion_depth = 0  # the number of open groups at the beginning of the current assertion; 0: none
-        while self.at < end:
+        while self.index < end:
             spend()
-            token = self.tokens[self.at]
-            self.at += 1
+            token = self.tokens[self.index]
+            self.index += 1
             if token.kind in ("(", "(="):
                 if len(groups) > self.limits.depth:
                     raise LimitExceeded("depth", len(groups), self.limits.depth, place=self.location(token))
                 if token.kind == "(=":
-                    assertion_depth = self._assertion(token, groups)
+                    assertion_depth = self._begin_assertion(token, groups)
                 groups.append(_Group(token))
             elif token.kind == ")":
                 if len(groups) == 1:
                     raise self.error("no group is open here", token, 'write ")" to match it literally')
-                node = groups.pop().node()
-                if assertion_depth and len(groups) == assertion_depth:  # an assertion has no effect
-                    self._check_end(end)
+                node = groups.pop().close()
+                if assertion_depth and len(groups) == assertion_depth:  # the node of an assertion is dropped
+                    self._check_nothing_follows(end)
                 else:
                     groups[-1].add(node)
             elif token.kind == "|":
                 groups[-1].close_alternative()
             else:
-                self._item(token, groups[-1])
+                self._read_item(token, groups[-1])
         if len(groups) > 1:
             raise self.error("the group is never closed", groups[-1].opening, "end it with )")
         self._check_last_alternative(groups[0], end)
-        self.rule.node = groups[0].node()
+        self.rule.node = groups[0].close()
 
     def _check_last_alternative(self, group: _Group, end: int) -> None:
-        """Check for a missing alternative. An empty alternative may end the grammar. Before another rule, it is
-        refused, because the name of that rule could be the alternative.
+        """Check that the last alternative of a rule is not missing. It may be empty at the end of the grammar. Before
+        another rule, an empty alternative is an error, because the name of that rule could be meant as the alternative.
         """
-        last = self.tokens[end - 1]
-        following = self.tokens[end]
-        if following.kind != "end" and (last.kind == "|" or last is group.opening):
+        last_token = self.tokens[end - 1]
+        next_token = self.tokens[end]
+        if next_token.kind != "end" and (last_token.kind == "|" or last_token is group.opening):
             raise self.error(
-                f"{last.text} must be followed by an alternative before the next rule begins",
-                last,
+                f"{last_token.text} must be followed by an alternative before the next rule begins",
+                last_token,
                 'write "" for the empty text',
             )
 
-    def _item(self, token: Token, group: _Group) -> None:
+    def _read_item(self, token: Token, group: _Group) -> None:
         match token.kind:
             case "literal":
-                group.add(literal_text(self.characters.literal(token)))
+                group.add(literal_text(self.characters.read_literal(token)))
             case "class":
-                group.add(chars(self.characters.ranges(token)))
+                group.add(chars(self.characters.read_class(token)))
             case "name":
-                self._name(token, group)
+                self._read_name(token, group)
             case "vocabulary":
-                group.add(self._vocabulary(token))
+                group.add(self._read_vocabulary_token(token))
             case "*" | "+" | "?":
-                self._repeat(token, group, *{"*": (0, None), "+": (1, None), "?": (0, 1)}[token.kind])
+                self._add_repetition(token, group, *{"*": (0, None), "+": (1, None), "?": (0, 1)}[token.kind])
             case "{":
-                self._repeat(token, group, *self._bounds())
+                self._add_repetition(token, group, *self._read_bounds())
             case _:
                 hint = "define a rule with ::=" if token.kind == "=" else f'write "{token.text}" to match it literally'
                 raise self.error(f"{token.text} has no meaning here", token, hint)
 
-    def _repeat(self, token: Token, group: _Group, low: int, high: int | None) -> None:
+    def _add_repetition(self, token: Token, group: _Group, low: int, high: int | None) -> None:
         if not group.can_be_repeated:
             raise self.error("there is nothing to repeat", token, "write it after an item: item" + token.text)
         item = group.items.pop()
@@ -224,34 +225,35 @@ class Reader:
         else:
             group.items.append(repeat(item, low, high))
 
-    def _bounds(self) -> tuple[int, int | None]:
-        """The bounds between { and }. In xgrammar, -1 means no upper bound."""
-        opening = self.tokens[self.at - 1]
-        first = self.next()
-        if first.kind == "," or not first.text.isdigit():
-            raise self.error("a repetition needs a lower bound", first, "write {0,n} for at most n")
-        low = high = number_of(first.text)
-        unbounded = False
-        following = self.next()
-        if following.kind == ",":
-            upper = self.next()
+    def _read_bounds(self) -> tuple[int, int | None]:
+        """Read the bounds between { and }. In xgrammar, -1 means no upper bound."""
+        opening = self.tokens[self.index - 1]
+        lower = self.take_token()
+        if lower.kind == "," or not lower.text.isdigit():
+            raise self.error("a repetition needs a lower bound", lower, "write {0,n} for at most n")
+        low = high = parse_number(lower.text)
+        is_unbounded = False
+        closing = self.take_token()
+        if closing.kind == ",":
+            upper = self.take_token()
             if upper.kind == "}" or upper.text == "-1":
-                unbounded = True
+                is_unbounded = True
             elif upper.text.isdigit():
-                high = number_of(upper.text)
+                high = parse_number(upper.text)
             else:
                 raise self.error("the upper bound must be a number", upper, "write {m}, {m,} or {m,n}")
-            following = upper if upper.kind == "}" else self.next()
-        if following.kind != "}":
+            closing = upper if upper.kind == "}" else self.take_token()
+        if closing.kind != "}":
             raise self.error("the repetition is never closed", opening, "write {m}, {m,} or {m,n}")
-        if not unbounded and high < low:
-            span = (opening.start, following.end)
+        if not is_unbounded and high < low:
+            span = (opening.start, closing.end)
             raise SpecError(
                 "the upper bound is less than the lower bound", text=self.text, span=span, hint="write {lower,upper}"
             )
-        return low, None if unbounded else high
+        return low, None if is_unbounded else high
 
-    def _assertion(self, token: Token, groups: Sequence[_Group]) -> int:
+    def _begin_assertion(self, token: Token, groups: Sequence[_Group]) -> int:
+        """Report that the assertion has no effect. Returns the number of open groups."""
         if len(groups) > 1:
             raise self.error("an assertion is allowed only at the end of a rule, outside of groups", token)
         self.findings.append(
@@ -262,86 +264,88 @@ class Reader:
         )  # fmt: skip
         return len(groups)
 
-    def _check_end(self, end: int) -> None:
-        if self.at < end:
-            raise self.error("nothing may follow an assertion in its rule", self.tokens[self.at], "write it before (=")
+    def _check_nothing_follows(self, end: int) -> None:
+        if self.index < end:
+            raise self.error(
+                "nothing may follow an assertion in its rule", self.tokens[self.index], "write it before (="
+            )
 
     # --- names
 
-    def _name(self, token: Token, group: _Group) -> None:
+    def _read_name(self, token: Token, group: _Group) -> None:
         if token.text in self.definitions:
-            group.add(self.refer(token))
-        elif token.text in MACROS and self.tokens[self.at].kind == "(":
+            group.add(self.make_reference(token))
+        elif token.text in MACROS and self.tokens[self.index].kind == "(":
             group.add(self.macros.read(token))
         elif "." in token.text:
             self._add_dotted(token, group)
         else:
-            raise self._undefined_error(token)
+            raise self._make_undefined_error(token)
 
     def _add_dotted(self, token: Token, group: _Group) -> None:
-        """Add a text with dots that is not a name: each dot is any character."""
-        at = token.start
+        """Add names separated by dots. Each dot stands for any character."""
+        pos = token.start
         for number, part in enumerate(token.text.split(".")):
             if number:
                 group.add(ANY_CHAR)
             if part:
-                group.add(self.refer(Token("name", at, at + len(part), part, False)))
-            at += len(part) + 1
+                group.add(self.make_reference(Token("name", pos, pos + len(part), part, False)))
+            pos += len(part) + 1
 
-    def refer(self, token: Token) -> Ref:
-        """A reference to a rule that the text defines."""
+    def make_reference(self, token: Token) -> Ref:
+        """A reference to the rule that `token` names."""
         if token.text not in self.definitions:
-            raise self._undefined_error(token)
+            raise self._make_undefined_error(token)
         self.rule.references.append(token.text)
         return Ref(token.text)
 
-    def _undefined_error(self, token: Token) -> SpecError:
-        is_call = self.tokens[self.at].kind == "("
+    def _make_undefined_error(self, token: Token) -> SpecError:
+        is_call = self.tokens[self.index].kind == "("
         close = close_name(token.text, [*self.definitions, *(MACROS if is_call else ())])
         hint = f"did you mean {close!r}?" if close else f'write "{token.text}" to match it literally'
         return self.error(f"rule {token.text!r} is not defined", token, hint)
 
     # --- tokens of the vocabulary
 
-    def _vocabulary(self, token: Token) -> Node:
-        negated = token.text.startswith("!")
+    def _read_vocabulary_token(self, token: Token) -> Node:
+        is_negated = token.text.startswith("!")
         name = token.text.removeprefix("!")
-        inside = name[1:-1]
+        content = name[1:-1]
         reference: int | str = name
-        if inside.startswith("["):
-            number = inside[1:].removesuffix("]")
-            if not inside.endswith("]") or not number.isdigit() or len(number) > MAX_DIGITS:
+        if content.startswith("["):
+            digits = content[1:].removesuffix("]")
+            if not content.endswith("]") or not digits.isdigit() or len(digits) > MAX_DIGITS:
                 raise self.error("an id is a number in brackets", token, "write <[128000]>; one token has one id")
-            reference = int(number)
-        elif not inside:
+            reference = int(digits)
+        elif not content:
             raise self.error("the token has no name", token, "write <name> or <[id]>")
-        return self.other_tokens((reference,)) if negated else self.special((reference,), token)
+        return self.make_other_tokens((reference,)) if is_negated else self.make_special((reference,), token)
 
-    def special(self, references: Sequence[int | str], token: Token) -> Node:
-        """One of these tokens. `token` is where the text names them."""
+    def make_special(self, references: Sequence[int | str], token: Token) -> Node:
+        """One of the tokens in `references`, which are names or ids. `token`: the location for errors."""
         if not self.allow_special_tokens:
             raise self.error(
-                "the grammar names a token of the vocabulary, which is not allowed", token,
+                "references to tokens by name or id are not allowed in this call", token,
                 "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
             )  # fmt: skip
         self.rule.has_tokens = True
         return alt([Special(token) for token in dict.fromkeys(references)])
 
-    def other_tokens(self, references: Sequence[int | str]) -> Node:
-        """One token that has text and is not one of these."""
+    def make_other_tokens(self, references: Sequence[int | str]) -> Node:
+        """One token that has text and is not in `references`."""
         self.rule.has_tokens = True
         return OtherTokens(tuple(dict.fromkeys(references)), 1, 1)
 
     # --- common helpers
 
-    def next(self) -> Token:
+    def take_token(self) -> Token:
         """Return the next token and move past it, but not past the end."""
-        token = self.tokens[self.at]
-        self.at = min(self.at + 1, len(self.tokens) - 1)
+        token = self.tokens[self.index]
+        self.index = min(self.index + 1, len(self.tokens) - 1)
         return token
 
     def location(self, token: Token) -> str:
-        """Line and column of a token."""
+        """The line and column of a token, for messages."""
         line = self.text.count("\n", 0, token.start) + 1
         return f"line {line}, column {token.start - self.text.rfind(chr(10), 0, token.start)}"
 
@@ -349,6 +353,6 @@ class Reader:
         """An error at a token."""
         return SpecError(message, text=self.text, span=token.span, hint=hint)
 
-    def unsupported(self, reason: str, token: Token, hint: str = "") -> UnsupportedError:
-        """A refusal at a token."""
+    def unsupported_error(self, reason: str, token: Token, hint: str = "") -> UnsupportedError:
+        """The error for an unsupported part at a token."""
         return UnsupportedError(reason, pointer=self.location(token), text=self.text, span=token.span, hint=hint)

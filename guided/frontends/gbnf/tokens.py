@@ -1,8 +1,8 @@
-"""The tokens of a GBNF text. In: the text. Out: a list of tokens with their locations; the last one is the end.
+"""Tokenizes a GBNF grammar. In: the text. Out: a list of tokens with their spans; the last one has the kind "end".
 
 A token is a name, a literal, a character class, a token of the model's vocabulary (`<name>`, `<[id]>`, `!<name>`), or
-punctuation such as `::=` or `{`. Blanks, line ends and comments separate tokens. The content of literals and classes is
-read on use (`characters.py`). Cost: one pass.
+punctuation such as `::=` or `{`. Blanks, line ends and comments separate tokens. `characters.py` reads the contents of
+literals and classes later. Cost: one pass.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from guided.errors import BEYOND_LIMITS, SpecError
 from guided.meter import spend
 
-__all__ = ["MAX_DIGITS", "Token", "number_of", "tokens_of"]
+__all__ = ["MAX_DIGITS", "Token", "parse_number", "tokenize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Token:
 
     Attributes:
         kind: "name", "literal", "class", "vocabulary", "end", or the punctuation itself.
-        start, end: its span in the text.
+        start, end: its span in the grammar.
         text: its source text.
-        begins_line: whether it is the first on its line.
+        begins_line: whether it is the first token on its line.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Token:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The span in the text."""
+        """The span in the grammar."""
         return self.start, self.end
 
 
@@ -49,14 +49,14 @@ _TOKEN: Final = re.compile(
     | (?P<mark>::=|\(=|[(){}|,*+?=])""",
     re.DOTALL | re.VERBOSE,
 )
-_UNCLOSED: Final = {
+_UNCLOSED_ERRORS: Final = {
     '"': ("the literal is never closed", 'end it with "; write a quotation mark inside it as \\"'),
     "[": ("the character class is never closed", "end it with ]; write a bracket inside it as \\]"),
     "<": ("the token is never closed", "write <name> or <[id]>"),
     "!": ("! must precede a token", "write !<name> or !<[id]>"),
 }
 MAX_DIGITS: Final = 40
-"""The most digits of a bound. A longer bound exceeds the length of any output."""
+"""The maximum number of digits of a bound. Bounds with more digits exceed the length of any output."""
 _HINTS: Final = {
     "'": 'write literals in double quotes: "text"',
     "/": 'a comment begins with #, and a regular expression is written Regex("...")',
@@ -71,39 +71,39 @@ _HINTS: Final = {
 }
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     """The tokens of a grammar.
 
     Raises:
-        SpecError: no token begins with a character, or a literal or class is not closed.
+        SpecError: a character cannot begin a token, or a literal or class is not closed.
     """
     out: list[Token] = []
-    at, begins_line = 0, True
-    while at < len(text):
+    pos, begins_line = 0, True
+    while pos < len(text):
         spend()
-        if blank := _BLANK.match(text, at):
+        if blank := _BLANK.match(text, pos):
             begins_line = begins_line or "\n" in blank[0] or "\r" in blank[0]
-            at = blank.end()
+            pos = blank.end()
             continue
-        match = _TOKEN.match(text, at)
+        match = _TOKEN.match(text, pos)
         if match is None:
-            raise _unexpected_character(text, at)
+            raise _make_unexpected_error(text, pos)
         kind = match.lastgroup or ""
-        out.append(Token(match[0] if kind == "mark" else kind, at, match.end(), match[0], begins_line))
-        at, begins_line = match.end(), False
-    out.append(Token("end", at, at, "", begins_line))
+        out.append(Token(match[0] if kind == "mark" else kind, pos, match.end(), match[0], begins_line))
+        pos, begins_line = match.end(), False
+    out.append(Token("end", pos, pos, "", begins_line))
     return out
 
 
-def number_of(digits: str) -> int:
-    """The value of digits. `BEYOND_LIMITS` for very long numbers, whose conversion would take quadratic time."""
+def parse_number(digits: str) -> int:
+    """The value of decimal digits. Very long numbers become `BEYOND_LIMITS`, because `int` takes quadratic time."""
     significant = digits.lstrip("0")
     return int(significant or "0") if len(significant) <= MAX_DIGITS else BEYOND_LIMITS
 
 
-def _unexpected_character(text: str, at: int) -> SpecError:
-    char = text[at]
-    if char in _UNCLOSED:
-        message, hint = _UNCLOSED[char]
-        return SpecError(message, text=text, span=(at, at + 1), hint=hint)
-    return SpecError(f"{char!r} is unexpected here", text=text, span=(at, at + 1), hint=_HINTS.get(char, ""))
+def _make_unexpected_error(text: str, pos: int) -> SpecError:
+    char = text[pos]
+    if char in _UNCLOSED_ERRORS:
+        message, hint = _UNCLOSED_ERRORS[char]
+        return SpecError(message, text=text, span=(pos, pos + 1), hint=hint)
+    return SpecError(f"{char!r} is unexpected here", text=text, span=(pos, pos + 1), hint=_HINTS.get(char, ""))

@@ -1,22 +1,23 @@
-"""The front end for Lark grammars. In: a text. Out: a grammar of the IR.
+"""The front end for Lark grammars. In: a text. Out: an IR grammar.
 
     start: greeting ("," greeting)*
     greeting: /[A-Z][a-z]+/ | "hello"i
     %ignore " "
 
-How: C++ code reads the text (`native_grammar.py`). Whatever it does not support, and every mistake, is read by Lark's
-own loader (`loader.py`), so imports, templates, `%extend` and all other directives have the same meaning as in Lark.
-Terminals become regular nodes (`terminals.py`), rules become rules (`rules.py`).
+How: C++ code reads the grammar (`native_grammar.py`). If the grammar contains a mistake or something that this code
+does not support, Lark's own loader reads it (`loader.py`). So imports, templates, `%extend` and all other directives
+mean the same as in Lark. Terminals become regular nodes (`terminals.py`), and rules become rules of the IR
+(`rules.py`).
 
-"scannerless" semantics accept every way to split a text into terminals, as Lark's Earley parser does with
+"scannerless" semantics accept every way to split an input into terminals, as Lark's Earley parser does with
 `lexer="dynamic_complete"`. Any number of ignored terminals may occur before, between and after all others.
 
 "lexer" semantics have a separate lexer (`lexing.py`), like Lark's LALR parser with its contextual lexer: a terminal
-takes its longest match, regardless of what follows. The lexer can track indentation (`indentation.py`). It can also try
-all terminals everywhere, as the lexers of programming languages do: `SELECTED` is then one name, even where no name is
-allowed.
+takes its longest match, regardless of what follows. The lexer can track indentation (`indentation.py`). With
+`lexer="basic"`, it tries all terminals everywhere, as the lexers of programming languages do: `SELECTED` is then one
+name, even in a position that allows `SELECT` but no name.
 
-Texts may have the extensions of llguidance and xgrammar (`dialect/`).
+A grammar may use the extensions of llguidance and xgrammar (`dialect/`).
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from guided.keywords import read_items
 from guided.limits import Limits
 from guided.meter import limit_compilation
 
-from .bounds import check_depth, too_deep
+from .bounds import check_depth, make_depth_error
 from .dialect import Context, needs_scannerless, resolve_parts, rewrite_extensions
 from .indentation import read_indenter
 from .lexing import add_lexer
-from .loader import LoadedGrammar, load, native_loaded
+from .loader import LoadedGrammar, convert_native, load
 from .native_grammar import read_grammar
-from .rules import scannerless_grammar
+from .rules import build_scannerless_grammar
 from .sources import Source
-from .why_empty import why_empty
+from .why_empty import find_empty_reason
 
 __all__ = [
     "LarkOptions",
@@ -62,20 +63,21 @@ _OTHER_NOTATION: Final = re.compile(r"(?m)^[ \t]*[A-Za-z_][\w-]*[ \t]*(::=)")
 
 @dataclass(frozen=True)
 class LarkOptions:
-    """How a Lark text is read.
+    """How a Lark grammar is read.
 
     Attributes:
         start: the start rule.
-        semantics: "lexer" or "scannerless"; see the module docstring. None: "lexer", unless the text has extensions
+        semantics: "lexer" or "scannerless"; see the module docstring. None: "lexer", unless the grammar uses extensions
             that a lexer does not support (embedded schemas, grammars and tokens; `lazy`, `suffix`, `stop`,
-            `max_chars`).
+            `max_chars`, `max_tokens`).
         lexer: "contextual": try only terminals that some rule can accept at a position; "basic": try all, as in Lark.
-        import_paths: folders in which `%import` searches for files. By default, a text can import only Lark's own
+        import_paths: folders in which `%import` searches for files. By default, a grammar can import only Lark's own
             grammars (`common`, `unicode`, `python`, `lark`).
         postlex: an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`. It creates terminals
             from the indentation of lines. The grammar declares them (`%declare _INDENT _DEDENT`).
-        grammars: the grammars for `@name`: name -> a Lark text, a JSON Schema as a dict, or a specification.
-        allow_special_tokens: whether the text may name tokens of the vocabulary. Untrusted texts should not.
+        grammars: the grammars for `@name`: name -> a Lark grammar, a JSON Schema as a dict, or a specification.
+        allow_special_tokens: whether the grammar may refer to tokens of the vocabulary. Set it to False for untrusted
+            grammars.
     """
 
     start: str = "start"
@@ -102,7 +104,7 @@ class LarkOptions:
 
 
 def check_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
-    """The checked argument `import_paths`. TypeError: it is not a list of folders."""
+    """Check the argument `import_paths`, and return it as strings. Raises TypeError if it is not a list of folders."""
     if isinstance(import_paths, str | bytes) or not isinstance(import_paths, Iterable):
         raise TypeError(f"import_paths must be a list of folders, not {brief(import_paths)}")
     out = []
@@ -114,7 +116,7 @@ def check_folders(import_paths: Iterable[object]) -> tuple[str, ...]:
 
 
 def check_grammars(grammars: object) -> dict[str, Any]:
-    """The checked argument `grammars`. TypeError: it is not a mapping of names."""
+    """Check the argument `grammars`, and return it as a dict. Raises TypeError if it is not a mapping of names."""
     if grammars is None:
         return {}
     if not isinstance(grammars, Mapping):
@@ -132,18 +134,18 @@ def read_lark(
     schema_options: JsonSchemaOptions = DEFAULTS,
     findings: list[Finding] | None = None,
 ) -> Grammar:
-    """The grammar of a Lark text. With "lexer" semantics, its field `lexer` is set.
+    """The IR grammar of a Lark grammar. With "lexer" semantics, its field `lexer` is set.
 
     Args:
-        schema_options: options for JSON Schemas in the text.
-        findings: collects the parts that are not enforced; without it, they cause warnings.
+        schema_options: options for JSON Schemas in the grammar.
+        findings: receives the parts that are read but not enforced. Without it, they cause a warning.
 
     Raises:
-        SpecError: the text is malformed, a rule or terminal is not defined, a token is named without permission; with a
-            lexer: a terminal matches the empty text; `postlex` lacks an attribute.
+        SpecError: the text is malformed, a rule or terminal is not defined, or the grammar requires a token without
+            permission; with a lexer: a terminal matches the empty string, or `postlex` lacks an attribute.
         UnsupportedError: a terminal is not regular, or depends on the text around it; `postlex` is not an indenter;
-            a part is not enforced.
-        LimitExceeded: the text is too long, or it has too many rules or too large a terminal.
+            a part is not supported.
+        LimitExceeded: the text is too long, or has too many rules or too large a terminal.
     """
     new_findings: list[Finding] = []
     limits = Limits() if limits is None else limits
@@ -157,22 +159,22 @@ def read_lark(
 
 
 def lark_to_grammar(text: str, *, limits: Limits | None = None, **options: Any) -> Grammar:
-    """The grammar with "scannerless" semantics; `options` are fields of `LarkOptions`. Raises as `read_lark` does."""
+    """The grammar with "scannerless" semantics. `options`: fields of `LarkOptions`. Errors: see `read_lark`."""
     return read_lark(text, LarkOptions(semantics="scannerless", **options), limits)
 
 
 def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) -> tuple[Grammar, Lexer]:
-    """The rules, in which terminals are `Special(name)`, and the lexer that finds them. Raises as `read_lark` does."""
+    """(rules in which terminals are `Special(name)`, the lexer that finds the terminals). Errors: see `read_lark`."""
     grammar = read_lark(text, LarkOptions(semantics="lexer", **options), limits)
     assert grammar.lexer is not None
     return replace(grammar, lexer=None), grammar.lexer
 
 
 def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:
-    """For a grammar that generates nothing: raise SpecError if the reason is found; see `why_empty.py`."""
-    loaded, is_regular = _load(text, options, limits, schema_options, [], ())
+    """Raise SpecError if the reason why the grammar generates nothing is found; see `why_empty.py`."""
+    loaded_grammar, is_regular = _load(text, options, limits, schema_options, [], ())
     try:
-        error = why_empty(loaded, options.lexer if _has_lexer(options, is_regular) else None, limits)
+        error = find_empty_reason(loaded_grammar, options.lexer if _has_lexer(options, is_regular) else None, limits)
     except TooLarge:  # the search takes too long
         return
     if error is not None:
@@ -180,7 +182,7 @@ def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_opti
 
 
 def load_lark(text: str, options: LarkOptions = LarkOptions(), limits: Limits | None = None) -> LoadedGrammar:
-    """The definitions of a text, before it becomes a grammar. Raises as `read_lark` does."""
+    """The definitions of a Lark grammar, before they become IR nodes. Errors: see `read_lark`."""
     return _load(text, options, Limits() if limits is None else limits, DEFAULTS, [], ())[0]
 
 
@@ -192,16 +194,16 @@ def _read(
     findings: list[Finding],
     chain: tuple[str, ...],
 ) -> Grammar:
-    loaded, is_regular = _load(text, options, limits, schema_options, findings, chain)
+    loaded_grammar, is_regular = _load(text, options, limits, schema_options, findings, chain)
     if not _has_lexer(options, is_regular):
-        grammar = scannerless_grammar(loaded, limits)
+        grammar = build_scannerless_grammar(loaded_grammar, limits)
     else:
         indentation = None if options.postlex is None else read_indenter(options.postlex)
-        rules, lexer = add_lexer(loaded, indentation, options.lexer == "contextual", limits)
+        rules, lexer = add_lexer(loaded_grammar, indentation, options.lexer == "contextual", limits)
         grammar = replace(rules, lexer=lexer)
     for rule in find_left_recursive(grammar):
         error = recursion_error(grammar.origins[rule])
-        raise loaded.located(error, rule.removeprefix("rule "))
+        raise loaded_grammar.locate(error, rule.removeprefix("rule "))
     return grammar
 
 
@@ -217,7 +219,7 @@ def _load(
     findings: list[Finding],
     chain: tuple[str, ...],
 ) -> tuple[LoadedGrammar, bool]:
-    """The definitions of a text, and whether a lexer can read it."""
+    """(the definitions of a grammar, whether a lexer can read its terminals)."""
     if not isinstance(text, str):
         raise SpecError(
             f"a Lark grammar must be a text, not {brief(text)}", hint='write a text such as start: "yes" | "no"'
@@ -227,29 +229,29 @@ def _load(
         raise SpecError("this is the notation of GBNF or EBNF", text=text, span=other.span(1), hint=hint)
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
-    if (native := _load_natively(text, options, limits)) is not None:  # so it has no extensions
+    if (native := _load_natively(text, options, limits)) is not None:  # then the grammar uses no extensions
         return native, True
     check_depth(Source(text), limits)
-    produced = _produced_terminals(options)
+    external_names = _list_indenter_terminals(options)
     try:
-        plain = rewrite_extensions(text, limits)
+        plain_grammar = rewrite_extensions(text, limits)
     except RecursionError:
-        raise too_deep(Source(text)) from None
-    if plain is None:
-        return load(text, options.start, options.import_paths, limits, produced), True
-    names = plain.parts.keys() | plain.terminals.keys()
+        raise make_depth_error(Source(text)) from None
+    if plain_grammar is None:
+        return load(text, options.start, options.import_paths, limits, external_names), True
+    names = plain_grammar.parts.keys() | plain_grammar.terminals.keys()
     try:
-        loaded = _load_natively(plain.text, options, limits, names) or load(
-            plain.text, options.start, options.import_paths, limits, produced | names
+        loaded_grammar = _load_natively(plain_grammar.text, options, limits, names) or load(
+            plain_grammar.text, options.start, options.import_paths, limits, external_names | names
         )
     except GuidedError as error:
-        if error.text == plain.text:
-            error.with_location(text, plain.original_span(error.span))
+        if error.text == plain_grammar.text:
+            error.with_location(text, plain_grammar.original_span(error.span))
         raise
 
-    def inner(part: str, name: str) -> Grammar:
-        nested = replace(options, start="start", semantics="scannerless", lexer="contextual", postlex=None)
-        return _read(part, nested, limits, schema_options, findings, (*chain, name))
+    def read_nested(part: str, name: str) -> Grammar:
+        nested_options = replace(options, start="start", semantics="scannerless", lexer="contextual", postlex=None)
+        return _read(part, nested_options, limits, schema_options, findings, (*chain, name))
 
     def embed(spec: Any) -> Grammar:
         from guided.frontends.combinators import json_schema  # a circular import: these modules also read Lark texts
@@ -258,26 +260,28 @@ def _load(
         part = json_schema(spec) if isinstance(spec, Mapping) else spec
         return expr_to_grammar(part, limits, findings, options=schema_options)
 
-    allowed = options.allow_special_tokens
-    context = Context(limits, options.grammars, allowed, schema_options, findings, inner, embed, chain)
+    allow_special_tokens = options.allow_special_tokens
+    context = Context(
+        limits, options.grammars, allow_special_tokens, schema_options, findings, read_nested, embed, chain
+    )
     try:
-        loaded = resolve_parts(plain, loaded, context)
+        loaded_grammar = resolve_parts(plain_grammar, loaded_grammar, context)
     except RecursionError:
-        raise too_deep(Source(text)) from None
-    return loaded, plain.is_regular and not needs_scannerless(loaded)
+        raise make_depth_error(Source(text)) from None
+    return loaded_grammar, plain_grammar.is_regular and not needs_scannerless(loaded_grammar)
 
 
 def _load_natively(
     text: str, options: LarkOptions, limits: Limits, names: Set[str] = frozenset()
 ) -> LoadedGrammar | None:
-    """The definitions of a text, if C++ code can read it. `names`: terminals that are defined elsewhere."""
-    read = read_grammar(text, options.start, options.import_paths, limits)
-    return (
-        None if read is None else native_loaded(text, options.start, read, limits, _produced_terminals(options) | names)
-    )
+    """The definitions of a grammar, or None if the C++ code cannot read it. `names`: terminals without a pattern."""
+    native = read_grammar(text, options.start, options.import_paths, limits)
+    if native is None:
+        return None
+    return convert_native(text, options.start, native, limits, _list_indenter_terminals(options) | names)
 
 
-def _produced_terminals(options: LarkOptions) -> frozenset[str]:
+def _list_indenter_terminals(options: LarkOptions) -> frozenset[str]:
     """The terminals that `postlex` creates."""
     if options.postlex is None:
         return frozenset()

@@ -1,10 +1,10 @@
-"""Reads the statements of a text, and of the files that it imports, with Lark's own builder. In: a text. Out: the
-grammar that Lark's `load_grammar` returns for it, and the locations of its parts (`sources.py`).
+"""Reads the statements of a grammar, and of the files that it imports, with Lark's own builder. In: a grammar. Out:
+what Lark's `load_grammar` returns for it, and the locations of its parts (`sources.py`).
 
-How: as in Lark, but one statement and one file at a time, so an error has the location of its statement. Each text is
-checked against the limits before Lark expands it (`bounds.py`).
+How: as in Lark, but one statement and one file at a time, so that errors have the location of their statement. Each
+file is checked against the limits before Lark expands it (`bounds.py`).
 
-Source: lark/load_grammar.py, `GrammarBuilder`. Cost: linear in the texts.
+Source: lark/load_grammar.py, `GrammarBuilder`. Cost: linear in the length of the grammar and its imports.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from guided.limits import Limits
 from guided.meter import spend
 
 from .bounds import check_depth, check_terminals, check_trees
-from .imported_files import ImportedFiles, file_name, folder_of
-from .lark_errors import lark_error, lark_errors, lark_package
-from .notation import parse_notation
+from .imported_files import ImportedFiles, format_file_name, get_folder
+from .lark_errors import convert_error, get_error_classes, import_lark
+from .notation import parse_grammar
 from .sources import DefinedName, Source, Sources, Span
 
 __all__ = ["build_grammar"]
@@ -32,17 +32,17 @@ def build_grammar(text: str, import_paths: tuple[str, ...], limits: Limits) -> t
     """See the module docstring.
 
     Raises:
-        SpecError: a text is malformed, or a file does not exist or imports itself. LimitExceeded: a text or its
-            expansion is too large, see `bounds.py`. Both have the location.
+        SpecError: the grammar or an imported file is malformed, does not exist, or imports itself. LimitExceeded: it or
+            its expansion is too large, see `bounds.py`. Both errors have the location.
     """
     source = Source(text)
-    loader = lark_package().load_grammar
+    loader = import_lark().load_grammar
     reader = _Reader(loader, ImportedFiles(loader, import_paths, limits), limits, Sources([source]))
-    builder = reader.builder(source, None, None, ())
+    builder = reader.read_source(source, None, None, ())
     try:
         return builder.build(), reader.sources
-    except lark_errors() as error:
-        raise lark_error(error, reader.sources) from None
+    except get_error_classes() as error:
+        raise convert_error(error, reader.sources) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,57 +52,59 @@ class _Reader:
     limits: Limits
     sources: Sources
 
-    def builder(self, source: Source, folder: Any, mangle: _Mangle | None, chain: tuple[Any, ...]) -> Any:
-        """A builder that has read a text. `folder`: the base of relative imports; `chain`: the importing files."""
+    def read_source(self, source: Source, folder: Any, mangle: _Mangle | None, chain: tuple[Any, ...]) -> Any:
+        """A builder that has read `source`. `folder`: the base of relative imports; `mangle`: maps names to Lark's
+        names, None for the caller's grammar; `chain`: the importing files.
+        """
         check_depth(source, self.limits)
         builder = self.loader.GrammarBuilder()
-        at = (0, 0)
+        span = (0, 0)
         try:
-            tree = parse_notation(source.text, source.file or "<grammar>")
+            tree = parse_grammar(source.text, source.file or "<grammar>")
             check_trees(tree, source)
             check_terminals(tree, source)
             imports = dict[tuple[str, ...], tuple[Any, dict[Any, Any], Span]]()
             for each in tree.children:
                 if each.data == "import":
-                    at = _first_token_span(each)
+                    span = _find_first_token_span(each)
                     path, _, aliases = builder._unpack_import(each, "<grammar>")
                     base = folder if each.children[0].data == "import_rel" else None
-                    imports.setdefault(path, (base, {}, at))[1].update(aliases)
-            for path, (base, aliases, at) in imports.items():
-                self._import(builder, source, at, path, base, aliases, mangle, chain)
+                    imports.setdefault(path, (base, {}, span))[1].update(aliases)
+            for path, (base, aliases, span) in imports.items():
+                self._import(builder, source, span, path, base, aliases, mangle, chain)
             for each in tree.children:
                 spend()
-                at = _first_token_span(each)
-                self._define(builder, each, source, at, mangle)
-            at = (0, 0)
+                span = _find_first_token_span(each)
+                self._define(builder, each, source, span, mangle)
+            span = (0, 0)
             terminals = {name: each.tree for name, each in builder._definitions.items() if each.is_term}
             self.loader.resolve_term_references(terminals)
-        except lark_errors() as error:
-            raise lark_error(error, self.sources, source, at) from None
+        except get_error_classes() as error:
+            raise convert_error(error, self.sources, source, span) from None
         return builder
 
     def _import(
-        self, builder: Any, source: Source, at: Span, path: tuple[str, ...], base: Any,
-        aliases: dict[Any, Any], outer: _Mangle | None, chain: tuple[Any, ...],
+        self, builder: Any, source: Source, span: Span, path: tuple[str, ...], base: Any,
+        aliases: dict[Any, Any], outer_mangle: _Mangle | None, chain: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        file, text = self.files.find(source, at, path, base)
+        file, text = self.files.find(source, span, path, base)
         if file in chain:
-            names = " -> ".join(map(file_name, (*chain[chain.index(file) :], file)))
-            raise source.error(SpecError(f"a file imports itself: {names}"), at, "move common rules to a third file")
-        mangle = self.loader._get_mangle("__".join(path), aliases, outer)
-        imported = Source(text, file_name(file), mangle)
-        self.sources.texts.append(imported)
-        inner = self.builder(imported, folder_of(file), mangle, (*chain, file))
-        self.sources.import_files.update({mangle(name): imported.file for name in aliases})
-        inner._remove_unused(map(mangle, aliases))
-        for name in inner._definitions:
+            names = " -> ".join(map(format_file_name, (*chain[chain.index(file) :], file)))
+            raise source.error(SpecError(f"a file imports itself: {names}"), span, "move common rules to a third file")
+        mangle = self.loader._get_mangle("__".join(path), aliases, outer_mangle)
+        imported_source = Source(text, format_file_name(file), mangle)
+        self.sources.texts.append(imported_source)
+        imported_builder = self.read_source(imported_source, get_folder(file), mangle, (*chain, file))
+        self.sources.import_files.update({mangle(name): imported_source.file for name in aliases})
+        imported_builder._remove_unused(map(mangle, aliases))
+        for name in imported_builder._definitions:
             if name in builder._definitions:
                 raise source.error(
-                    SpecError(f"{self.sources.original_name(name)} is imported, but already defined"), at
+                    SpecError(f"{self.sources.original_name(name)} is imported, but already defined"), span
                 )
-        builder._definitions.update(inner._definitions)
+        builder._definitions.update(imported_builder._definitions)
 
-    def _define(self, builder: Any, statement: Any, source: Source, at: Span, mangle: _Mangle | None) -> None:
+    def _define(self, builder: Any, statement: Any, source: Source, span: Span, mangle: _Mangle | None) -> None:
         match statement.data:
             case "rule" | "term":
                 builder._define(*self._unpack(builder, statement, source, mangle))
@@ -113,7 +115,7 @@ class _Reader:
             case "ignore" if mangle is None:  # %ignore in an imported file has no effect
                 builder._ignore(*statement.children)
                 if (name := builder._ignore_names[-1]).startswith("__"):  # a name that Lark gave to a pattern
-                    self.sources.definitions[name] = DefinedName("%ignore", source, at)
+                    self.sources.definitions[name] = DefinedName("%ignore", source, span)
             case "declare":
                 for symbol in statement.children:
                     builder._define(symbol.name if mangle is None else mangle(symbol.name), symbol.is_term, None)
@@ -126,8 +128,8 @@ class _Reader:
         return definition
 
 
-def _first_token_span(tree: Any) -> Span:
-    """The location of the first token of a statement that Lark has kept."""
+def _find_first_token_span(tree: Any) -> Span:
+    """The span of the first token in the tree of a statement. Lark drops some tokens from the tree."""
     for leaf in tree.scan_values(lambda leaf: getattr(leaf, "start_pos", None) is not None):
         return leaf.start_pos, leaf.end_pos
     return 0, 0

@@ -1,15 +1,16 @@
-"""Allows ignored texts before terminals. In: the ignored terminals. Out: for a terminal's rule, a node with such gaps.
+"""Allows ignored texts before terminals. In: the ignored terminals. Out: for a terminal's rule, a node that begins with
+an optional gap.
 
 Problem: in Lark, an ignored terminal takes its longest match, even with "scannerless" semantics. So in
 
-    start: WORD*        WORD: /[a-z]+/        %ignore /#.*/        text: #a b
+    start: WORD*        WORD: /[a-z]+/        %ignore /#.*/        input: #a b
 
 everything is a comment. The comment cannot end before the b and leave it as a WORD.
 
-How: a gap is a sequence of ignored texts. Gaps are classified by the continuations that would extend the match of their
-last text; the state of its terminal's automaton determines these. Each class has a rule. Only terminals and ignored
-texts that do not begin with such a continuation may follow it. If a terminal may end before this is decided, the
-grammar is refused.
+How: a gap is a sequence of ignored texts. What follows a gap must not extend the match of its last ignored text. The
+state in which the automaton of the ignored terminal ends determines which continuations would do so. Gaps are
+classified by these continuations, and each class has a rule. Only terminals and ignored texts that do not begin with
+such a continuation may follow it. If a terminal may end before this is decided, the grammar is not supported.
 
 Cost: each terminal is determinised, and compared with each state in which an ignored text may either end or continue.
 """
@@ -34,7 +35,7 @@ _States: TypeAlias = tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Texts of the ignored terminal `rule`, and the continuations that extend their match; None if there are none."""
+    """Some texts of the ignored terminal `rule`. `continuations`: what would extend their match; None: nothing."""
 
     rule: str
     texts: Node
@@ -42,11 +43,11 @@ class _Piece:
 
 
 class IgnoredTokens:
-    """The gaps of a grammar; their rules are added to its table.
+    """The gaps of a grammar. Their rules are added to its table.
 
-    `ignored`: the rules of the ignored terminals in the table, and their nodes (None for a part that is not a
-    terminal). `is_single`: a gap is one ignored text. `as_regions`: gaps are regions, so a capture does not
-    include a gap at its end.
+    `ignored`: rule name -> node, for each ignored terminal; the node is None for a part that is not a terminal.
+    `is_single`: a gap is one ignored text. `as_regions`: gaps are regions, so that captures do not include a gap at
+    their end.
 
     Raises:
         UnsupportedError: an ignored match may extend past the end of the ignored text that follows it.
@@ -56,12 +57,12 @@ class IgnoredTokens:
         self, table: RuleTable, ignored: Mapping[str, Node | None], is_single: bool, as_regions: bool = False
     ) -> None:
         self._table = table
-        pieces = [piece for rule, node in ignored.items() for piece in _pieces(rule, node)]
+        pieces = [piece for rule, node in ignored.items() for piece in _make_pieces(rule, node)]
         self._gaps = [
             (table.define("gap", table.origins.get(piece.rule, piece.rule), piece.texts), piece) for piece in pieces
         ]
         for name, piece in () if is_single else self._gaps:
-            table.rules[name] = self._with_gaps(piece.texts, piece.rule, piece.texts)
+            table.rules[name] = self._add_gaps(piece.texts, piece.rule, piece.texts)
         if as_regions:
             self._gaps = [
                 (table.define("ignored", table.origins[name], Ref(name)), piece) for name, piece in self._gaps
@@ -69,40 +70,40 @@ class IgnoredTokens:
             table.regions |= {name: Region(ignored=True) for name, _ in self._gaps}
         self._nodes_by_terminal: dict[tuple[str, int | None], Node] = {}
 
-    def with_gap_before(self, rule: str, max_tokens: int | None = None) -> Node:
-        """The texts of a terminal's rule, in at most `max_tokens` tokens, with or without a gap before them.
+    def add_gap_before(self, rule: str, max_tokens: int | None = None) -> Node:
+        """The node of a terminal's rule after an optional gap. `max_tokens` limits the tokens of the terminal.
 
         Raises:
             UnsupportedError: an ignored match may extend past the end of the terminal.
         """
         key = rule, max_tokens
         if key not in self._nodes_by_terminal:
-            self._nodes_by_terminal[key] = self._with_gaps(self._table.rules[rule], rule, Ref(rule), max_tokens)
+            self._nodes_by_terminal[key] = self._add_gaps(self._table.rules[rule], rule, Ref(rule), max_tokens)
         return self._nodes_by_terminal[key]
 
-    def optional_gap(self) -> Node:
+    def make_optional_gap(self) -> Node:
         """An optional gap, for the end of the text and for parts that are not terminals."""
-        return Repeat(_union([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
+        return Repeat(_unite([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
-    def _with_gaps(self, node: Node, rule: str, whole: Node, max_tokens: int | None = None) -> Node:
-        """The texts of a node, with or without a gap before them. `whole` refers to the node."""
-        unrestricted: list[Node] = []
-        restricted: list[Node] = []
+    def _add_gaps(self, node: Node, rule: str, reference: Node, max_tokens: int | None = None) -> Node:
+        """`node` after an optional gap. `reference`: what is written instead of the complete node."""
+        free_gaps: list[Node] = []  # gaps that all texts of the node may follow
+        restricted_branches: list[Node] = []
         for name, piece in self._gaps:
-            texts = node if piece.continuations is None else _without_extensions(node, rule, piece)
+            texts = node if piece.continuations is None else _exclude_extensions(node, rule, piece)
             if texts is node:
-                unrestricted.append(Ref(name))
+                free_gaps.append(Ref(name))
             elif texts is not None:
-                restricted.append(Seq((Ref(name), _limit_tokens(texts, max_tokens))))
-        whole = _limit_tokens(whole, max_tokens)
-        return _union([Seq((Repeat(_union(unrestricted), 0, 1), whole)) if unrestricted else whole, *restricted])
+                restricted_branches.append(Seq((Ref(name), _limit_tokens(texts, max_tokens))))
+        item = _limit_tokens(reference, max_tokens)
+        return _unite([Seq((Repeat(_unite(free_gaps), 0, 1), item)) if free_gaps else item, *restricted_branches])
 
 
-def _pieces(rule: str, node: Node | None) -> list[_Piece]:
+def _make_pieces(rule: str, node: Node | None) -> list[_Piece]:
     if node is None:
         return [_Piece(rule, Ref(rule), None)]
     automaton = determinise(node, rule)
-    start = (False, automaton.states[automaton.start][1])  # a start state that does not accept the empty text
+    start = (False, automaton.states[automaton.start][1])  # a start state that does not accept the empty string
     states: _States = (*automaton.states, start)
     is_live = Texts(Automaton(states)).is_live
     ends: dict[tuple[tuple[int, int, int], ...], set[int]] = {}
@@ -112,40 +113,40 @@ def _pieces(rule: str, node: Node | None) -> list[_Piece]:
     out = []
     for edges, numbers in ends.items():
         texts = Automaton(
-            tuple((number in numbers, after) for number, (_, after) in enumerate(states)), len(states) - 1
+            tuple((number in numbers, out_edges) for number, (_, out_edges) in enumerate(states)), len(states) - 1
         )
         out.append(_Piece(rule, texts, Automaton((*states, (False, edges)), len(states)) if edges else None))
     return out
 
 
-def _without_extensions(node: Node, rule: str, piece: _Piece) -> Node | None:
+def _exclude_extensions(node: Node, rule: str, piece: _Piece) -> Node | None:
     """The texts of a node that do not extend the ignored match: the node itself if none does, None if all do."""
     continuations = piece.continuations
     assert continuations is not None
-    whole, is_live, extends_match = determinise(node, rule), Texts(continuations).is_live, False
-    todo = [(whole.start, continuations.start)]
-    for state, rest in todo:  # grows during the loop
-        for low, high, to in whole.states[state][1]:
-            for other_low, other_high, after in continuations.states[rest][1]:
-                if max(low, other_low) > min(high, other_high) or not is_live(after):
+    automaton, is_live, extends_match = determinise(node, rule), Texts(continuations).is_live, False
+    todo = [(automaton.start, continuations.start)]
+    for state, other_state in todo:  # grows during the loop
+        for low, high, target in automaton.states[state][1]:
+            for other_low, other_high, other_target in continuations.states[other_state][1]:
+                if max(low, other_low) > min(high, other_high) or not is_live(other_target):
                     continue
-                if continuations.states[after][0]:
+                if continuations.states[other_target][0]:
                     extends_match = True
-                elif whole.states[to][0]:
+                elif automaton.states[target][0]:
                     reason = f"a match of {piece.rule}, which is ignored, may extend past the end of {rule} after it"
                     hint = "ignore only texts whose end the next character determines, or read the text with a lexer"
                     raise UnsupportedError(reason, hint=hint)
-                elif (to, after) not in todo:
-                    todo.append((to, after))
+                elif (target, other_target) not in todo:
+                    todo.append((target, other_target))
     if not extends_match:
         return node
-    out = determinise(conj(whole, negate(seq([continuations, ANY_TEXT]))), rule)
-    return out if any(accepts for accepts, _ in out.states) else None
+    result = determinise(conj(automaton, negate(seq([continuations, ANY_TEXT]))), rule)
+    return result if any(accepts for accepts, _ in result.states) else None
 
 
 def _limit_tokens(node: Node, max_tokens: int | None) -> Node:
     return node if max_tokens is None else MaxTokens(node, max_tokens)
 
 
-def _union(nodes: list[Node]) -> Node:
+def _unite(nodes: list[Node]) -> Node:
     return nodes[0] if len(nodes) == 1 else Alt(tuple(nodes))

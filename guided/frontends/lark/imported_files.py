@@ -1,6 +1,6 @@
-"""Finds the files that a text imports. In: the path of a grammar. Out: the file and its text.
+"""Finds the files that a grammar imports. In: the path of an imported grammar. Out: the file and its text.
 
-Safety: a text may be untrusted. It can import only the files that come with Lark, unless the caller passes folders.
+Safety: a grammar may be untrusted. It can import only the files that come with Lark, unless the caller passes folders.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from guided.limits import Limits
 
 from .sources import Source, Span
 
-__all__ = ["ImportedFiles", "file_name", "folder_of"]
+__all__ = ["ImportedFiles", "format_file_name", "get_folder"]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedFiles:
-    """The files in `import_paths`, and those that come with Lark. `loader`: the module `lark.load_grammar`."""
+    """The files in `import_paths`, and the files that come with Lark. `loader`: the module `lark.load_grammar`."""
 
     loader: Any
     import_paths: tuple[str, ...]
     limits: Limits
 
-    def find(self, source: Source, at: Span, path: tuple[str, ...], base: Any) -> tuple[Any, str]:
-        """A file and its text. The caller's text has no folder, so its `%import .name` also searches `import_paths`.
+    def find(self, source: Source, span: Span, path: tuple[str, ...], base: Any) -> tuple[Any, str]:
+        """(file, its text). All imports search `import_paths` first; relative ones then search the importing folder.
+        The caller's grammar has no folder.
 
         Args:
-            source, at: the import.
+            source, span: the location of the `%import`, for errors.
             path: the parts of the name.
             base: the folder of a relative import.
 
         Raises:
-            SpecError, LimitExceeded: there is no such file, it is not UTF-8, or it is too long.
+            SpecError: there is no such file, or it is not UTF-8. LimitExceeded: it is too long.
         """
         name = os.path.join(*path) + ".lark"
         for folder in [*self.import_paths, *([base] if isinstance(base, str) else [])]:
@@ -45,24 +46,24 @@ class ImportedFiles:
             except OSError:
                 continue
             except ValueError:
-                raise source.error(SpecError(f"{file} is not UTF-8 text"), at, "save it as UTF-8") from None
+                raise source.error(SpecError(f"{file} is not UTF-8 text"), span, "save it as UTF-8") from None
             if len(text) > self.limits.spec_length:
                 error = LimitExceeded("spec_length", len(text), self.limits.spec_length, place=file)
-                raise source.error(error, at)
+                raise source.error(error, span)
             return file, text
         try:
             result: tuple[Any, str] = self.loader.stdlib_loader(base, name)
         except OSError:
             hint = "imports are searched in Lark's own grammars and in import_paths=[...]"
-            raise source.error(SpecError(f"there is no grammar {name!r} to import"), at, hint) from None
+            raise source.error(SpecError(f"there is no grammar {name!r} to import"), span, hint) from None
         return result
 
 
-def file_name(file: Any) -> str:
-    """The name of a file in errors."""
+def format_file_name(file: Any) -> str:
+    """The name of a file for error messages."""
     return file if isinstance(file, str) else f"{file.pkg_name}'s {os.path.basename(file.path)}"
 
 
-def folder_of(file: Any) -> Any:
-    """The folder of a file. For a file in a package, this is an object of Lark."""
+def get_folder(file: Any) -> Any:
+    """The folder of a file. For a file in a package, this is a `PackageResource` of Lark."""
     return os.path.dirname(file) if isinstance(file, str) else type(file)(file.pkg_name, os.path.dirname(file.path))

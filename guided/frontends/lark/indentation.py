@@ -1,4 +1,4 @@
-"""Reads indentation as Lark's `Indenter` describes it. In: the option `postlex`. Out: an `Indentation`.
+"""Reads the description of indentation from a Lark `Indenter`. In: the option `postlex`. Out: an `Indentation`.
 
     class Blocks(lark.indenter.Indenter):
         NL_type = "_NL"
@@ -6,8 +6,8 @@
         OPEN_PAREN_types, CLOSE_PAREN_types = ["LPAR"], ["RPAR"]
         tab_len = 8
 
-Only the attributes are read; the object's methods are not called. A subclass that overrides a method is refused, and so
-is any other object. "python" means Lark's `PythonIndenter`.
+Only the attributes are read; the object's methods are not called. Subclasses that override methods are not supported,
+and neither are other post-lexers. "python" means Lark's `PythonIndenter`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.ir.indentation import Indentation
 
-from .lark_errors import lark_package
+from .lark_errors import import_lark
 
 __all__ = ["INDENTERS", "read_indenter"]
 
@@ -31,10 +31,10 @@ def read_indenter(postlex: object) -> Indentation:
     """See the module docstring.
 
     Raises:
-        UnsupportedError: it is not a `lark.indenter.Indenter`, or overrides its methods. SpecError: an attribute is
-            missing or has a wrong type.
+        UnsupportedError: `postlex` is not a `lark.indenter.Indenter`, or overrides its methods. SpecError: an attribute
+            is missing or has a wrong type.
     """
-    lark_package()
+    import_lark()
     from lark.indenter import Indenter, PythonIndenter
 
     if isinstance(postlex, str) and postlex in INDENTERS:
@@ -55,30 +55,30 @@ def read_indenter(postlex: object) -> Indentation:
                 "CLOSE_PAREN_types and tab_len",
             )
     return Indentation(
-        _name(postlex, "NL_type"),
-        _name(postlex, "INDENT_type"),
-        _name(postlex, "DEDENT_type"),
-        _names(postlex, "OPEN_PAREN_types"),
-        _names(postlex, "CLOSE_PAREN_types"),
-        _tab_length(postlex),
+        _read_name(postlex, "NL_type"),
+        _read_name(postlex, "INDENT_type"),
+        _read_name(postlex, "DEDENT_type"),
+        _read_names(postlex, "OPEN_PAREN_types"),
+        _read_names(postlex, "CLOSE_PAREN_types"),
+        _read_tab_length(postlex),
     )
 
 
-def _name(postlex: object, attribute: str) -> str:
+def _read_name(postlex: object, attribute: str) -> str:
     value = getattr(postlex, attribute, None)
     if not isinstance(value, str):
         raise SpecError(f"{attribute} of postlex must be the name of a terminal, not {brief(value)}")
     return value
 
 
-def _names(postlex: object, attribute: str) -> frozenset[str]:
+def _read_names(postlex: object, attribute: str) -> frozenset[str]:
     value = getattr(postlex, attribute, None)
     if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(each, str) for each in value):
         raise SpecError(f"{attribute} of postlex must be a list of terminal names, not {brief(value)}")
     return frozenset(value)
 
 
-def _tab_length(postlex: object) -> int:
+def _read_tab_length(postlex: object) -> int:
     value = getattr(postlex, "tab_len", None)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise SpecError(f"tab_len of postlex must be a positive number of spaces, not {brief(value)}")

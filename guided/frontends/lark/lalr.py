@@ -2,18 +2,18 @@
 table.
 
 A contextual lexer tries the terminals in the table row of the parser's current state. When a lexeme begins, this is the
-first state, or a state that was entered by a terminal. `terminal_states` returns these states. Each has its kernel
-items (positions in the rules) and the terminals in its row: those that it shifts, and the lookaheads for which it
-reduces. A lookahead may be `doubtful`: the table merges several contexts into one state, and the terminal can follow in
-only some of them.
+first state, or a state that was entered by a terminal. `find_terminal_states` returns these states. Each has its kernel
+items (positions in the rules) and the terminals in its row: the terminals that it shifts, and the lookaheads for which
+it reduces. A lookahead may be `doubtful`: the table merges several contexts into one state, and the terminal can follow
+in only some of them.
 
     start: "(" e ")" | "[" e "]"        one state after NAME, which has ")" and "]" in its row, both doubtful:
     e: NAME                             after "(" NAME, no "]" can follow
 
-The code is in C++: `native/lr0.hpp` and `native/lalr.hpp`, which cite the sources.
+The C++ code is in `native/lr0.hpp` and `native/lalr.hpp`, which cite the sources.
 
-Cost: states times items. A grammar may have exponentially many states, so the construction stops after `MAX_STEPS`
-steps of a few nanoseconds each. Then there is no table.
+Cost: states times items. A grammar may have exponentially many states, so the construction gives up after `MAX_STEPS`
+steps of a few nanoseconds each.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ __all__ = [
     "Item",
     "Rules",
     "State",
+    "find_lr0_kernels",
     "find_nullable",
     "find_productive",
-    "lr0_kernels",
-    "terminal_states",
-    "without_terminals",
+    "find_terminal_states",
+    "remove_terminals",
 ]
 
 MAX_STEPS: Final = 20_000_000
 
 ROOT: Final = ""
 Rules: TypeAlias = Mapping[str, Sequence[Sequence[tuple[str, bool]]]]
-"""The alternatives of each rule. A symbol is a name, and whether it is a terminal."""
+"""The alternatives of each rule. A symbol is (name, whether it is a terminal)."""
 
 
 class Item(NamedTuple):
@@ -59,53 +59,53 @@ FIRST: Final = Item(ROOT, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """See the module docstring. `doubtful` is a subset of `terminals`."""
+    """A state of the LALR(1) table, see the module docstring. `doubtful` is a subset of `terminals`."""
 
     kernel: frozenset[Item]
     terminals: frozenset[str]
     doubtful: frozenset[str]
 
 
-def terminal_states(
+def find_terminal_states(
     rules: Rules, start: str, live_alternatives: Mapping[str, list[int]] | None = None
 ) -> list[State] | None:
     """See the module docstring. None: the table has a reduce/reduce conflict, or `MAX_STEPS` is exceeded.
 
-    `live_alternatives`: the numbers of some alternatives, by rule. The result then has only the states to which these
-    alternatives lead. The kernels have only the items of these alternatives, but the rows are those of the complete
-    table. A state may occur several times, with different kernels. Terminals that only other alternatives can accept
-    are doubtful, too.
+    `live_alternatives`: the numbers of some alternatives, by rule. The result then contains only the states to which
+    these alternatives lead, and their kernels contain only items of these alternatives. The rows still come from the
+    complete table. A state may occur several times, with different kernels. Terminals that only the other alternatives
+    can accept are doubtful, too.
     """
     states = _lark.lalr_states(
         dict(rules), start, MAX_STEPS, None if live_alternatives is None else dict(live_alternatives)
     )
-    return None if states is None else [State(_items(kernel), row, doubtful) for kernel, row, doubtful in states]
+    return None if states is None else [State(_make_items(kernel), row, doubtful) for kernel, row, doubtful in states]
 
 
-def lr0_kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:
+def find_lr0_kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:
     """The kernels of all states of the LR(0) automaton. None: `MAX_STEPS` is exceeded."""
     native_kernels = _lark.lr0_kernels(dict(rules), start, MAX_STEPS)
-    return None if native_kernels is None else [_items(kernel) for kernel in native_kernels]
+    return None if native_kernels is None else [_make_items(kernel) for kernel in native_kernels]
 
 
-def _items(kernel: list[tuple[str, int, int]]) -> frozenset[Item]:
+def _make_items(kernel: list[tuple[str, int, int]]) -> frozenset[Item]:
     return frozenset(map(Item._make, kernel))
 
 
 def find_nullable(rules: Rules) -> set[str]:
-    """The rules that match the empty text."""
-    return _with_complete_alternative(rules, terminals_count=False)
+    """The rules that match the empty string."""
+    return _find_complete_rules(rules, allow_terminals=False)
 
 
 def find_productive(rules: Rules) -> set[str]:
-    """The rules that generate something, if all terminals do."""
-    return _with_complete_alternative(rules, terminals_count=True)
+    """The rules that generate something, assuming that all terminals do."""
+    return _find_complete_rules(rules, allow_terminals=True)
 
 
-def without_terminals(rules: Rules, names: Set[str]) -> Rules:
-    """The rules with terminals that match no text.
+def remove_terminals(rules: Rules, names: Set[str]) -> Rules:
+    """The rules after the terminals `names`, which match no text, have been turned into rules without alternatives.
 
-    A parser treats such a terminal as a rule without alternatives. Lark's table has the items before it.
+    The items before such a terminal remain, because Lark's table contains them.
     """
     out: dict[str, list[tuple[tuple[str, bool], ...]]] = {
         name: [tuple((symbol, is_term and symbol not in names) for symbol, is_term in each) for each in alternatives]
@@ -114,25 +114,26 @@ def without_terminals(rules: Rules, names: Set[str]) -> Rules:
     return out | {name: [] for name in names}
 
 
-def _with_complete_alternative(rules: Rules, *, terminals_count: bool) -> set[str]:
-    """The rules with an alternative that consists only of such rules and, if `terminals_count`, of terminals.
+def _find_complete_rules(rules: Rules, *, allow_terminals: bool) -> set[str]:
+    """The smallest set of rules in which each rule has an alternative of rules in this set only. With
+    `allow_terminals`, the alternative may also contain terminals.
 
-    Each alternative counts its missing symbols down, so the cost is linear (Dowling and Gallier 1984).
+    Each alternative counts down its missing rules, so the cost is linear (Dowling and Gallier 1984).
     """
     out: set[str] = set()
-    waiting: dict[str, list[int]] = {}  # a rule -> the alternatives that wait for it
+    alternatives_by_rule: dict[str, list[int]] = {}  # a rule -> the alternatives that contain it
     owners: list[str] = []
-    missing: list[int] = []
+    missing_counts: list[int] = []
     todo: list[str] = []
     for rule, alternatives in rules.items():
         for symbols in alternatives:
-            if not terminals_count and any(is_terminal for _, is_terminal in symbols):
+            if not allow_terminals and any(is_terminal for _, is_terminal in symbols):
                 continue
             number, names = len(owners), [name for name, is_terminal in symbols if not is_terminal]
             owners.append(rule)
-            missing.append(len(names))
+            missing_counts.append(len(names))
             for name in names:
-                waiting.setdefault(name, []).append(number)
+                alternatives_by_rule.setdefault(name, []).append(number)
             if not names:
                 todo.append(rule)
     while todo:
@@ -140,8 +141,8 @@ def _with_complete_alternative(rules: Rules, *, terminals_count: bool) -> set[st
         if rule in out:
             continue
         out.add(rule)
-        for number in waiting.get(rule, ()):
-            missing[number] -= 1
-            if not missing[number]:
+        for number in alternatives_by_rule.get(rule, ()):
+            missing_counts[number] -= 1
+            if not missing_counts[number]:
                 todo.append(owners[number])
     return out

@@ -1,19 +1,19 @@
 """Finds the positions at which Lark's contextual lexer tries terminals that cannot follow. In: rules, and terminals in
 the lexer's order. Out: marks in the rules, and the terminals that are tried after them.
 
-Problem: Lark tries the terminals in the current row of its LALR(1) table. A row may have terminals that cannot follow
-at the parser's actual position (`lalr.py`). If one of them matches, Lark refuses the text, even if another terminal
-would have matched it.
+Problem: Lark tries the terminals in the current row of its LALR(1) table. A row may contain terminals that cannot
+follow at the parser's actual position (`lalr.py`). If one of them matches, Lark rejects the input, even if another
+terminal would have matched it.
 
     element: "<" NAME ">" content* "</" NAME ">"          after the last ">", Lark tries TEXT, because a `content` could
-    content: element | TEXT                               follow if the element were inside another one. So "\\n", which
-    %ignore /\\s+/                                         is TEXT first, is refused after the outermost element.
+    content: element | TEXT                               follow if the element were inside another one. So Lark reads
+    %ignore /\\s+/                                         "\\n" as TEXT and rejects it after the outermost element.
 
-How: the items at which an exact parser may be after the same terminals determine the state of Lark's parser. So these
-items are marked with names of tokens that no text contains, and a set of marks identifies a state.
+How: the state of Lark's parser is determined by the items at which an exact parser may be after the same terminals. So
+these items are marked with token names that no input contains, and a set of marks identifies a state.
 
 Only states in which this can matter are marked: a doubtful terminal and another terminal of the row match prefixes of
-the same text, and the doubtful one is tried first, or one is a keyword of the other. Without a table, nothing is
+the same text, and the doubtful one is tried first, or one is a keyword of the other. If there is no table, nothing is
 marked.
 """
 
@@ -26,7 +26,7 @@ from typing import Final
 
 from guided.ir.nodes import Terminal
 
-from .lalr import Item, Rules, State, find_productive, terminal_states
+from .lalr import Item, Rules, State, find_productive, find_terminal_states
 from .terminal_texts import TerminalTexts, share_a_text
 
 __all__ = ["Marks", "mark_positions"]
@@ -36,7 +36,9 @@ _MAX_PAIRS: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of items, and the terminals that are tried where the parser can accept a set of marks."""
+    """`by_item`: the mark of each item. `contexts`: set of marks -> the terminals that Lark's lexer tries where exactly
+    these marks can follow.
+    """
 
     by_item: Mapping[Item, str]
     contexts: Mapping[frozenset[str], frozenset[str]]
@@ -49,49 +51,52 @@ def mark_positions(
     always_tried: frozenset[str],
     texts: Mapping[str, TerminalTexts],
 ) -> Marks:
-    """See the module docstring. `always_tried`: the terminals that are tried everywhere; `texts`: the texts of each."""
-    states = _states(rules, start, find_productive(rules))
-    has_doubtful_terminals = _DoubtfulTerminals(terminals, always_tried, texts)
-    marked_kernels = {state.kernel for state in states if has_doubtful_terminals(state)}
+    """See the module docstring. `always_tried`: terminals that are tried everywhere. `texts`: the texts by terminal."""
+    states = _find_states(rules, start, find_productive(rules))
+    doubtful_terminals = _DoubtfulTerminals(terminals, always_tried, texts)
+    marked_kernels = {state.kernel for state in states if doubtful_terminals.can_matter(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
     while new_kernels := {
         state.kernel for state in states if state.kernel not in marked_kernels and state.kernel & lr_items
     }:
         marked_kernels |= new_kernels
         lr_items |= {lr_item for kernel in new_kernels for lr_item in kernel}
-    members: dict[Item, list[int]] = {}
+    states_by_item: dict[Item, list[int]] = {}
     for number, state in enumerate(states):
         for lr_item in sorted(state.kernel) if state.kernel in marked_kernels else ():
-            members.setdefault(lr_item, []).append(number)
+            states_by_item.setdefault(lr_item, []).append(number)
     names: dict[tuple[int, ...], str] = {}
-    by_item = {lr_item: names.setdefault(tuple(numbers), f"@{len(names)}") for lr_item, numbers in members.items()}
+    by_item = {
+        lr_item: names.setdefault(tuple(numbers), f"@{len(names)}") for lr_item, numbers in states_by_item.items()
+    }
     rows_by_marks: dict[frozenset[str], set[frozenset[str]]] = {}
     for state in states:
         if state.kernel in marked_kernels:
             marks = frozenset(by_item[lr_item] for lr_item in state.kernel)
             rows_by_marks.setdefault(marks, set()).add(state.terminals)
-    # States that differ only by rules without texts have the same marks: try the terminals that all of them try.
+    # States that differ only in rules that generate nothing have the same marks: try the terminals that all of them
+    # try.
     contexts = {marks: frozenset.intersection(*rows) for marks, rows in rows_by_marks.items() if marks}
     return Marks(by_item, contexts)
 
 
-def _states(rules: Rules, start: str, productive_names: set[str]) -> list[State]:
+def _find_states(rules: Rules, start: str, productive_names: set[str]) -> list[State]:
     """The states of the table, with the items at which an exact parser may be in them.
 
-    Alternatives without texts are in the table, but an exact parser never takes them. So their items are left out, and
-    so are states that only they lead to. Terminals that only they can accept are doubtful, too.
+    The table contains alternatives that generate nothing, but an exact parser never takes them. So the result omits
+    their items and the states to which only they lead. Terminals that only they can accept are doubtful, too.
     """
     if len(productive_names) == len(rules):
-        return terminal_states(rules, start) or []
+        return find_terminal_states(rules, start) or []
     live_rules = {
         name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, productive_names)]
         for name in productive_names
     }
-    return (terminal_states(rules, start, live_rules) or []) if start in productive_names else []
+    return (find_terminal_states(rules, start, live_rules) or []) if start in productive_names else []
 
 
 class _DoubtfulTerminals:
-    """Whether the doubtful terminals of a state can change the lexer's result."""
+    """Decides whether the doubtful terminals of a state can change the lexer's result."""
 
     def __init__(
         self, terminals: Sequence[Terminal], always_tried: frozenset[str], texts: Mapping[str, TerminalTexts]
@@ -103,27 +108,27 @@ class _DoubtfulTerminals:
             for keyword in each.keywords:
                 self.keywords.setdefault(each.name, set()).add(keyword.name)
                 self.keywords.setdefault(keyword.name, set()).add(each.name)
-        self.compared = 0
-        self.competitors = cache(self._find_competitors)
+        self.compared_pairs = 0
+        self.find_competitors = cache(self._compute_competitors)
 
-    def __call__(self, state: State) -> bool:
-        doubtful = [each for each in state.doubtful if each in self.order and each not in self.always_tried]
-        others = state.terminals | self.always_tried if doubtful else frozenset()
-        return any(not self.competitors(each).isdisjoint(others) for each in doubtful)
+    def can_matter(self, state: State) -> bool:
+        names = [each for each in state.doubtful if each in self.order and each not in self.always_tried]
+        tried_names = state.terminals | self.always_tried if names else frozenset()
+        return any(not self.find_competitors(each).isdisjoint(tried_names) for each in names)
 
-    def _find_competitors(self, doubtful: str) -> frozenset[str]:
-        """The terminals that `doubtful` can keep from matching. With very many terminals, this may be a superset."""
-        self.compared += len(self.order)
-        first = self.terminals[self.order[doubtful]]
-        candidates = {each.name: each for each in self.terminals[self.order[doubtful] + 1 :]}
-        candidates |= {name: self.terminals[self.order[name]] for name in self.keywords.get(doubtful, ())}
-        if self.compared > _MAX_PAIRS:
+    def _compute_competitors(self, doubtful_name: str) -> frozenset[str]:
+        """The terminals that a doubtful one can keep from matching. A superset if there are very many terminals."""
+        self.compared_pairs += len(self.order)
+        doubtful = self.terminals[self.order[doubtful_name]]
+        candidates = {each.name: each for each in self.terminals[self.order[doubtful_name] + 1 :]}
+        candidates |= {name: self.terminals[self.order[name]] for name in self.keywords.get(doubtful_name, ())}
+        if self.compared_pairs > _MAX_PAIRS:
             return frozenset(candidates)
         texts = self.texts
         return frozenset(
             name
             for name, each in candidates.items()
-            if share_a_text(first.item, each.item, (texts[doubtful], texts[name]))
+            if share_a_text(doubtful.item, each.item, (texts[doubtful_name], texts[name]))
         )
 
 

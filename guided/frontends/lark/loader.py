@@ -1,10 +1,10 @@
-"""Reads a text with Lark's own loader. In: a text and the name of its start rule. Out: `LoadedGrammar`.
+"""Reads a grammar with Lark's own loader. In: a grammar and the name of its start rule. Out: `LoadedGrammar`.
 
 Lark resolves imports, templates, `%override`, `%extend`, `%declare`, repetitions and terminals that consist of
 terminals. The results are rules (lists of alternatives, each a list of symbols) and terminals (one string or one
-regular expression each). Most texts are read by C++ code instead (`native_grammar.py`), with the same result.
+regular expression each). C++ code reads most grammars instead, with the same result (`native_grammar.py`).
 
-Safety: a text may be untrusted. Its length and the size of its expansion are checked before Lark expands it.
+Safety: a grammar may be untrusted. Its length and the size of its expansion are checked before Lark expands it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from guided.limits import Limits
 from .bounds import check_bounds, check_stars
 from .ebnf_expansion import Symbols, compile_grammar
 from .grammar_builder import build_grammar
-from .lark_errors import lark_error, lark_errors
+from .lark_errors import convert_error, get_error_classes
 from .native_grammar import LARGEST_WIDTH, NativeGrammar, NativeTerminal
 from .scan import is_terminal
 from .sources import Sources
 
-__all__ = ["LoadedGrammar", "LoadedTerminal", "load", "native_loaded"]
+__all__ = ["LoadedGrammar", "LoadedTerminal", "convert_native", "load"]
 
 _Error = TypeVar("_Error", bound=GuidedError)
 _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
@@ -36,35 +36,36 @@ _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class LoadedTerminal:
-    """A terminal. `source`: its regular expression as Python's `re` reads it, flags included.
+    """A terminal. `source`: its regular expression for Python's `re`, including flags.
 
-    `value`: its text if `is_text`, otherwise its regular expression without flags. `literal`: the literal in the
-    grammar, if the terminal has no name. `label`: its name in errors.
+    `value`: the string if `is_string`, otherwise the regular expression without flags. `literal`: the literal in the
+    grammar, if the terminal has no name. `label`: its name in error messages.
     """
 
     name: str
     source: str
-    is_text: bool
+    is_string: bool
     priority: int
     value: str
     flags: frozenset[str]
     literal: str
     node: Node | None = None  # its language, if Lark's notation cannot express it
-    is_lazy: bool = False  # it ends at its first match, and no other terminal continues there
-    max_tokens: int | None = None  # the maximum number of tokens of a text
+    is_lazy: bool = False  # it ends at its first match, and no other terminal may continue past that point
+    max_tokens: int | None = None  # the maximum number of tokens in which it may be written
     label: str = ""
     uses_fullmatch: bool = False  # its texts are defined by `re.fullmatch` rather than `re.match`
-    width: tuple[int, int] | None = None  # the least and the greatest length of its texts, if they are known
+    width: tuple[int, int] | None = None  # the minimum and maximum length of its texts, if they are known
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedGrammar:
-    """A grammar as Lark has read it.
+    """A grammar as Lark reads it.
 
     `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
-    it represents; `original_parts`: the part as written in the text. `sources`: the locations of all definitions.
-    `initial_skip`, `final_skip`: whether ignored terminals may come first, and last; `skip_once`: whether each gap
-    has at most one of them. `regions`: name of a rule -> its capture and sampling attributes.
+    that it represents. `original_parts`: name of a placeholder terminal -> this part as written in the grammar.
+    `sources`: the locations of all definitions. `initial_skip`, `final_skip`: whether ignored terminals may come first
+    or last. `skip_once`: whether a gap is at most one ignored terminal. `regions`: name of a rule -> its capture and
+    sampling attributes.
     """
 
     text: str
@@ -81,24 +82,24 @@ class LoadedGrammar:
     skip_once: bool = False
     regions: Mapping[str, Region] = field(default_factory=dict)
 
-    def located(self, error: _Error, name: str) -> _Error:
-        """An error about a rule or terminal, located at its definition or pattern.
+    def locate(self, error: _Error, name: str) -> _Error:
+        """Add to an error about a rule or terminal the location of its definition or pattern.
 
-        A location in the pattern of a terminal, as `re` reads it, becomes the corresponding location in the text.
+        A location in a terminal's pattern becomes the corresponding location in the grammar.
         """
         terminal, sources = self.terminals.get(name), self.sources
         pattern_span = error.span if terminal is not None and error.text == terminal.source else None
         source, span = sources.texts[0], (0, 0)
         if (definition := sources.definitions.get(name.split("{")[0])) is not None:
             source, span = definition.source, definition.span
-            literals = sources.pattern_tokens(name) if terminal is not None and terminal.node is None else []
+            literals = sources.find_pattern_tokens(name) if terminal is not None and terminal.node is None else []
             span = literals[0].span if len(literals) == 1 else span
             if (
                 len(literals) > 1
                 and pattern_span is not None
-                and (broken := source.broken_pattern(literals)) is not None
+                and (broken_pattern := source.find_broken_pattern(literals)) is not None
             ):
-                return source.error(error, broken[1])
+                return source.error(error, broken_pattern[1])
         elif terminal is not None and (location := sources.find_literal(terminal.literal)) is not None:
             source, span = location
         literal = source.text[slice(*span)]
@@ -108,9 +109,10 @@ class LoadedGrammar:
 
 
 def load(
-    text: str, start: str, import_paths: tuple[str, ...], limits: Limits, produced: frozenset[str] = frozenset()
+    text: str, start: str, import_paths: tuple[str, ...], limits: Limits, external_names: frozenset[str] = frozenset()
 ) -> LoadedGrammar:
-    """See the module docstring. `produced`: terminals without a pattern: placeholders, and what `postlex` creates.
+    """See the module docstring. `external_names`: terminals that need no pattern: placeholders, and the terminals that
+    `postlex` creates.
 
     Raises:
         SpecError: the text is malformed. UnsupportedError: a terminal has no definition (`%declare`).
@@ -119,37 +121,39 @@ def load(
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     grammar, sources = build_grammar(text, import_paths, limits)
-    if start not in {rule for rule, *_ in _definitions(grammar)}:
-        _refuse_start(text, start, [str(rule) for rule, *_ in _definitions(grammar)])
+    if start not in {rule for rule, *_ in _list_definitions(grammar)}:
+        _refuse_start(text, start, [str(rule) for rule, *_ in _list_definitions(grammar)])
     named_terminals = {str(name) for name, _ in grammar.term_defs}
     for name in (str(name) for name, _, tree, _ in grammar.rule_defs if tree is None):
         _refuse_undefined(name, sources)
     try:
         check_bounds(grammar, sources)
         terminals, rules = compile_grammar(grammar, start, partial(check_stars, grammar, sources))
-    except lark_errors() as error:
-        raise lark_error(error, sources) from None
+    except get_error_classes() as error:
+        raise convert_error(error, sources) from None
     _check_count(rules, limits)
-    for rule in (name for name, is_term in _symbols(rules) if not is_term):
+    for rule in (name for name, is_term in _collect_symbols(rules) if not is_term):
         if rule not in rules:
-            place = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
+            usage = re.search(rf"(?<!\w){re.escape(rule)}(?![\w{{]|\s*\{{)", text)
             hint = f"add its arguments: {rule}{{...}}"
-            raise SpecError(f"{rule} is a template", text=text, span=place.span() if place else (0, 0), hint=hint)
-    terminals_by_name = {terminal.name: _terminal(terminal, named_terminals, sources) for terminal in terminals}
-    return _make_loaded(text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, produced)
+            raise SpecError(f"{rule} is a template", text=text, span=usage.span() if usage else (0, 0), hint=hint)
+    terminals_by_name = {terminal.name: _convert_terminal(terminal, named_terminals, sources) for terminal in terminals}
+    return _make_loaded_grammar(
+        text, start, rules, terminals_by_name, tuple(map(str, grammar.ignore)), sources, external_names
+    )
 
 
-def native_loaded(
-    text: str, start: str, read: NativeGrammar, limits: Limits, produced: Collection[str] = ()
+def convert_native(
+    text: str, start: str, native: NativeGrammar, limits: Limits, external_names: Collection[str] = ()
 ) -> LoadedGrammar:
-    """The same as `load`, for a text that C++ code has read.
+    """The `LoadedGrammar` of a grammar that C++ code has read. `external_names`: see `load`.
 
     Raises:
         UnsupportedError: a terminal has no definition. LimitExceeded: the number of rules is too large.
     """
-    _check_count(read.rules, limits)
-    terminals = {each[0]: _native_terminal(each, read.sources) for each in read.terminals}
-    return _make_loaded(text, start, read.rules, terminals, read.ignored, read.sources, produced)
+    _check_count(native.rules, limits)
+    terminals = {each[0]: _convert_native_terminal(each, native.sources) for each in native.terminals}
+    return _make_loaded_grammar(text, start, native.rules, terminals, native.ignored, native.sources, external_names)
 
 
 def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None:
@@ -157,18 +161,18 @@ def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None
         raise LimitExceeded("nodes", count, limits.nodes)
 
 
-def _make_loaded(
+def _make_loaded_grammar(
     text: str, start: str, rules: dict[str, list[Symbols]], terminals: dict[str, LoadedTerminal],
-    ignored: tuple[str, ...], sources: Sources, produced: Collection[str],
+    ignored: tuple[str, ...], sources: Sources, external_names: Collection[str],
 ) -> LoadedGrammar:  # fmt: skip
-    for name in (*(name for name, is_term in _symbols(rules) if is_term), *ignored):
-        if name not in terminals and name not in produced:
+    for name in (*(name for name, is_term in _collect_symbols(rules) if is_term), *ignored):
+        if name not in terminals and name not in external_names:
             _refuse_undefined(name, sources)
-    return LoadedGrammar(text, start, rules, terminals, ignored, _lines(text), sources)
+    return LoadedGrammar(text, start, rules, terminals, ignored, _find_lines(text), sources)
 
 
-def _symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], None]:
-    """All symbols in rules, in order."""
+def _collect_symbols(rules: Mapping[str, Iterable[Symbols]]) -> dict[tuple[str, bool], None]:
+    """All symbols in the rules, in order, without duplicates."""
     return dict.fromkeys(symbol for alternatives in rules.values() for symbols in alternatives for symbol in symbols)
 
 
@@ -182,14 +186,14 @@ def _refuse_undefined(name: str, sources: Sources) -> NoReturn:
     raise source.error(UnsupportedError(reason, hint=hint), span)
 
 
-def _definitions(grammar: Any) -> list[tuple[str, Any]]:
+def _list_definitions(grammar: Any) -> list[tuple[str, Any]]:
     return [(str(name), rest) for name, *rest in grammar.rule_defs]
 
 
-def _terminal(terminal: Any, named_terminals: Collection[str], sources: Sources) -> LoadedTerminal:
+def _convert_terminal(terminal: Any, named_terminals: Collection[str], sources: Sources) -> LoadedTerminal:
     pattern, name = terminal.pattern, str(terminal.name)
     is_named = name in named_terminals and not name.startswith("__IGNORE_")
-    text = "" if is_named else _source_text(str(pattern.value), str(pattern.raw or ""))
+    literal = "" if is_named else _restore_literal(str(pattern.value), str(pattern.raw or ""))
     return LoadedTerminal(
         name,
         pattern.to_regexp(),
@@ -197,35 +201,37 @@ def _terminal(terminal: Any, named_terminals: Collection[str], sources: Sources)
         int(terminal.priority),
         str(pattern.value),
         frozenset(map(str, pattern.flags)),
-        text,
-        label=text or sources.original_name(name),
+        literal,
+        label=literal or sources.original_name(name),
     )
 
 
-def _native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTerminal:
-    name, source, is_text, priority, value, flag, raw, is_named, width = terminal
-    text = "" if is_named and not name.startswith("__IGNORE_") else _source_text(value, raw)
+def _convert_native_terminal(terminal: NativeTerminal, sources: Sources) -> LoadedTerminal:
+    name, source, is_string, priority, value, flag, raw, is_named, width = terminal
+    literal = "" if is_named and not name.startswith("__IGNORE_") else _restore_literal(value, raw)
     return LoadedTerminal(
         name,
         source,
-        is_text,
+        is_string,
         priority,
         value,
         frozenset(flag),
-        text,
-        label=text or sources.original_name(name),
+        literal,
+        label=literal or sources.original_name(name),
         width=None if width is None else (width[0], LARGEST_WIDTH if width[1] is None else width[1]),
     )
 
 
-def _source_text(value: str, raw: str) -> str:
-    """A pattern as written in the text. Lark keeps strings and expressions, but turns ranges into classes."""
+def _restore_literal(value: str, raw: str) -> str:
+    """A pattern as written in the grammar. Lark keeps the source of strings and regular expressions (`raw`), but turns
+    ranges into classes.
+    """
     match = None if raw else _RANGE.fullmatch(value)
     return f'"{match[1]}".."{match[2]}"' if match else raw
 
 
-def _lines(text: str) -> dict[str, int]:
-    """Name -> line of its first definition, for explanations."""
+def _find_lines(text: str) -> dict[str, int]:
+    """Name of a rule or terminal -> the line of its first definition, for explanations."""
     out: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         match = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)

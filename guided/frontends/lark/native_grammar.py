@@ -1,10 +1,10 @@
-"""Reads a text in Lark's notation with C++ code. In: a text and its start rule. Out: terminals, rules and locations.
+"""Reads a Lark grammar with C++ code. In: a grammar and its start rule. Out: terminals, rules and locations.
 
 How: the C++ code (`native/grammar.hpp`) gives the same results as Lark's loader in about a hundredth of the time. It
-gives up on errors, rare statements and very large texts, which `grammar_builder.py` and `ebnf_expansion.py` then read
-with Lark itself. So all errors are Lark's.
+gives up on mistakes, rare statements and very large grammars, which `grammar_builder.py` and `ebnf_expansion.py` then
+read with Lark itself. So all error messages come from Lark.
 
-This module finds imported files, in the same folders as Lark.
+This module finds imported files in the same folders as Lark.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from guided.frontends.lark import _lark
 from guided.limits import Limits
 from guided.meter import spend
 
-from .alphabet import alphabet
+from .alphabet import get_alphabet
 from .ebnf_expansion import Symbols
-from .imported_files import ImportedFiles, file_name, folder_of
-from .lark_errors import lark_package
+from .imported_files import ImportedFiles, format_file_name, get_folder
+from .lark_errors import import_lark
 from .sources import DefinedName, Source, Sources
 
 __all__ = ["LARGEST_WIDTH", "NativeGrammar", "NativeTerminal", "read_grammar"]
 
 LARGEST_WIDTH: Final = int(getattr(parser, "MAXWIDTH", parser.MAXREPEAT))
-"""The width of unbounded texts in Python's `re`."""
+"""The width that Python's `re` reports for patterns of unbounded width."""
 
 
 NativeTerminal: TypeAlias = "tuple[str, str, bool, int, str, str, str, bool, tuple[int, int | None] | None]"
-"""A terminal: its name, expression, whether it is a string, its priority, value, flag, its literal as written or "",
-whether a text defines it, and its width if that is known."""
+"""A terminal: (name, regular expression, whether it is a string, priority, value, flag, literal as written or "",
+whether the grammar or an imported file defines it by name, width if it is known)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,46 +45,46 @@ class NativeGrammar:
 
 
 def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: Limits) -> NativeGrammar | None:
-    """See the module docstring; None if Lark has to read the text."""
-    loader = lark_package().load_grammar
+    """See the module docstring. None if Lark has to read the grammar."""
+    loader = import_lark().load_grammar
     sources = Sources([Source(text)])
     files = ImportedFiles(loader, import_paths, limits)
     folders: list[Any] = [None]
 
     def open_import(path: tuple[str, ...], is_relative: bool, aliases: dict[str, str], outer: int) -> tuple[int, str]:
-        importing = sources.texts[outer]
-        file, imported = files.find(importing, (0, 0), path, folders[outer] if is_relative else None)
-        mangled = loader._get_mangle("__".join(path), aliases, importing.mangle)
-        sources.texts.append(Source(imported, file_name(file), mangled))
-        folders.append(folder_of(file))
-        return len(folders) - 1, imported
+        importing_source = sources.texts[outer]
+        file, imported_text = files.find(importing_source, (0, 0), path, folders[outer] if is_relative else None)
+        mangle = loader._get_mangle("__".join(path), aliases, importing_source.mangle)
+        sources.texts.append(Source(imported_text, format_file_name(file), mangle))
+        folders.append(get_folder(file))
+        return len(folders) - 1, imported_text
 
     depth_and_nodes = limits.depth, limits.nodes
-    result = _lark.read_grammar(text, start, alphabet(), depth_and_nodes, _name_of_string, _width_of, open_import)
+    result = _lark.read_grammar(text, start, get_alphabet(), depth_and_nodes, _choose_name, _compute_width, open_import)
     if result is None:
         return None
     terminals, rules, ignored, locations = result
     spend(len(text))
-    for name, original, number, span in locations:
-        sources.definitions[name] = DefinedName(original, sources.texts[number], span)
+    for name, original_name, number, span in locations:
+        sources.definitions[name] = DefinedName(original_name, sources.texts[number], span)
     return NativeGrammar(terminals, rules, tuple(ignored), sources)
 
 
-def _name_of_string(value: str) -> str:
+def _choose_name(value: str) -> str:
     """The name that Lark prefers for the terminal of a string, or ""."""
-    loader = lark_package().load_grammar
+    loader = import_lark().load_grammar
     if value in loader._TERMINAL_NAMES:
         return str(loader._TERMINAL_NAMES[value])
-    if value.isascii():  # Lark looks each character up
+    if value.isascii():  # faster than Lark's functions, which look up each character
         return value.upper() if value.isidentifier() else ""
     return value.upper() if loader.is_id_continue(value) and loader.is_id_start(value[0]) else ""
 
 
-def _width_of(pattern: str) -> tuple[int, int | None]:
+def _compute_width(pattern: str) -> tuple[int, int | None]:
     """The minimum and maximum width of a pattern, as Lark computes them.
 
     Raises:
-        OverflowError: Python's versions treat so large a width differently. Others: the pattern is invalid.
+        OverflowError: the width is so large that Python versions differ in it. Others: the pattern is invalid.
     """
     from lark.utils import get_regexp_width  # an extra
 

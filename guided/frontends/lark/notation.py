@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from guided.meter import spend
 
-from .lark_errors import lark_package
+from .lark_errors import import_lark
 
-__all__ = ["LINEAR", "parse_notation"]
+__all__ = ["LINEAR_PATTERNS", "parse_grammar"]
 
 _FLAGS: Final = "imslux"
-LINEAR: Final = {
+LINEAR_PATTERNS: Final = {
     "STRING": r'"(?:(?:[^"\n\\]|\\["\\]?)*+"|[^\n]*")i?',
     "REGEXP": rf"/(?!/)(?:(?:[^/\\]|\\[/\\]?)*+/|(?s:.)*/)[{_FLAGS}]*",
     "_NL_OR": r"(?>(?:\r?\n)+\s*)\|",
@@ -35,13 +35,13 @@ LINEAR: Final = {
 """Terminal of Lark's notation -> an expression that matches the same strings without backtracking."""
 
 
-def parse_notation(text: str, name: str) -> Any:
+def parse_grammar(text: str, name: str) -> Any:
     """The tree of a grammar, as Lark's `_parse_grammar` returns it. `name`: the grammar's name, for errors.
 
     Raises:
         lark.exceptions.LarkError: as in Lark.
     """
-    lark, parser = lark_package(), _parser()
+    lark, parser = import_lark(), _make_parser()
     loader, errors = lark.load_grammar, lark.exceptions
     try:
         tree = parser.parse(text + "\n", "start")
@@ -54,13 +54,13 @@ def parse_notation(text: str, name: str) -> Any:
             raise
         message = f"{reason}, at line {error.line} column {error.column}"
         raise loader.GrammarError(f"{message}\n\n{error.get_context(text)}") from error
-    return _metered_preparation()().transform(tree)
+    return _make_metered_transformer()().transform(tree)
 
 
 @cache
-def _metered_preparation() -> Any:
-    """Lark's `PrepareGrammar`, which also charges one step to the meter per subtree."""
-    base: Any = lark_package().load_grammar.PrepareGrammar
+def _make_metered_transformer() -> Any:
+    """A subclass of Lark's `PrepareGrammar` that also charges one step to the meter per subtree."""
+    base: Any = import_lark().load_grammar.PrepareGrammar
 
     class Metered(base):  # type: ignore[misc]
         def _transform_children(self, children: Any) -> Any:
@@ -71,7 +71,7 @@ def _metered_preparation() -> Any:
 
 
 @cache
-def _parser() -> Any:
+def _make_parser() -> Any:
     """Lark's parser for its notation, with a lexer that charges one step to the meter per token."""
     from lark.lexer import BasicLexer, PatternRE, TerminalDef  # an extra
 
@@ -80,11 +80,11 @@ def _parser() -> Any:
             spend()
             return super().next_token(*args, **options)
 
-    parser = copy(lark_package().load_grammar._get_parser())
+    parser = copy(import_lark().load_grammar._get_parser())
     conf = copy(parser.lexer_conf)
     conf.terminals = [
-        TerminalDef(each.name, PatternRE(LINEAR[each.name], each.pattern.flags), each.priority)
-        if each.name in LINEAR
+        TerminalDef(each.name, PatternRE(LINEAR_PATTERNS[each.name], each.pattern.flags), each.priority)
+        if each.name in LINEAR_PATTERNS
         else each
         for each in conf.terminals
     ]

@@ -70,42 +70,42 @@ def is_terminal(name: str) -> bool:
     return name.lstrip("_")[:1].isupper()
 
 
-def scan(text: str, start: int = 0, *, nested: int = 0) -> list[Token]:
+def scan(text: str, start: int = 0, *, nesting_depth: int = 0) -> list[Token]:
     """The tokens of a grammar, omitting whitespace and comments; the last one has kind "end".
 
     Args:
         start: the offset at which to begin.
-        nested: how many `%lark {` enclose the grammar. If there are any, the tokens end at the closing brace.
+        nesting_depth: how many `%lark {` enclose the grammar. If positive, the tokens end at the closing brace.
 
     Raises:
         SpecError: a character cannot begin a token, a string or brace is not closed, or a JSON value is malformed.
     """
     tokens: list[Token] = []
-    at, depth = start, 0
-    while at < len(text):
+    pos, depth = start, 0
+    while pos < len(text):
         spend()
-        match = _TOKEN.match(text, at)
+        match = _TOKEN.match(text, pos)
         if match is None:
-            raise _unexpected_character(text, at)
-        kind, at = str(match.lastgroup), match.end()
+            raise _make_unexpected_error(text, pos)
+        kind, pos = str(match.lastgroup), match.end()
         if kind in ("space", "comment"):
             continue
         lexeme = match[0]
         if kind == "directive" and lexeme in _JSON_DIRECTIVES:
-            at, value = _read_json_value(text, lexeme, at)
-            tokens.append(Token(kind, lexeme, match.start(), at, value))
+            pos, value = _read_json_value(text, lexeme, pos)
+            tokens.append(Token(kind, lexeme, match.start(), pos, value))
         elif lexeme == "%lark":
-            at, value = _scan_nested(text, match.start(), at, nested)
-            tokens.append(Token(kind, lexeme, match.start(), at, value))
+            pos, value = _scan_nested(text, match.start(), pos, nesting_depth)
+            tokens.append(Token(kind, lexeme, match.start(), pos, value))
         else:
-            tokens.append(Token(lexeme if kind == "op" else kind, lexeme, match.start(), at))
+            tokens.append(Token(lexeme if kind == "op" else kind, lexeme, match.start(), pos))
             depth += (lexeme == "{") - (lexeme == "}")
-            if nested and depth < 0:
+            if nesting_depth and depth < 0:
                 break
     else:
-        if nested:
-            raise SpecError("the brace of %lark is not closed", text=text, span=(start - 1, start), hint="add }")
-    tokens.append(Token("end", "", at, at))
+        if nesting_depth:
+            raise SpecError("the { after %lark is not closed", text=text, span=(start - 1, start), hint="add }")
+    tokens.append(Token("end", "", pos, pos))
     return tokens
 
 
@@ -117,9 +117,9 @@ def scan_leniently(text: str) -> Iterator[Token]:
             yield Token(match[0] if kind == "op" else kind, match[0], match.start(), match.end())
 
 
-def _read_json_value(text: str, directive: str, at: int) -> tuple[int, str]:
-    """The JSON value after a directive: its end, and its text."""
-    begin = at + len(text[at:]) - len(text[at:].lstrip())
+def _read_json_value(text: str, directive: str, pos: int) -> tuple[int, str]:
+    """(the end, the text) of the JSON value after a directive."""
+    begin = pos + len(text[pos:]) - len(text[pos:].lstrip())
     try:
         _, end = json.JSONDecoder(strict=True).raw_decode(text, begin)
     except json.JSONDecodeError as error:
@@ -135,23 +135,23 @@ def _read_json_value(text: str, directive: str, at: int) -> tuple[int, str]:
     return end, text[begin:end]
 
 
-def _scan_nested(text: str, start: int, at: int, nested: int) -> tuple[int, str]:
-    """The grammar in braces after %lark: its end, and its text."""
-    brace = re.compile(r"\s*\{").match(text, at)
+def _scan_nested(text: str, start: int, pos: int, nesting_depth: int) -> tuple[int, str]:
+    """(the end, the text) of the grammar in braces after %lark. `start`: the offset of %lark; `pos`: its end."""
+    brace = re.compile(r"\s*\{").match(text, pos)
     if brace is None:
         raise SpecError(
-            "expected a grammar in braces after %lark", text=text, span=(start, at), hint="write %lark { start: ... }"
+            "expected a grammar in braces after %lark", text=text, span=(start, pos), hint="write %lark { start: ... }"
         )
-    if nested >= _MAX_NESTING:
+    if nesting_depth >= _MAX_NESTING:
         raise SpecError(
-            f"%lark nests deeper than {_MAX_NESTING}", text=text, span=(start, at), hint="define rules instead"
+            f"%lark nests deeper than {_MAX_NESTING}", text=text, span=(start, pos), hint="define rules instead"
         )
-    end = scan(text, brace.end(), nested=nested + 1)[-1].end
+    end = scan(text, brace.end(), nesting_depth=nesting_depth + 1)[-1].end
     return end, text[brace.end() : end - 1]
 
 
-def _unexpected_character(text: str, at: int) -> SpecError:
-    char = text[at]
+def _make_unexpected_error(text: str, pos: int) -> SpecError:
+    char = text[pos]
     hint = {
         '"': 'close the string on its line; write a quote inside it as \\"',
         "/": "close the regular expression on its line; write a slash inside it as \\/",
@@ -159,7 +159,7 @@ def _unexpected_character(text: str, at: int) -> SpecError:
         "<": "write a token of the vocabulary as <name> or <[id]>, without spaces",
         "@": "write @name, where name is a key of grammars={name: text}",
     }.get(char, "")
-    return SpecError(f"unexpected character {char!r}", text=text, span=(at, at + 1), hint=hint)
+    return SpecError(f"unexpected character {char!r}", text=text, span=(pos, pos + 1), hint=hint)
 
 
 def find_token(text: str, token: int | str) -> tuple[int, int] | None:
@@ -173,8 +173,8 @@ def find_token(text: str, token: int | str) -> tuple[int, int] | None:
             each.text == token or (isinstance(token, int) and _contains_id(each.text, token))
         ):
             return each.span
-    at = text.find(token) if isinstance(token, str) else -1
-    return (at, at + len(str(token))) if at >= 0 else None
+    pos = text.find(token) if isinstance(token, str) else -1
+    return (pos, pos + len(str(token))) if pos >= 0 else None
 
 
 def _contains_id(lexeme: str, token: int) -> bool:

@@ -1,8 +1,8 @@
 """Finds the definitions of a grammar for error messages. In: its text, and the texts of the files that it imports. Out:
 locations in these texts.
 
-Lark gives imported names a prefix: if a grammar imports a rule of `words.lark`, the rule `letter` in that file becomes
-`words__letter`. An error shows the text that contains the name, and the name as it is written there.
+Lark gives imported names a prefix: if a grammar imports a rule from `words.lark`, the rule `letter` in that file
+becomes `words__letter`. An error shows the text that contains the name, and the name as written there.
 
 Cost: a dictionary entry for each definition. A text is tokenized only when an error needs it.
 """
@@ -27,26 +27,28 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text. `file`: its file, or "" for the caller's text. `mangle`: maps a name in the text to Lark's name."""
+    """The text of a grammar or of an imported file. `file`: its file, or "" for the caller's grammar. `mangle`: maps a
+    name in the text to Lark's name.
+    """
 
     text: str
     file: str = ""
     mangle: Callable[[str], str] | None = None
 
     def error(self, error: _Error, span: Span, hint: str = "") -> _Error:
-        """An error, with a location in this text."""
+        """Add a location in this text to an error."""
         error.with_location(self.text, span, self.file, hint=hint)
         return error
 
-    def broken_pattern(self, tokens: Iterable[Token]) -> tuple[SpecError, Span] | None:
-        """The error of the first malformed regular expression among some tokens, and its location."""
+    def find_broken_pattern(self, tokens: Iterable[Token]) -> tuple[SpecError, Span] | None:
+        """(the error of the first malformed regular expression among some tokens, its location)."""
         for token in tokens:
             if token.kind == "regex":
                 try:
                     re.compile(token.text[1 : token.text.rindex("/")])
                 except re.error as error:
-                    at = token.start + 1 + (error.pos or 0)
-                    return SpecError(f"the regular expression {short(token.text)}: {error.msg}"), (at, at + 1)
+                    pos = token.start + 1 + (error.pos or 0)
+                    return SpecError(f"the regular expression {short(token.text)}: {error.msg}"), (pos, pos + 1)
                 except (OverflowError, RecursionError):
                     continue
         return None
@@ -63,12 +65,13 @@ class DefinedName:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The texts of a grammar, and what they define.
+    """The texts of a grammar and its imports, and what they define.
 
     Attributes:
-        texts: all texts, the caller's first.
-        definitions: name in Lark's grammar -> its definition.
-        import_files: imported name in Lark's grammar -> its file, for errors if this file does not define it.
+        texts: all texts; the caller's is the first.
+        definitions: Lark's name for a rule or terminal -> its definition.
+        import_files: Lark's name for an imported rule or terminal -> its file, for the error if the file does not
+            define it.
     """
 
     texts: list[Source]
@@ -76,28 +79,28 @@ class Sources:
     import_files: dict[str, str] = field(default_factory=dict)
 
     def original_name(self, name: str) -> str:
-        """A name as written in its text."""
+        """The name as written in the text that defines or uses it."""
         if "__" not in name:
             return name
         if name in self.definitions:
             return self.definitions[name].name
-        return next((token.text for source in self.texts[1:] for token in _mangled(source, name)), name)
+        return next((token.text for source in self.texts[1:] for token in _find_mangled(source, name)), name)
 
     def unmangle(self, message: str) -> str:
-        """A message of Lark, with names as they are written in the texts."""
+        """Lark's message with all names as they are written in the texts."""
         return _NAME.sub(lambda match: self.original_name(match[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
-        """An error about a rule or terminal, at its definition."""
-        at = self.definitions.get(name.split("{")[0])  # the use of a template has the form name{arguments}
-        return error if at is None else at.source.error(error, at.span)
+        """Add to an error about a rule or terminal the location of its definition, if it is known."""
+        definition = self.definitions.get(name.split("{")[0])  # the use of a template has the form name{arguments}
+        return error if definition is None else definition.source.error(error, definition.span)
 
-    def find_usage(self, name: str, within: str) -> tuple[Source, Span]:
-        """The location at which the definition `within` uses a name."""
-        at = self.definitions.get(within)
-        source, start = (self.texts[0], 0) if at is None else (at.source, at.span[1])
-        tokens = [token for token in _mangled(source, name) if token.start >= start]
-        return source, tokens[0].span if tokens else (0, 0) if at is None else at.span
+    def find_usage(self, name: str, user: str) -> tuple[Source, Span]:
+        """The location at which the definition of `user` uses a name. Falls back to that definition itself."""
+        definition = self.definitions.get(user)
+        source, start = (self.texts[0], 0) if definition is None else (definition.source, definition.span[1])
+        tokens = [token for token in _find_mangled(source, name) if token.start >= start]
+        return source, tokens[0].span if tokens else (0, 0) if definition is None else definition.span
 
     def find_literal(self, text: str) -> tuple[Source, Span] | None:
         """The first location of a string or regular expression."""
@@ -106,16 +109,17 @@ class Sources:
                 if token.kind in ("string", "regex") and token.text == text:
                     return source, token.span
         for source in self.texts:
-            if (at := source.text.find(text)) >= 0:  # it spans several lines
-                return source, (at, at + len(text))
+            if (pos := source.text.find(text)) >= 0:  # it spans several lines
+                return source, (pos, pos + len(text))
         return None
 
-    def pattern_tokens(self, name: str) -> list[Token]:
+    def find_pattern_tokens(self, name: str) -> list[Token]:
         """The strings and regular expressions in the definition of a name."""
-        at = self.definitions[name]
-        begins = (other.span[0] for other in self.definitions.values() if other.source is at.source)
-        end = min((begin for begin in begins if begin > at.span[0]), default=len(at.source.text))
-        tokens = (token for token in scan_leniently(at.source.text) if at.span[1] <= token.start < end)
+        definition = self.definitions[name]
+        source, span = definition.source, definition.span
+        starts = (other.span[0] for other in self.definitions.values() if other.source is source)
+        end = min((start for start in starts if start > span[0]), default=len(source.text))
+        tokens = (token for token in scan_leniently(source.text) if span[1] <= token.start < end)
         out = []
         for token in tokens:
             if token.kind == "directive":
@@ -124,26 +128,26 @@ class Sources:
                 out.append(token)
         return out
 
-    def with_original(self, text: str, original_span: Callable[[Span], Span]) -> Sources:
-        """These sources with the caller's original `text`, which was rewritten for Lark. `original_span` maps
-        locations back."""
-        first = Source(text)
+    def restore_original(self, text: str, original_span: Callable[[Span], Span]) -> Sources:
+        """These sources with the caller's original `text` instead of the text that was rewritten for Lark.
+        `original_span` maps locations back."""
+        original_source = Source(text)
 
-        def to_original(at: DefinedName) -> DefinedName:
-            if at.source is not self.texts[0]:
-                return at
-            span = original_span(at.span)
-            return replace(at, name=text[slice(*span)], source=first, span=span)
+        def to_original(definition: DefinedName) -> DefinedName:
+            if definition.source is not self.texts[0]:
+                return definition
+            span = original_span(definition.span)
+            return replace(definition, name=text[slice(*span)], source=original_source, span=span)
 
         return Sources(
-            [first, *self.texts[1:]],
-            {name: to_original(at) for name, at in self.definitions.items()},
+            [original_source, *self.texts[1:]],
+            {name: to_original(definition) for name, definition in self.definitions.items()},
             self.import_files,
         )
 
 
-def _mangled(source: Source, name: str) -> Iterator[Token]:
-    """The tokens of a text that Lark calls `name`."""
+def _find_mangled(source: Source, name: str) -> Iterator[Token]:
+    """The name tokens in `source` for which Lark's name is `name`."""
     for token in scan_leniently(source.text):
         if token.kind == "name" and (source.mangle(token.text) if source.mangle else token.text) == name:
             yield token

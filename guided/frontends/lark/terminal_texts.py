@@ -1,7 +1,7 @@
 """Compares the texts of terminals. In: their nodes. Out: which strings a terminal matches, and which terminals match
 prefixes of the same text.
 
-Automata are walked by C++ code (`native/texts.hpp`). Other nodes, such as large counts, are walked by their derivatives
+C++ code walks automata (`native/texts.hpp`). Other nodes, such as large counts, are walked by their derivatives
 (`frontends/common/regular_texts.py`).
 """
 
@@ -15,22 +15,22 @@ from guided.frontends.lark import _lark
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Automaton, Node
 
-__all__ = ["TerminalTexts", "common_edges", "share_a_text", "texts_of"]
+__all__ = ["TerminalTexts", "find_common_edges", "make_texts", "share_a_text"]
 
 _MAX_STATES: Final = 10_000
 
 TerminalTexts: TypeAlias = "_lark.Texts | Texts"
 
 
-def texts_of(node: Node) -> TerminalTexts:
-    """The texts of the node of a terminal."""
+def make_texts(node: Node) -> TerminalTexts:
+    """The object that represents the texts of a terminal's node."""
     return _lark.Texts(node.states, node.start) if isinstance(node, Automaton) else Texts(node)
 
 
 def share_a_text(first: Node, second: Node, texts: tuple[TerminalTexts, TerminalTexts]) -> bool:
-    """Whether some text begins with a text of the first and a text of the second; True if undecided.
+    """Whether some text begins with a text of `first` and with a text of `second`. True if the search is too long.
 
-    `texts`: the texts of both.
+    `texts`: `make_texts` of both nodes, or `Texts`.
     """
     left, right = texts
     if isinstance(left, _lark.Texts) and isinstance(right, _lark.Texts):
@@ -49,7 +49,7 @@ def _share_a_text(first: Texts, other: Texts) -> bool:
                 continue
             if first.accepts(a) or other.accepts(b) or len(seen) > _MAX_STATES:
                 return True
-            for _, to in common_edges(first.edges(a), other.edges(b)):
+            for _, to in find_common_edges(first.edges(a), other.edges(b)):
                 if to not in seen:
                     seen.add(to)
                     todo.append(to)
@@ -58,11 +58,11 @@ def _share_a_text(first: Texts, other: Texts) -> bool:
     return False
 
 
-def common_edges(first: Edges, second: Edges) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """The ranges of characters that both states can read, and the pairs of states after them."""
+def find_common_edges(first: Edges, second: Edges) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """(range of characters that both states can read, the pair of states to which it leads) for each such range."""
     i = j = 0
     while i < len(first) and j < len(second):
-        (low, high, to), (other_low, other_high, other_to) = first[i], second[j]
+        (low, high, target), (other_low, other_high, other_target) = first[i], second[j]
         if low <= other_high and other_low <= high:
-            yield (max(low, other_low), min(high, other_high)), (to, other_to)
+            yield (max(low, other_low), min(high, other_high)), (target, other_target)
         i, j = (i + 1, j) if high < other_high else (i, j + 1)

@@ -1,13 +1,13 @@
-"""Explains why a grammar generates nothing. In: the definitions of a text. Out: an error with the reason and location.
+"""Explains why a grammar generates nothing. In: its definitions. Out: an error with the reason and location.
 
     A: /a/ & /b/                       a terminal matches no text
     sum: sum "+" sum                   a rule always needs itself
     start: A "b"    A: /[ab]+/         with a lexer, a terminal's longest match takes the text of the next terminal
 
-How: find the rules that generate something, from the bottom up. Then follow the other rules, from the start rule. For a
+How: find the rules that generate something, from the bottom up. Then follow the other rules from the start rule. With a
 lexer, create a short output of the rules. The first terminal whose longest match in this output exceeds its own text is
-the reason. Cost: linear in the rules, for each of a few rounds. Reasons that occur only in longer outputs are not
-found.
+the reason. Reasons that occur only in longer outputs are not found. Cost: linear in the rules, for each of at most
+`_MAX_ROUNDS` rounds.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from guided.frontends.common.regular_texts import Texts
 from guided.ir.nodes import Length
 from guided.limits import Limits
 
-from .lalr import Rules, find_productive, without_terminals
+from .lalr import Rules, find_productive, remove_terminals
 from .loader import LoadedGrammar
-from .terminals import node_of
+from .terminals import build_named_terminal
 
-__all__ = ["why_empty"]
+__all__ = ["find_empty_reason"]
 
 _MAX_ROUNDS: Final = 50
-_MAX_TERMINALS: Final = 1_000  # terminals in an output
+_MAX_TERMINALS: Final = 1_000  # terminals in the short output
 
 
-def why_empty(loaded: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecError | None:
-    """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None without a lexer."""
-    rules: Rules = loaded.rules
+def find_empty_reason(loaded_grammar: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecError | None:
+    """See the module docstring. None: no reason was found. `lexer`: "contextual", "basic", or None (no lexer)."""
+    rules: Rules = loaded_grammar.rules
     used_names = {
         name
         for alternatives in rules.values()
@@ -40,48 +40,55 @@ def why_empty(loaded: LoadedGrammar, lexer: str | None, limits: Limits) -> SpecE
         for name, is_terminal in symbols
         if is_terminal
     }
-    languages = {name: Texts(node_of(loaded, name, limits)) for name in sorted(used_names & loaded.terminals.keys())}
-    texts = {name: _shortest_text(language) for name, language in languages.items()}
+    languages = {
+        name: Texts(build_named_terminal(loaded_grammar, name, limits))
+        for name in sorted(used_names & loaded_grammar.terminals.keys())
+    }
+    texts = {name: _find_shortest_text(language) for name, language in languages.items()}
     texts |= dict.fromkeys(used_names - languages.keys(), "")
-    for name, terminal in loaded.terminals.items():
+    for name, terminal in loaded_grammar.terminals.items():
         if terminal.max_tokens == 0 and texts.get(name):
             texts[name] = None
     empty_terminals = {name for name, text in texts.items() if text is None}
-    rules_without_empty = without_terminals(rules, empty_terminals)
+    rules_without_empty = remove_terminals(rules, empty_terminals)
     productive_names = find_productive(rules_without_empty)
-    if loaded.start not in productive_names:
-        return _rule_error(loaded, rules_without_empty, productive_names, empty_terminals)
+    if loaded_grammar.start not in productive_names:
+        return _make_rule_error(loaded_grammar, rules_without_empty, productive_names, empty_terminals)
     if lexer is None:
         return None
-    return _lexer_error(loaded, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic")
+    return _find_lexer_error(
+        loaded_grammar, rules, languages, {name: text or "" for name, text in texts.items()}, lexer == "basic"
+    )
 
 
-def _rule_error(
-    loaded: LoadedGrammar, rules: Rules, productive_names: set[str], empty_terminals: set[str]
+def _make_rule_error(
+    loaded_grammar: LoadedGrammar, rules: Rules, productive_names: set[str], empty_terminals: set[str]
 ) -> SpecError:
-    order = [loaded.start]
+    order = [loaded_grammar.start]
     for name in order:  # grows during the loop
         if name in empty_terminals:
-            return _terminal_error(loaded, name)
+            return _make_terminal_error(loaded_grammar, name)
         order += dict.fromkeys(
             symbol
             for symbols in rules.get(name, ())
             for symbol, _ in symbols
             if symbol in rules and symbol not in productive_names and symbol not in order
         )
-    path = [loaded.start]
+    path = [loaded_grammar.start]
     while True:
-        following = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive_names)
-        path.append(next(following))
+        candidates = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive_names)
+        path.append(next(candidates))
         if path[-1] in path[:-1]:
             break
-    name = loaded.sources.original_name(path[-1])
+    name = loaded_grammar.sources.original_name(path[-1])
     message = f"the specification allows no output at all: the rule {name} always needs itself"
-    return loaded.located(SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1])
+    return loaded_grammar.locate(
+        SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1]
+    )
 
 
-def _terminal_error(loaded: LoadedGrammar, name: str) -> SpecError:
-    terminal = loaded.terminals[name]
+def _make_terminal_error(loaded_grammar: LoadedGrammar, name: str) -> SpecError:
+    terminal = loaded_grammar.terminals[name]
     if terminal.max_tokens == 0:
         hint = "max_tokens=0 leaves only the empty text, which it does not match"
     elif isinstance(terminal.node, Length):
@@ -91,61 +98,65 @@ def _terminal_error(loaded: LoadedGrammar, name: str) -> SpecError:
     else:
         hint = "look for empty sets, and for lookarounds that contradict the adjacent pattern"
     message = f"the specification allows no output at all: the terminal {terminal.label} matches no text"
-    return loaded.located(SpecError(message, hint=hint), name)
+    return loaded_grammar.locate(SpecError(message, hint=hint), name)
 
 
-def _lexer_error(
-    loaded: LoadedGrammar, rules: Rules, languages: Mapping[str, Texts], texts: Mapping[str, str], tries_all: bool
+def _find_lexer_error(
+    loaded_grammar: LoadedGrammar,
+    rules: Rules,
+    languages: Mapping[str, Texts],
+    texts: Mapping[str, str],
+    tries_all: bool,
 ) -> SpecError | None:
-    output = _shortest_output(rules, loaded.start, texts)
-    for at, name in enumerate(output[:-1]):
-        rest = "".join(texts[each] for each in output[at:])
+    output = _find_short_output(rules, loaded_grammar.start, texts)
+    for index, name in enumerate(output[:-1]):
+        rest = "".join(texts[each] for each in output[index:])
         for terminal in languages if tries_all else languages.keys() & {name}:
             match_length = languages[terminal].longest_match(rest)
             if match_length > len(texts[name]):
-                expected = " and then ".join(loaded.terminals[each].label for each in output[at : at + 2])
-                label = loaded.terminals[terminal].label
+                expected = " and then ".join(loaded_grammar.terminals[each].label for each in output[index : index + 2])
+                label = loaded_grammar.terminals[terminal].label
                 message = (
                     f"the rules accept no sequence of terminals that the lexer can find: {label} takes all of "
                     f"{rest[:match_length]!r}, where the rules need {expected}"
                 )
                 hint = f'let {label} exclude the text that follows, or use semantics="scannerless"'
-                return loaded.located(SpecError(message, hint=hint), terminal)
+                return loaded_grammar.locate(SpecError(message, hint=hint), terminal)
     return None
 
 
-def _shortest_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list[str]:
+def _find_short_output(rules: Rules, start: str, texts: Mapping[str, str]) -> list[str]:
     """The terminals of a short output, not necessarily the shortest."""
-    best: dict[str, list[str]] = {}
-    cost: dict[str, int] = {}
+    outputs: dict[str, list[str]] = {}
+    costs: dict[str, int] = {}
     for _ in range(_MAX_ROUNDS):
         is_changed = False
         for name, alternatives in rules.items():
             for symbols in alternatives:
-                if all(is_terminal or symbol in best for symbol, is_terminal in symbols):
-                    parts = [[symbol] if is_terminal else best[symbol] for symbol, is_terminal in symbols]
+                if all(is_terminal or symbol in outputs for symbol, is_terminal in symbols):
+                    parts = [[symbol] if is_terminal else outputs[symbol] for symbol, is_terminal in symbols]
                     terminals = [each for part in parts for each in part]
-                    length = sum(len(texts[each]) + 1 for each in terminals)
-                    if len(terminals) <= _MAX_TERMINALS and length < cost.get(name, length + 1):
-                        best[name], cost[name], is_changed = terminals, length, True
+                    cost = sum(len(texts[each]) + 1 for each in terminals)
+                    if len(terminals) <= _MAX_TERMINALS and cost < costs.get(name, cost + 1):
+                        outputs[name], costs[name], is_changed = terminals, cost, True
         if not is_changed:
             break
-    return best.get(start, [])
+    return outputs.get(start, [])
 
 
-def _shortest_text(texts: Texts) -> str | None:
+def _find_shortest_text(texts: Texts) -> str | None:
     """A shortest text; None if there is none."""
-    before: dict[int, tuple[int, str]] = {texts.start: (-1, "")}
+    predecessors: dict[int, tuple[int, str]] = {texts.start: (-1, "")}
     todo = [texts.start]
-    for at in todo:  # grows during the loop
-        if texts.accepts(at):
+    for state in todo:  # grows during the loop
+        if texts.accepts(state):
             characters = []
-            while at >= 0:
-                at, char = before[at]
+            while state >= 0:
+                state, char = predecessors[state]
                 characters.append(char)
             return "".join(reversed(characters))
-        for low, _, to in texts.edges(at):
-            if to not in before:
-                before[to] = at, chr(low)
-                todo.append(to)
+        for low, _, target in texts.edges(state):
+            if target not in predecessors:
+                predecessors[target] = state, chr(low)
+                todo.append(target)
     return None

@@ -2,12 +2,13 @@
 
 In: IR nodes without `Ref`. Out: IR nodes for the result of each operation.
 
-The constructors keep nodes small. They apply only laws that take constant time for each part: neutral and absorbing
-elements, joining literal text, joining character sets. At most `_MAX_FLATTENED` items of a nested sequence are copied,
-so building a pattern bottom-up stays linear. `Edges.restrict` returns the strings of a node whose first (or last)
-character is in a set. It rewrites the node if that is exact, and otherwise uses an `And`.
+The constructors keep nodes small. They apply only simplifications that take constant time for each part: neutral and
+absorbing elements, joining literal text, joining character sets. They flatten a nested sequence only if it has at most
+`_MAX_FLATTENED` items, so building a pattern bottom-up stays linear. `Edges.restrict` returns the strings of a node
+whose first (or last) character is in a set. It rewrites the node if it can do so exactly, and otherwise intersects it
+(`And`).
 
-All functions here that walk an IR tree are generators that `run` drives. So depth costs memory, but no Python stack.
+All functions here that walk an IR tree are generators that `run` drives, so depth costs memory but no Python stack.
 """
 
 from __future__ import annotations
@@ -68,14 +69,14 @@ def is_any_text(node: Node) -> bool:
 
 
 def text(value: str) -> Node:
-    """The literal text. A lone surrogate in it matches nothing."""
+    """The literal text `value`. If it contains a surrogate, it matches nothing."""
     if has_surrogate(value):
         return EMPTY
     return Text(value) if value else EPSILON
 
 
 def chars(ranges: Ranges) -> Node:
-    """One character of `ranges`. A set of one character becomes text."""
+    """One character of `ranges`. A set of one character becomes a `Text`."""
     if not ranges:
         return EMPTY
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
@@ -84,7 +85,7 @@ def chars(ranges: Ranges) -> Node:
 
 
 def as_chars(node: object) -> Ranges | None:
-    """The set of a node that is written as one character (`Chars`, or `Text` of length 1), else None."""
+    """The character set of a `Chars` or of a `Text` of length 1; None for other nodes."""
     if isinstance(node, Chars):
         return node.ranges
     if isinstance(node, Text) and len(node.text) == 1:
@@ -118,11 +119,11 @@ def seq(parts: Iterable[Node]) -> Node:
 
 
 def alt(branches: Iterable[Node]) -> Node:
-    """Union. Single characters are joined into one set, and the empty string makes the rest optional."""
+    """Union. Character sets are joined into one set. An empty string among the branches makes the result optional."""
     out: list[Node] = []
     seen: set[int] = set()
     sets: list[Ranges] = []
-    first_chars = -1
+    chars_index = -1  # the index in `out` of the joined character set
     nullable = False
     flat: list[Node] = []
     for branch in branches:
@@ -134,22 +135,22 @@ def alt(branches: Iterable[Node]) -> Node:
         ranges = as_chars(branch)
         if ranges is not None:
             sets.append(ranges)
-            if first_chars < 0:
-                first_chars = len(out)
+            if chars_index < 0:
+                chars_index = len(out)
                 out.append(branch)
         elif isinstance(branch, Seq) and not branch.items:
             nullable = True
         elif serial(branch) not in seen:
             seen.add(serial(branch))
             out.append(branch)
-    if first_chars >= 0:
-        out[first_chars] = chars(union(sets))
-    whole: Node = out[0] if len(out) == 1 else Alt(tuple(out)) if out else EMPTY
-    return repeat(whole, 0, 1) if nullable else whole
+    if chars_index >= 0:
+        out[chars_index] = chars(union(sets))
+    result: Node = out[0] if len(out) == 1 else Alt(tuple(out)) if out else EMPTY
+    return repeat(result, 0, 1) if nullable else result
 
 
 def repeat(item: Node, low: int, high: int | None) -> Node:
-    """`item`, `low` to `high` times. The repetition of a star or plus is merged with it, so stars do not nest."""
+    """`item`, `low` to `high` times. If `item` is a star or plus itself, both are merged into one repetition."""
     if high == 0 or item == EPSILON:
         return EPSILON
     if isinstance(item, Alt) and not item.items:
@@ -172,7 +173,7 @@ def conj(a: Node, b: Node) -> Node:
         if is_any_text(one):
             return other
         if isinstance(one, Seq) and not one.items:
-            return EPSILON if Edges().nullable(other) else EMPTY
+            return EPSILON if Edges().is_nullable(other) else EMPTY
     if a is b:
         return a
     left = a.items if isinstance(a, And) and len(a.items) <= _MAX_FLATTENED else (a,)
@@ -190,7 +191,7 @@ def negate(node: Node) -> Node:
 
 
 def measure(node: Node) -> tuple[int, int]:
-    """(nodes, depth) of an IR node when written out as a tree. Shared nodes are visited once."""
+    """(nodes, depth) of an IR node if it is written out as a tree. Shared nodes are visited only once."""
     sizes: dict[int, tuple[int, int]] = {}
 
     def visit(node: Node) -> Generator[Any, Any, tuple[int, int]]:
@@ -203,8 +204,8 @@ def measure(node: Node) -> tuple[int, int]:
             items = (node.item,)
         nodes, depth = 1, 0
         for item in items:
-            below = yield visit(item)
-            nodes, depth = nodes + below[0], max(depth, below[1])
+            item_nodes, item_depth = yield visit(item)
+            nodes, depth = nodes + item_nodes, max(depth, item_depth)
         sizes[serial(node)] = (nodes, depth + 1)
         return sizes[serial(node)]
 
@@ -212,26 +213,26 @@ def measure(node: Node) -> tuple[int, int]:
 
 
 Edge = tuple[bool, Ranges]
-"""(whether it contains the empty string, a superset of the characters with which its strings can begin or end)"""
+"""(whether the language contains the empty string, a superset of the characters with which its strings begin or end)"""
 
 
 class Edges:
-    """First and last characters of IR nodes. Results are cached by node."""
+    """Computes the first and last characters of IR nodes. Results are cached by node."""
 
     def __init__(self) -> None:
         self._edges: dict[tuple[int, bool], Edge] = {}
         self._restrictions: dict[tuple[int, Ranges, bool, bool], Node] = {}
 
-    def nullable(self, node: Node) -> bool:
-        """Whether the empty string is in the language (exact)."""
-        return self.edge(node, False)[0]
+    def is_nullable(self, node: Node) -> bool:
+        """Whether the empty string is in the language of `node`. The answer is exact."""
+        return self.find_edge(node, False)[0]
 
-    def edge(self, node: Node, last: bool) -> Edge:
-        """(nullable, first characters) of a node; with `last`, the last characters."""
+    def find_edge(self, node: Node, last: bool) -> Edge:
+        """(nullable, first characters) of a node; with `last`, (nullable, last characters)."""
         cached = self._edges.get((serial(node), last))
-        return run(self._edge(node, last)) if cached is None else cached
+        return run(self._find_edge(node, last)) if cached is None else cached
 
-    def _edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
+    def _find_edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
         key = (serial(node), last)
         if key in self._edges:
             return self._edges[key]
@@ -246,7 +247,7 @@ class Edges:
                 parts: list[tuple[int, int]] = []
                 nullable = True
                 for item in reversed(items) if last else items:
-                    nullable, edge_chars = yield self._edge(item, last)
+                    nullable, edge_chars = yield self._find_edge(item, last)
                     parts.extend(edge_chars)
                     if not nullable:
                         break
@@ -254,20 +255,20 @@ class Edges:
             case Alt(items):
                 edges = []
                 for item in items:
-                    edges.append((yield self._edge(item, last)))
+                    edges.append((yield self._find_edge(item, last)))
                 result = (any(e[0] for e in edges), charset(r for e in edges for r in e[1]))
             case Repeat(item, low, _):
-                nullable, edge_chars = yield self._edge(item, last)
+                nullable, edge_chars = yield self._find_edge(item, last)
                 result = (low == 0 or nullable, edge_chars)
             case And(items):
                 result = (True, ALL_CHARS)
                 for item in items:
-                    nullable, edge_chars = yield self._edge(item, last)
+                    nullable, edge_chars = yield self._find_edge(item, last)
                     result = (result[0] and nullable, intersect(result[1], edge_chars))
             case Not(item):
-                result = (not (yield self._edge(item, last))[0], ALL_CHARS)
+                result = (not (yield self._find_edge(item, last))[0], ALL_CHARS)
             case Length(item, low, high):
-                nullable, edge_chars = yield self._edge(item, last)
+                nullable, edge_chars = yield self._find_edge(item, last)
                 result = (low == 0 and nullable, edge_chars if high != 0 else ())
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
@@ -275,9 +276,9 @@ class Edges:
         return result
 
     def restrict(self, node: Node, ranges: Ranges, allow_empty: bool, last: bool) -> Node:
-        """The strings of `node` whose first character, or with `last` the last one, is in `ranges`.
+        """The strings of `node` whose first character is in `ranges`. With `last`: whose last character is in `ranges`.
 
-        With `allow_empty`, also the empty string, if it is in the language.
+        With `allow_empty`, the result also contains the empty string if `node` does.
         """
         return run(self._restrict(node, ranges, allow_empty, last))
 
@@ -290,35 +291,35 @@ class Edges:
     def _compute_restriction(
         self, node: Node, ranges: Ranges, allow_empty: bool, last: bool
     ) -> Generator[Any, Any, Node]:
-        nullable, edge_chars = yield self._edge(node, last)
-        inside = intersect(edge_chars, ranges)
-        if not inside:
+        nullable, edge_chars = yield self._find_edge(node, last)
+        allowed_chars = intersect(edge_chars, ranges)
+        if not allowed_chars:
             return EPSILON if nullable and allow_empty else EMPTY
-        if inside == edge_chars and (allow_empty or not nullable):
+        if allowed_chars == edge_chars and (allow_empty or not nullable):
             return node
         match node:
             case Chars(_):
-                return chars(inside)
+                return chars(allowed_chars)
             case Seq(items):
                 end, rest = (items[-1], items[:-1]) if last else (items[0], items[1:])
-                end_nullable = (yield self._edge(end, last))[0]
+                end_nullable = (yield self._find_edge(end, last))[0]
                 if not end_nullable or len(items) <= 3:
-                    restricted = yield self._restrict(end, ranges, False, last)
-                    whole = seq((*rest, restricted) if last else (restricted, *rest))
+                    restricted_part = yield self._restrict(end, ranges, False, last)
+                    result = seq((*rest, restricted_part) if last else (restricted_part, *rest))
                     if not end_nullable:
-                        return whole
-                    return alt((whole, (yield self._restrict(seq(rest), ranges, allow_empty, last))))
+                        return result
+                    return alt((result, (yield self._restrict(seq(rest), ranges, allow_empty, last))))
             case Alt(items):
                 branches = []
                 for item in items:
                     branches.append((yield self._restrict(item, ranges, allow_empty, last)))
                 return alt(branches)
             case Repeat(item, low, high):
-                if not (yield self._edge(item, last))[0]:
-                    restricted = yield self._restrict(item, ranges, False, last)
+                if not (yield self._find_edge(item, last))[0]:
+                    restricted_part = yield self._restrict(item, ranges, False, last)
                     remaining = repeat(item, max(low - 1, 0), None if high is None else high - 1)
-                    some_text = seq((remaining, restricted) if last else (restricted, remaining))
-                    return alt((EPSILON, some_text)) if low == 0 and allow_empty else some_text
+                    result = seq((remaining, restricted_part) if last else (restricted_part, remaining))
+                    return alt((EPSILON, result)) if low == 0 and allow_empty else result
             case _:
                 pass
         condition = seq((ANY_TEXT, chars(ranges)) if last else (chars(ranges), ANY_TEXT))

@@ -1,16 +1,18 @@
-"""Atomic groups and possessive quantifiers as lookarounds. `(?>X)` matches only the first way in which X matches.
+"""Expresses atomic groups and possessive quantifiers as lookarounds. `(?>X)` allows only the first way in which X
+matches.
 
 In: a tree that keeps the order of preference. Out: a tree for exactly the first way, or None if the laws below do not
 apply.
 
-- If the language of X is prefix-free (no string of it begins another one), X matches in at most one way: `(?>X) = X`.
+- If the language of X is prefix-free (no string in it is a proper prefix of another), X matches in at most one way:
+  `(?>X) = X`.
 - `(?>A|B) = (?>A) | (?!A)(?>B)`. Example: `(?>a|ab)c` is `ac`, because if a matches, ab is never tried.
-- `(?>AB) = A(?>B)` for prefix-free A. `(?>AB) = (?>A)(?>B)` for B that may be empty and has no lookarounds: every match
-  of A can then continue.
-- `(?>A{m,n}) = A{m,n-1}(?!A) | A{n}` for prefix-free A that is never empty. If it is lazy, it is `A{m}`.
+- `(?>AB) = A(?>B)` if A is prefix-free. `(?>AB) = (?>A)(?>B)` if B may be empty and has no lookarounds: then B can
+  follow every match of A.
+- `(?>A{m,n}) = A{m,n-1}(?!A) | A{n}` if A is prefix-free and never empty. `(?>A{m,n}?) = A{m}`.
 
-Derivatives decide whether a language is prefix-free, with lookarounds assumed to be satisfied. That is a superset, so
-the answer "yes" is correct. Cost: at most `_MAX_DERIVATIVES` derivatives for each decision.
+Derivatives decide whether a language is prefix-free, assuming that all lookarounds hold. The language is then a
+superset of the true one, so a "yes" is correct. Cost: at most `_MAX_DERIVATIVES` derivatives for each decision.
 """
 
 from __future__ import annotations
@@ -30,35 +32,35 @@ from .tree import (
     Tree,
     cat,
     contains_lookaround,
-    erase,
-    is_plain,
+    erase_order,
+    is_ir_node,
     make_alternation,
     make_lookaround,
-    times,
+    make_repetition,
 )
 
-__all__ = ["atomic"]
+__all__ = ["lower_atomic_group"]
 
 _MAX_DERIVATIVES = 500
 
 
-def atomic(tree: Tree, span: tuple[int, int]) -> Tree | None:
+def lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Tree | None:
     """The tree of (?>tree), or None if the laws do not apply."""
-    return run(_atomic(tree, span))
+    return run(_lower_atomic_group(tree, span))
 
 
-def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | None]:
+def _lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | None]:
     if _is_prefix_free(tree):
         return tree
     match tree:
         case Or(items):
-            result: Tree | None = yield _atomic(items[-1], span)
+            result: Tree | None = yield _lower_atomic_group(items[-1], span)
             for branch in reversed(items[:-1]):
-                first = yield _atomic(branch, span)
-                if first is None or result is None:
+                atomic_branch = yield _lower_atomic_group(branch, span)
+                if atomic_branch is None or result is None:
                     return None
                 no_match_ahead = make_lookaround(branch, ahead=True, negative=True, span=span)
-                result = make_alternation([first, cat([no_match_ahead, result])], ordered=True)
+                result = make_alternation([atomic_branch, cat([no_match_ahead, result])], ordered=True)
             return result
         case Cat(items) | Seq(items):
             head = 0
@@ -67,53 +69,59 @@ def _atomic(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | Non
             tail = cat(items[head + 1 :])
             if tail != EPSILON and (contains_lookaround(tail) or not _is_nullable(tail)):
                 return None
-            first = yield _atomic(items[head], span)
-            rest = EPSILON if first is None or tail == EPSILON else (yield _atomic(tail, span))
-            return None if first is None or rest is None else cat([*items[:head], first, rest])
+            atomic_head = yield _lower_atomic_group(items[head], span)
+            atomic_tail = EPSILON
+            if atomic_head is not None and tail != EPSILON:
+                atomic_tail = yield _lower_atomic_group(tail, span)
+            if atomic_head is None or atomic_tail is None:
+                return None
+            return cat([*items[:head], atomic_head, atomic_tail])
         case Times(item, low, high, lazy, _):
             if not _is_prefix_free(item) or _is_nullable(item):
                 return EPSILON if lazy and low == 0 else None
             if lazy or low == high:
-                return times(item, low, low, lazy=False, span=span, ordered=True)
+                return make_repetition(item, low, low, lazy=False, span=span, ordered=True)
             no_match_ahead = make_lookaround(item, ahead=True, negative=True, span=span)
-            fewer = times(item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True)
-            maximal_repeat = cat([fewer, no_match_ahead])
+            fewer_rounds = make_repetition(
+                item, low, None if high is None else high - 1, lazy=False, span=span, ordered=True
+            )
+            maximal_repeat = cat([fewer_rounds, no_match_ahead])
             if high is None:
                 return maximal_repeat
             return make_alternation(
-                [maximal_repeat, times(item, high, high, lazy=False, span=span, ordered=True)], ordered=True
+                [maximal_repeat, make_repetition(item, high, high, lazy=False, span=span, ordered=True)], ordered=True
             )
         case _:
             return None
 
 
-def _superset(tree: Tree) -> Node:
-    """The tree with its lookarounds assumed to be satisfied: a superset of its language."""
+def _make_superset(tree: Tree) -> Node:
+    """A node for a superset of the tree's language: all lookarounds are assumed to hold."""
     todo, size = [tree], 0
     while todo:  # nested groups examine the same parts repeatedly, so only small parts are examined
         size += 1
-        at = todo.pop()
-        todo.extend(at.items if isinstance(at, (Cat, Or)) else [at.item] if isinstance(at, Times) else [])
+        part = todo.pop()
+        todo.extend(part.items if isinstance(part, (Cat, Or)) else [part.item] if isinstance(part, Times) else [])
         if size > 20 * _MAX_DERIVATIVES:
             raise TooLarge(20 * _MAX_DERIVATIVES)
-    plain = erase(tree, skip_lookarounds=True)
-    assert not isinstance(plain, (Cat, Or, Times, Lookaround))
-    return plain
+    node = erase_order(tree, skip_lookarounds=True)
+    assert not isinstance(node, (Cat, Or, Times, Lookaround))
+    return node
 
 
 def _is_nullable(tree: Tree) -> bool:
     if isinstance(tree, (Chars, Text)):
         return False
     terms = Terms(limit=20 * _MAX_DERIVATIVES)
-    return terms.nullable[terms.read(_superset(tree))]
+    return terms.nullable[terms.read(_make_superset(tree))]
 
 
 def _is_prefix_free(tree: Tree) -> bool:
-    if isinstance(tree, (Chars, Text, Lookaround)) or (is_plain(tree) and tree in (EPSILON, EMPTY)):
+    if isinstance(tree, (Chars, Text, Lookaround)) or (is_ir_node(tree) and tree in (EPSILON, EMPTY)):
         return True
     terms = Terms(limit=20 * _MAX_DERIVATIVES)
     try:
-        start = terms.read(_superset(tree))
+        start = terms.read(_make_superset(tree))
         todo, seen = [start], {start}
         while todo:
             term = todo.pop()

@@ -1,4 +1,4 @@
-"""Counts the nodes of one pattern against `Limits.nodes`. Each node also counts as work of the current meter."""
+"""Counts the nodes of one pattern against `Limits.nodes`. Each node also charges one step to the current meter."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """The number of nodes of one pattern so far."""
+    """Counts the nodes that one pattern has used so far."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._nodes = 0
 
     def spend(self, nodes: int) -> None:
-        """Count nodes. Raises LimitExceeded beyond the limit, or if the meter is exhausted."""
+        """Count `nodes` more nodes. Raises LimitExceeded beyond the limit, or if the meter is exhausted."""
         self._nodes += nodes
         spend(nodes)
         if self._nodes > self.limits.nodes:

@@ -1,15 +1,16 @@
-"""From a language of UTF-16 code units to a language of characters. In: an IR node without `Ref` whose "characters" are
-code units. Out: an `Automaton` of the texts whose code units are in that language.
+"""Converts a language of UTF-16 code units to a language of characters. In: an IR node without `Ref` whose "characters"
+are code units. Out: an `Automaton` of the strings whose code units are in that language.
 
 Why: without the flag u, ECMA-262 matches code units. `.` then matches half of an emoji, and `[^a]{2}` matches a whole
 one.
 
-How: the texts are h^-1(L) for the homomorphism h that writes each character in code units. Derivatives
-(`derivatives.py`) produce an automaton for L. An edge for a character beyond U+FFFF is a step over a high surrogate
-followed by a step over a low surrogate. No text contains an unpaired surrogate. IR sets cannot contain surrogates, so
-in L each surrogate is represented by the code point that is `SURROGATE_OFFSET` larger.
+How: let L be the language of code units, and h the homomorphism that writes each character in code units. The result is
+h^-1(L). Derivatives (`derivatives.py`) produce an automaton for L. In the result, an edge for a character beyond U+FFFF
+stands for two edges of L: one over its high surrogate, then one over its low surrogate. No string contains an unpaired
+surrogate. IR sets cannot contain surrogates, so in L each surrogate is represented by the code point that is
+`SURROGATE_OFFSET` larger.
 
-Cost: one state for each derivative; it raises `TooLarge` if there are too many.
+Cost: one state for each derivative; raises `TooLarge` if there are too many.
 """
 
 from __future__ import annotations
@@ -20,59 +21,62 @@ from guided.ir.ranges import Ranges, charset, intersect
 from .budget import Budget
 from .derivatives import Terms
 
-__all__ = ["SURROGATE_OFFSET", "has_surrogates", "texts_of_units"]
+__all__ = ["SURROGATE_OFFSET", "decode_code_units", "has_surrogates"]
 
 SURROGATE_OFFSET = 0x10000 - 0xD800
-"""Added to a surrogate, this gives the code point that represents it, which is not a code unit."""
+"""A surrogate plus this offset is the code point that represents it. This code point is beyond U+FFFF, so it cannot be
+confused with a code unit.
+"""
 _SINGLE_UNITS: Ranges = ((0, 0xD7FF), (0xE000, 0xFFFF))
-_HIGH: Ranges = ((0xD800 + SURROGATE_OFFSET, 0xDBFF + SURROGATE_OFFSET),)
-_LOW: Ranges = ((0xDC00 + SURROGATE_OFFSET, 0xDFFF + SURROGATE_OFFSET),)
+_HIGH_SURROGATES: Ranges = ((0xD800 + SURROGATE_OFFSET, 0xDBFF + SURROGATE_OFFSET),)
+_LOW_SURROGATES: Ranges = ((0xDC00 + SURROGATE_OFFSET, 0xDFFF + SURROGATE_OFFSET),)
 
 
 def has_surrogates(ranges: Ranges) -> bool:
     """Whether a set contains the representation of a surrogate."""
-    return bool(intersect(ranges, (*_HIGH, *_LOW)))
+    return bool(intersect(ranges, (*_HIGH_SURROGATES, *_LOW_SURROGATES)))
 
 
-def texts_of_units(node: Node, budget: Budget) -> Automaton:
-    """The texts whose code units are in the language of `node`.
+def decode_code_units(node: Node, budget: Budget) -> Automaton:
+    """The automaton of the strings whose code units are in the language of `node`.
 
     Raises:
         TooLarge: there are too many derivatives.
     """
     terms = Terms()
-    order = [terms.read(node)]
-    number = {order[0]: 0}
+    queue = [terms.read(node)]
+    state_numbers = {queue[0]: 0}
     states = []
 
-    def state(term: int) -> int:
-        if term not in number:
-            number[term] = len(order)
-            order.append(term)
-        return number[term]
+    def get_state(term: int) -> int:
+        if term not in state_numbers:
+            state_numbers[term] = len(queue)
+            queue.append(term)
+        return state_numbers[term]
 
-    for term in order:
+    for term in queue:  # grows during the loop
         budget.spend(1)
-        to: dict[int, list[tuple[int, int]]] = {}
+        ranges_by_target: dict[int, list[tuple[int, int]]] = {}
         for ranges, target in terms.transitions(term):
             if single_units := intersect(ranges, _SINGLE_UNITS):
-                to.setdefault(state(target), []).extend(single_units)
-            if high := intersect(ranges, _HIGH):
-                for next_units, after in terms.transitions(target):
-                    if low := intersect(next_units, _LOW):
-                        to.setdefault(state(after), []).extend(_pairs(high, low))
-        edges = sorted((low, high, target) for target, bits in to.items() for low, high in charset(bits))
+                ranges_by_target.setdefault(get_state(target), []).extend(single_units)
+            if high := intersect(ranges, _HIGH_SURROGATES):
+                for next_units, pair_target in terms.transitions(target):
+                    if low := intersect(next_units, _LOW_SURROGATES):
+                        ranges_by_target.setdefault(get_state(pair_target), []).extend(_combine_surrogates(high, low))
+        edges = sorted((low, high, to) for to, ranges in ranges_by_target.items() for low, high in charset(ranges))
         budget.spend(len(edges))
         states.append((terms.nullable[term], tuple(edges)))
     return Automaton(tuple(states))
 
 
-def _pairs(high: Ranges, low: Ranges) -> list[tuple[int, int]]:
-    """The characters that consist of a high and a low surrogate from these sets."""
-    firsts = [(0x10000 + ((a - _HIGH[0][0]) << 10), 0x10000 + ((b - _HIGH[0][0]) << 10)) for a, b in high]
-    if low == _LOW:
-        return [(a, b + 0x3FF) for a, b in firsts]
-    seconds = [(a - _LOW[0][0], b - _LOW[0][0]) for a, b in low]
-    return [
-        (first + a, first + b) for begin, end in firsts for first in range(begin, end + 1, 0x400) for a, b in seconds
+def _combine_surrogates(high: Ranges, low: Ranges) -> list[tuple[int, int]]:
+    """The characters that consist of a high surrogate from `high` and a low surrogate from `low`."""
+    bases = [
+        (0x10000 + ((a - _HIGH_SURROGATES[0][0]) << 10), 0x10000 + ((b - _HIGH_SURROGATES[0][0]) << 10))
+        for a, b in high
     ]
+    if low == _LOW_SURROGATES:
+        return [(a, b + 0x3FF) for a, b in bases]
+    offsets = [(a - _LOW_SURROGATES[0][0], b - _LOW_SURROGATES[0][0]) for a, b in low]
+    return [(base + a, base + b) for begin, end in bases for base in range(begin, end + 1, 0x400) for a, b in offsets]

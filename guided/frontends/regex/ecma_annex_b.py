@@ -1,15 +1,15 @@
-r"""The `ecma` dialect for patterns that the flag `u` refuses: section 22.2 of ECMA-262 without that flag, with annex
-B.1.2. `new RegExp(pattern)` accepts these patterns.
+r"""The `ecma` dialect for patterns that are invalid with the flag u: section 22.2 of ECMA-262 without that flag, with
+annex B.1.2. `new RegExp(pattern)` accepts these patterns.
 
-In: the pattern. Out: a `Tree` over UTF-16 code units, and whether the code units of a text matter (`code_units.py`). In
-the pattern and in the tree, the code point that is `SURROGATE_OFFSET` larger represents a surrogate, because sets of
-the tree cannot contain surrogates.
+In: the pattern. Out: a `Tree` over UTF-16 code units, and whether it must be matched in code units (`needs_units`).
+Character sets cannot contain surrogates. In the pattern and in the tree, each surrogate is therefore represented by the
+code point that is `SURROGATE_OFFSET` larger (`code_units.py`).
 
-Differences from the reader with `u`:
+Differences from the reader with u:
 
 - `]`, `{` and `}` stand for themselves if they are not syntax
-- so does a character after a backslash that does not form an escape: `\_`, `\p`, `\x1`, `\u{`
-- `\1` is a back-reference only if there is such a group, otherwise an octal escape
+- if a backslash and the next character do not form an escape, the character stands for itself: `\_`, `\p`, `\x1`, `\u{`
+- `\1` is a back-reference only if group 1 exists, otherwise an octal escape
 - `\c` without a letter is a backslash and a c
 - a class may be an end of a range, and lookaheads can be repeated
 - a character beyond U+FFFF is two code units
@@ -25,10 +25,10 @@ from guided.ir.ranges import Ranges, charset
 
 from .budget import Budget
 from .code_units import SURROGATE_OFFSET, has_surrogates
-from .ecma_chars import ignore_case_of_units, word
+from .ecma_chars import ignore_case_of_units, word_chars
 from .ecma_syntax import CONTROL, EcmaReader, I
 from .reader import DIGITS, HEX, OCTAL, Classes
-from .tree import boundary
+from .tree import word_boundary
 
 __all__ = ["AnnexBReader"]
 
@@ -38,7 +38,7 @@ _GROUP_SCANNER = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)",
 
 
 def _to_units(pattern: str) -> str:
-    """The pattern in code units: two for each character beyond U+FFFF, and surrogates moved by `SURROGATE_OFFSET`."""
+    """The pattern in code units, two for each character beyond U+FFFF. Surrogates are moved by `SURROGATE_OFFSET`."""
     out = []
     for c in pattern:
         code = ord(c)
@@ -51,114 +51,122 @@ def _to_units(pattern: str) -> str:
 
 
 class AnnexBReader(EcmaReader):
-    """Reads one pattern. Offsets of errors count code units."""
+    """Reads one pattern. Offsets and spans in its errors count code units."""
 
-    repeatable = ("atom", "group", "look")
+    repeatable = ("atom", "group", "lookaround")
 
     def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full", ascii_case: bool = False) -> None:
         super().__init__(_to_units(pattern), budget, classes=classes, ascii_case=ascii_case)
-        openings = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
-        self.has_named_groups = "(?<" in openings
-        self.all_groups = sum(part.startswith("(") for part in openings)
+        elements = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
+        self.has_named_groups = "(?<" in elements
+        self.total_groups = sum(element.startswith("(") for element in elements)
         self.needs_units = self.text != pattern
-        """Whether code units matter: a set contains surrogates, or a lookaround may be between the two of a pair."""
+        """Whether code units matter: a set contains surrogates, or a lookaround may hold between the two surrogates of
+        a pair.
+        """
         self._pattern = pattern
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """A span of code units, converted to characters of the pattern."""
-        begins = [0]
+    def pattern_span(self, start: int, end: int) -> tuple[int, int]:
+        """Convert a span from code units to characters of the pattern."""
+        offsets = [0]
         for c in self._pattern:
-            begins.append(begins[-1] + (2 if c > "\uffff" else 1))
-        return bisect_right(begins, start) - 1, bisect_left(begins, end)
+            offsets.append(offsets[-1] + (2 if c > "\uffff" else 1))
+        return bisect_right(offsets, start) - 1, bisect_left(offsets, end)
 
     # --- the element at the cursor
 
-    def item(self, c: str) -> None:
+    def read_element(self, c: str) -> None:
         """Read the element at the cursor."""
-        if c in "]}" or (c == "{" and not _COUNT.match(self.text, self.at)):
-            start = self.at
-            self.at += 1
-            self._literal(ord(c), start)
+        if c in "]}" or (c == "{" and not _COUNT.match(self.text, self.pos)):
+            start = self.pos
+            self.pos += 1
+            self._push_literal(ord(c), start)
         else:
-            super().item(c)
+            super().read_element(c)
 
     def push_set(self, ranges: Ranges, start: int) -> None:
-        """Add one code unit of `ranges`."""
+        """Add a piece that matches one code unit of `ranges`."""
         self.needs_units = self.needs_units or has_surrogates(ranges)
         super().push_set(ranges, start)
 
-    def _literal(self, code: int, start: int) -> None:
+    def _push_literal(self, code: int, start: int) -> None:
         self.needs_units = self.needs_units or code > 0xFFFF
-        super()._literal(code, start)
+        super()._push_literal(code, start)
 
-    def close(self) -> None:
-        """Leave a group. A lookahead may be repeated, a lookbehind may not."""
+    def close_group(self) -> None:
+        """Leave a group. A lookahead may be repeated, but a lookbehind may not."""
         frame = self.frame
-        super().close()
-        if frame.kind == "look":
+        super().close_group()
+        if frame.kind == "lookaround":
             self.needs_units = True
             if not frame.ahead:
                 self.frame.pieces[-1].kind = "anchor"
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
-        """Repeat the last piece. Repeating a lookahead has no effect; an optional lookahead has no effect at all."""
+        """Repeat the last piece. A lookahead is kept as it is, but is dropped if it may be repeated zero times."""
         piece = self.frame.pieces[-1]
-        if piece.kind != "look":
+        if piece.kind != "lookaround":
             super().quantify(low, high, start, lazy=lazy, possessive=possessive)
         elif low == 0:
             self.frame.pieces.pop()
             self.push(EPSILON, piece.start, 0, 0, "repeat")
         else:
-            piece.kind, piece.end = "repeat", self.at
+            piece.kind, piece.end = "repeat", self.pos
 
     # --- escapes
 
-    def _escape(self) -> None:
-        start = self.at
-        self.at += 1
+    def _read_escape(self) -> None:
+        start = self.pos
+        self.pos += 1
         c = self.peek()
         if c and c in "bB":
-            self.at += 1
+            self.pos += 1
             self.needs_units = True
-            span = start, self.at
-            self.push_boundary(c, 0, start, lambda: boundary(word(False), c == "B", span))
-        elif c and c in "123456789" and self._is_reference():
-            self._refer(self.number(self.take_all(DIGITS)), start)
+            span = start, self.pos
+            self.push_boundary(c, 0, start, lambda: word_boundary(word_chars(False), c == "B", span))
+        elif c and c in "123456789" and self._is_group_number():
+            self._add_reference(self.parse_count(self.take_all(DIGITS)), start)
         elif c == "k" and self.has_named_groups:
-            self.at = start
-            super()._escape()
+            self.pos = start
+            super()._read_escape()
         elif c and c in "dDsSwW":
-            self.push_set(self._fold(self._class(start)), start)
+            self.push_set(self._fold_case(self._read_class(start)), start)
         else:
-            self._literal(self._character(start, in_set=False), start)
+            self._push_literal(self._read_escaped_character(start, in_set=False), start)
 
-    def _is_reference(self) -> bool:
-        """Whether the pattern has at least as many groups as the number at the cursor."""
-        at = self.at
-        number = self.number(self.take_all(DIGITS))
-        self.at = at
-        return number <= self.all_groups
+    def _is_group_number(self) -> bool:
+        """Whether the number at the cursor is the number of a group."""
+        start = self.pos
+        number = self.parse_count(self.take_all(DIGITS))
+        self.pos = start
+        return number <= self.total_groups
 
-    def _fold(self, ranges: Ranges) -> Ranges:
-        return super()._fold(ranges) if self.ascii_case else ignore_case_of_units(ranges) if self.flags & I else ranges
+    def _fold_case(self, ranges: Ranges) -> Ranges:
+        return (
+            super()._fold_case(ranges)
+            if self.ascii_case
+            else ignore_case_of_units(ranges)
+            if self.flags & I
+            else ranges
+        )
 
-    def _class(self, start: int, *, negated: bool = False) -> Ranges:
-        letter = self.text[self.at]
-        self.at += 1
-        return self._category(letter, any_case=False, negated=negated)
+    def _read_class(self, start: int, *, negated: bool = False) -> Ranges:
+        letter = self.text[self.pos]
+        self.pos += 1
+        return self._select_class(letter, any_case=False, negated=negated)
 
-    def _character(self, start: int, *, in_set: bool) -> int:
-        """The code unit of an escape; the cursor is after its backslash."""
+    def _read_escaped_character(self, start: int, *, in_set: bool) -> int:
+        """Read the code unit of an escape; the cursor is after its backslash."""
         c = self.peek()
         if not c:
             raise self.error("\\ at end of pattern", start, hint="write \\\\ for a backslash")
         if c == "c":
-            return self._control(in_set)
+            return self._read_control(in_set)
         if c == "k" and self.has_named_groups:
             raise self.error("invalid named reference", start, hint="write \\k<name>")
         if c in OCTAL:
             return int(self.take_all(OCTAL, 3 if c in "0123" else 2), 8)
-        self.at += 1
+        self.pos += 1
         if c in CONTROL:
             return CONTROL[c]
         if c in "xu":
@@ -166,40 +174,40 @@ class AnnexBReader(EcmaReader):
             if len(digits) == (2 if c == "x" else 4):
                 code = int(digits, 16)
                 return code + SURROGATE_OFFSET if 0xD800 <= code <= 0xDFFF else code
-            self.at -= len(digits)
+            self.pos -= len(digits)
         return 8 if in_set and c == "b" else ord(c)
 
-    def _control(self, in_set: bool) -> int:
-        r"""\cX, or only the backslash if no such X follows. The cursor is on the c."""
-        follows = self.text[self.at + 1 : self.at + 2]
-        if follows.isascii() and (follows.isalpha() or (in_set and (follows.isdigit() or follows == "_"))):
-            self.at += 2
-            return ord(follows) % 32
+    def _read_control(self, in_set: bool) -> int:
+        r"""Read \cX, or only the backslash if no control letter X follows. The cursor is on the c."""
+        letter = self.text[self.pos + 1 : self.pos + 2]
+        if letter.isascii() and (letter.isalpha() or (in_set and (letter.isdigit() or letter == "_"))):
+            self.pos += 2
+            return ord(letter) % 32
         return ord("\\")
 
     # --- sets
 
-    def _member(self, negated: bool) -> int | Ranges:
-        if self.text[self.at] == "\\" and self.text[self.at + 1 : self.at + 2] in ("p", "P"):
-            self.at += 2
-            return ord(self.text[self.at - 1])
-        return super()._member(negated)
+    def _read_member(self, negated: bool) -> int | Ranges:
+        if self.text[self.pos] == "\\" and self.text[self.pos + 1 : self.pos + 2] in ("p", "P"):
+            self.pos += 2
+            return ord(self.text[self.pos - 1])
+        return super()._read_member(negated)
 
-    def _range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
+    def _make_range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
         if isinstance(low, tuple) or isinstance(high, tuple):
             ends = [((end, end),) if isinstance(end, int) else end for end in (low, high)]
             return charset((*ends[0], (0x2D, 0x2D), *ends[1]))
         low, high = _char_to_unit(low), _char_to_unit(high)
-        ((low, high),) = super()._range(low, high, start)
+        ((low, high),) = super()._make_range(low, high, start)
         return _units_to_chars(low, high)
 
 
 def _char_to_unit(code: int) -> int:
-    """The code unit that a character of the tree represents."""
+    """The code unit that a code point of the tree represents."""
     return code - SURROGATE_OFFSET if code > 0xFFFF else code
 
 
 def _units_to_chars(low: int, high: int) -> Ranges:
-    """The characters that represent the code units from `low` to `high`."""
+    """The code points that represent the code units from `low` to `high` in the tree."""
     parts = [(max(low, a) + shift, min(high, b) + shift) for a, b, shift in _SHIFTS]
     return charset([(first, last) for first, last in parts if first <= last])

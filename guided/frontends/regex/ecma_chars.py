@@ -1,9 +1,9 @@
 r"""Character sets of ECMA-262's regular expressions: \d, \s, \w and \p{..}, and case-insensitive matching with and
 without the flag u.
 
-In: names and sets. Out: `Ranges`. The data is in unicode.txt in this folder. make_unicode.mjs generates it from a
-RegExp engine, so the Unicode version does not depend on Python's. The file is read at the first \p{..}, and a set is
-decoded on first use.
+In: names and sets. Out: `Ranges`. The data is in unicode.txt in this folder. make_unicode.mjs generates it with a
+JavaScript RegExp engine, so the Unicode version does not depend on Python. The file is read when the first \p{..} or
+the first case-insensitive set needs it, and each set is decoded on first use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "ignore_case_of_units",
     "plain_class",
     "property_set",
-    "word",
+    "word_chars",
 ]
 
 LINE_ENDS: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
@@ -52,44 +52,46 @@ _PROPERTIES_WITH_VALUES = {
 
 
 class UnknownProperty(Exception):
-    """The property or value is unknown; the text is a hint."""
+    """The property or value is unknown. The exception's text is a hint."""
 
 
 @cache
-def _data() -> dict[tuple[str, str], str]:
-    """(key, name) -> the encoded set, for every name."""
-    lines_by_name: dict[tuple[str, str], str] = {}
+def _load_data() -> dict[tuple[str, str], str]:
+    """(key, name) -> the encoded set. The keys and the encoding are described in make_unicode.mjs."""
+    encoded_sets: dict[tuple[str, str], str] = {}
     for line in files(__package__).joinpath("unicode.txt").read_text(encoding="ascii").splitlines()[1:]:
         key, names, *rest = line.split(" ", 2)
         for name in names.split("="):
-            lines_by_name[key, name] = rest[0] if rest else ""
-    return lines_by_name
+            encoded_sets[key, name] = rest[0] if rest else ""
+    return encoded_sets
 
 
 def decode_ranges(encoded: str) -> Ranges:
-    """Decode a set. Each range is the gap before it and, after a dot, its length (default 1), both in base 36."""
+    """Decode a set. Each range is written as the gap before it, a dot and its length, in base 36. Without a dot, the
+    length is 1.
+    """
     out: list[tuple[int, int]] = []
-    at = 0
+    end = 0
     for pair in encoded.split():
         gap, _, length = pair.partition(".")
-        low = at + int(gap, 36)
-        at = low + (int(length, 36) if length else 1)
-        out.append((low, at - 1))
+        low = end + int(gap, 36)
+        end = low + (int(length, 36) if length else 1)
+        out.append((low, end - 1))
     return charset(out)
 
 
 @cache
-def _stored_set(key: str, name: str) -> Ranges | None:
-    encoded = _data().get((key, name))
+def _load_set(key: str, name: str) -> Ranges | None:
+    encoded = _load_data().get((key, name))
     return None if encoded is None else decode_ranges(encoded)
 
 
 @cache
-def _general_category(name: str) -> Ranges | None:
+def _load_general_category(name: str) -> Ranges | None:
     short = _UNION_NAMES.get(name, name)
     if short not in _UNIONS:
-        return _stored_set("gc", name)
-    return charset(r for part in _UNIONS[short].split() for r in _stored_set("gc", part) or ())
+        return _load_set("gc", name)
+    return charset(r for part in _UNIONS[short].split() for r in _load_set("gc", part) or ())
 
 
 @cache
@@ -99,22 +101,22 @@ def property_set(name: str, value: str | None = None) -> Ranges:
         key = _PROPERTIES_WITH_VALUES.get(name)
         if key is None:
             raise UnknownProperty("only General_Category, Script and Script_Extensions take a value")
-        ranges = _general_category(value) if key == "gc" else _stored_set(key, value)
+        ranges = _load_general_category(value) if key == "gc" else _load_set(key, value)
         if ranges is None and key == "scx":
-            ranges = _stored_set("sc", value)
+            ranges = _load_set("sc", value)
         if ranges is None:
             raise UnknownProperty(f"{name} has no such value; write names exactly, with their capitals and underscores")
         return ranges
-    special = {"Any": ALL_CHARS, "ASCII": ((0, 0x7F),)}
-    if name in special:
-        return special[name]
+    special_sets = {"Any": ALL_CHARS, "ASCII": ((0, 0x7F),)}
+    if name in special_sets:
+        return special_sets[name]
     if name == "Assigned":
-        return complement(_stored_set("gc", "Cn") or ())
-    ranges = _general_category(name)
+        return complement(_load_set("gc", "Cn") or ())
+    ranges = _load_general_category(name)
     if ranges is None:
-        ranges = _stored_set("bin", name)
+        ranges = _load_set("bin", name)
     if ranges is None:
-        is_script = ("sc", name) in _data()
+        is_script = ("sc", name) in _load_data()
         raise UnknownProperty(
             f"write \\p{{Script={name}}}" if is_script else "write names exactly, with their capitals and underscores"
         )
@@ -122,10 +124,10 @@ def property_set(name: str, value: str | None = None) -> Ranges:
 
 
 @cache
-def _orbits() -> dict[int, tuple[int, ...]]:
-    """Each character with other cases -> all characters of its case-folding class."""
+def _load_orbits() -> dict[int, tuple[int, ...]]:
+    """Character -> all characters of its case-folding class, for each character that has another case."""
     orbits = {}
-    for orbit in _data()["fold", "orbits"].split():
+    for orbit in _load_data()["fold", "orbits"].split():
         members = tuple(int(member, 16) for member in orbit.split("="))
         for member in members:
             orbits[member] = members
@@ -135,23 +137,23 @@ def _orbits() -> dict[int, tuple[int, ...]]:
 @lru_cache(maxsize=1024)
 def ignore_case(ranges: Ranges) -> Ranges:
     """All characters that match one of `ranges` when case is ignored."""
-    return _with_orbits(ranges, _orbits())
+    return _add_orbits(ranges, _load_orbits())
 
 
 def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
-    """`ranges`, plus the other case of the ASCII letters in it."""
+    """`ranges`, plus the other case of each ASCII letter in it."""
     other_case = [(code ^ 32, code ^ 32) for code in (*range(65, 91), *range(97, 123)) if contains(ranges, code)]
     return charset((*ranges, *other_case))
 
 
-def _with_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
-    """The characters of `ranges`, and their orbits."""
+def _add_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
+    """The characters of `ranges` and of their orbits."""
     equivalents = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
     return charset((*ranges, *equivalents)) if equivalents else ranges
 
 
-def _upper(code: int) -> int:
-    """ECMA-262's `Canonicalize` of a code unit, without the flag u: the value that is compared when case is ignored."""
+def _canonicalize(code: int) -> int:
+    """ECMA-262's `Canonicalize` without the flag u: what is compared instead of a code unit when case is ignored."""
     upper = chr(code).upper()
     if len(upper) > 1 or ord(upper) > 0xFFFF or ord(upper) < 128 <= code:
         return code
@@ -159,18 +161,19 @@ def _upper(code: int) -> int:
 
 
 @cache
-def _unit_orbits() -> dict[int, tuple[int, ...]]:
-    """Each code unit with other cases -> the code units that match it without the flag u, a subset of its `_orbits`.
+def _compute_unit_orbits() -> dict[int, tuple[int, ...]]:
+    """Code unit -> the code units that match it without the flag u (a subset of its orbit), for each unit that has
+    another case.
 
     The running Python defines upper case. A letter that is too new for this Python matches its whole orbit.
     """
     orbits = {}
-    for orbit in set(_orbits().values()):
+    for orbit in set(_load_orbits().values()):
         is_assigned = all(unicodedata.category(chr(code)) != "Cn" for code in orbit)
         groups: dict[int, list[int]] = {}
         for code in orbit:
             if code <= 0xFFFF:
-                groups.setdefault(_upper(code) if is_assigned else 0, []).append(code)
+                groups.setdefault(_canonicalize(code) if is_assigned else 0, []).append(code)
         orbits.update({code: tuple(group) for group in groups.values() for code in group if len(group) > 1})
     return orbits
 
@@ -178,22 +181,22 @@ def _unit_orbits() -> dict[int, tuple[int, ...]]:
 @lru_cache(maxsize=256)
 def ignore_case_of_units(ranges: Ranges) -> Ranges:
     """All code units that match one of `ranges` when case is ignored, without the flag u."""
-    return _with_orbits(ranges, _unit_orbits())
+    return _add_orbits(ranges, _compute_unit_orbits())
 
 
-def word(any_case: bool) -> Ranges:
-    r"""The word characters of \w and \b."""
+def word_chars(any_case: bool) -> Ranges:
+    r"""The word characters of \w and \b. `any_case`: with the flags i and u, which add two non-ASCII letters."""
     return ignore_case(_WORD) if any_case else _WORD
 
 
 def plain_class(letter: str, any_case: bool) -> Ranges:
-    r"""The narrower \d, \s or \w for generation: \s is ASCII, and the others are already narrow. A subset of
+    r"""The narrower \d, \s or \w for generation: \s is ASCII, and the other two are already narrow. It is a subset of
     `class_ranges`.
     """
     return ((0x09, 0x0D), (0x20, 0x20)) if letter == "s" else class_ranges(letter, any_case)
 
 
 def class_ranges(letter: str, any_case: bool) -> Ranges:
-    r"""The set of \d, \s or \w; of \D, \S or \W for a capital letter."""
-    ranges = {"d": _DIGIT, "s": _SPACE, "w": word(any_case)}[letter.lower()]
+    r"""The set of the class \letter: \d, \s, \w, \D, \S or \W. `any_case`: see `word_chars`."""
+    ranges = {"d": _DIGIT, "s": _SPACE, "w": word_chars(any_case)}[letter.lower()]
     return complement(ranges) if letter.isupper() else ranges

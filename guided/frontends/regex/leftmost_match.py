@@ -1,22 +1,24 @@
-"""Finds the texts that a backtracking matcher matches as a whole. In: a tree that keeps the order of preference. Out:
-an automaton of these texts.
+"""Finds the strings that a backtracking matcher matches as a whole. In: a tree that keeps the order of preference. Out:
+an automaton of these strings.
 
 Problem: `re.match` stops at the first way in which a pattern matches. `a|ab` never matches all of `ab`, and `".*?"`
 never matches all of `"x" y"`, although `re.fullmatch` accepts both. A lexer reads what `re.match` matches. So this
-module computes the texts t with `re.match(pattern, t).end() == len(t)`: the language of the atomic group `(?>pattern)`.
+module computes the strings s with `re.match(pattern, s).end() == len(s)`: the language of the atomic group
+`(?>pattern)`.
 
-How: Pike's simulation keeps the ways that are still possible in the order of preference. Once one of them has matched,
-it drops all ways behind it, since they will never be preferred. Its lists of ways are the states of an automaton.
+How: Pike's simulation keeps a list of the ways in which the match may continue, in order of preference. When one of
+them matches, it drops all ways behind it, because they will never be preferred. The lists of ways are the states of an
+automaton.
 
     ".*?"    after "x    two ways: the closing quote, or another character
-             after "x"   a match; the way behind it is dropped, so no longer text matches
+             after "x"   a match; the way behind it is dropped, so no longer string matches
 
-A lookbehind of one character is decided by the character just read. Other lookarounds are refused (`Undecided`).
+A lookbehind of one character is decided by the character just read. Other lookarounds are not supported (`Undecided`).
 
-Counts: the automaton unrolls `x{m,n}`. But if each character leaves at most one way, and a match is always the last
-way, nothing is ever dropped. The texts are then all texts that the pattern matches, and its counts need not be
-unrolled. `is_deterministic` checks this without counting: it reads `x{m,n}` as `x*` or `x+`, which has all of these
-ways and more. (Brueggemann-Klein and Wood call such expressions one-unambiguous.)
+Counts: the automaton unrolls `x{m,n}`. If each character always leaves at most one way, and a match is always the last
+way, nothing is ever dropped. Then the result is the full language of the pattern, and its counts need not be unrolled.
+`is_deterministic` checks this without counting: it reads `x{m,n}` as `x*` or `x+`, which has all of these ways and
+more. (Brueggemann-Klein and Wood call such expressions one-unambiguous.)
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), "Pike's implementation". Cost: each
 state is a list of positions of the pattern. There may be exponentially many lists, so at most `_BASE_STATES` plus two
@@ -47,7 +49,7 @@ _MAX_EDGES: Final = 500_000
 _MAX_STEPS: Final = 20_000_000
 _CHECK_EVERY: Final = 10_000
 _STEP_COST: Final = 100  # the work of a step, in the units of `Limits.work`
-_MAX_FOLDED_STEPS: Final = 200_000
+_MAX_DETERMINISM_STEPS: Final = 200_000
 _MAX_COUNT: Final = 1 << 62
 
 
@@ -56,10 +58,11 @@ class Undecided(Exception):
 
 
 class Step(NamedTuple):
-    """A position: reads a character of `ranges`, or tries `ways` in order. Neither: a match.
+    """A position. With `ranges`, it reads one character, then continues at the position `ways[0]`. Without `ranges`, it
+    tries the positions `ways` in order. With neither, it is a match.
 
-    `neighbour`: the ways are open only if the character before the position is one of these or, with `negative`, if it
-    is not. In `matching/canonical/splitter.py`, it is the character after the position.
+    `neighbour`: the ways are open only if the character before the position is one of these or, with `negative`, if
+    there is no such character. `matching/canonical/splitter.py` tests the character after the position instead.
     """
 
     ranges: Ranges | None = None
@@ -69,7 +72,7 @@ class Step(NamedTuple):
 
 
 def leftmost_match(tree: Tree, budget: Budget) -> Automaton:
-    """The automaton of the texts that `tree` matches as a whole.
+    """The automaton of the strings that a backtracking matcher matches as a whole.
 
     Raises:
         Undecided: the tree contains a part that is not supported. TooLarge: the automaton needs too many states.
@@ -79,12 +82,15 @@ def leftmost_match(tree: Tree, budget: Budget) -> Automaton:
         raise TooLarge(_MAX_POSITIONS)
     program = Program()
     start = program.compile(tree, program.add(Step()))
-    return _Subsets(program.steps, budget).automaton(start)
+    return _SubsetConstruction(program.steps, budget).build(start)
 
 
 def is_deterministic(tree: Tree) -> bool:
-    """Whether a matcher matches every text of `tree` as a whole. Counts are ignored, so False may mean "unknown"."""
-    program = Program(folded=True)
+    """Whether a backtracking matcher matches every string of `tree` as a whole.
+
+    True is certain. False may also mean "unknown", because counts are ignored.
+    """
+    program = Program(ignores_counts=True)
     try:
         start = program.compile(tree, program.add(Step()))
     except Undecided:
@@ -93,11 +99,11 @@ def is_deterministic(tree: Tree) -> bool:
         return False  # too many positions to visit, or a part that matches nothing
     work = 0
     for first in [start, *(step.ways[0] for step in program.steps if step.ranges is not None)]:
-        ways, visited = _unambiguous_ways(program.steps, first)
+        ways, visited = _find_unambiguous_ways(program.steps, first)
         work += visited
-        if ways is None or work > _MAX_FOLDED_STEPS:
+        if ways is None or work > _MAX_DETERMINISM_STEPS:
             return False
-        ranges = sorted(pair for at in ways for pair in program.steps[at].ranges or ())
+        ranges = sorted(pair for position in ways for pair in program.steps[position].ranges or ())
         if any(high >= low for (_, high), (low, _) in pairwise(ranges)):
             return False
     return True
@@ -117,14 +123,14 @@ def count_positions(tree: Tree, *, unrolled: bool = True) -> int:
 
 
 class Program:
-    """The positions of a tree. `folded`: a counted repetition becomes one loop without its counts.
+    """The positions of a tree. `ignores_counts`: a counted repetition becomes one loop without counts.
 
-    A subclass may support other nodes, and raise other errors for the rest.
+    A subclass may support more kinds of nodes, and raise other errors for unsupported ones.
     """
 
-    def __init__(self, *, folded: bool = False) -> None:
+    def __init__(self, *, ignores_counts: bool = False) -> None:
         self.steps: list[Step] = []
-        self.folded = folded
+        self.ignores_counts = ignores_counts
 
     def add(self, step: Step) -> int:
         """Add a position, and return its number."""
@@ -133,61 +139,61 @@ class Program:
         self.steps.append(step)
         return len(self.steps) - 1
 
-    def compile(self, tree: Tree, then: int) -> int:
-        """Add the positions of `tree`, which continues at `then`; return the first one."""
+    def compile(self, tree: Tree, next_step: int) -> int:
+        """Add the positions of `tree`. After it, the match continues at `next_step`. Returns the first position."""
         match tree:
             case Chars(ranges):
-                return self.add(Step(ranges, (then,)))
+                return self.add(Step(ranges, (next_step,)))
             case Alt(()):  # for example [^\\s\\S]: no character
-                return self.add(Step((), (then,)))
+                return self.add(Step((), (next_step,)))
             case Text(text):
                 for char in reversed(text):
-                    then = self.add(Step(((ord(char), ord(char)),), (then,)))
-                return then
+                    next_step = self.add(Step(((ord(char), ord(char)),), (next_step,)))
+                return next_step
             case Seq(items) | Cat(items):
                 for item in reversed(items):
-                    then = self.compile(item, then)
-                return then
+                    next_step = self.compile(item, next_step)
+                return next_step
             case Or(items):
-                return self.add(Step(ways=tuple(self.compile(item, then) for item in items)))
+                return self.add(Step(ways=tuple(self.compile(item, next_step) for item in items)))
             case Times(item, low, high, lazy):
-                return self.times(item, low, high, lazy, then)
-        return self.compile_other(tree, then)
+                return self.compile_repetition(item, low, high, lazy, next_step)
+        return self.compile_other(tree, next_step)
 
-    def compile_other(self, tree: Tree, then: int) -> int:
+    def compile_other(self, tree: Tree, next_step: int) -> int:
         """Compile the other kinds of nodes."""
         match tree:
             case Repeat(item, low, high) if low == high:
-                return self.times(item, low, high, False, then)
-            case Lookaround(item, ahead=False, negative=negative) if (behind := as_chars(item)) is not None:
-                return self.add(Step(ways=(then,), neighbour=behind, negative=negative))
+                return self.compile_repetition(item, low, high, False, next_step)
+            case Lookaround(item, ahead=False, negative=negative) if (ranges := as_chars(item)) is not None:
+                return self.add(Step(ways=(next_step,), neighbour=ranges, negative=negative))
         raise Undecided
 
     def check_round(self, item: Tree) -> None:
-        """Refuse a repetition whose rounds may be empty: matchers treat empty rounds specially."""
+        """Raise `Undecided` if `item`, which is repeated, may be empty: matchers treat empty rounds specially."""
         if may_be_empty(item):
             raise Undecided
 
-    def times(self, item: Tree, low: int, high: int | None, lazy: bool, then: int) -> int:
+    def compile_repetition(self, item: Tree, low: int, high: int | None, lazy: bool, next_step: int) -> int:
         """Compile a repetition."""
 
-        def choice(again: int) -> tuple[int, ...]:
-            return (then, again) if lazy else (again, then)
+        def order_ways(next_round: int) -> tuple[int, ...]:
+            return (next_step, next_round) if lazy else (next_round, next_step)
 
-        if high is None or (self.folded and high > 1):
+        if high is None or (self.ignores_counts and high > 1):
             self.check_round(item)
             loop = self.add(Step())
-            self.steps[loop] = Step(ways=choice(self.compile(item, loop)))
-            if self.folded:
+            self.steps[loop] = Step(ways=order_ways(self.compile(item, loop)))
+            if self.ignores_counts:
                 return loop if low == 0 else self.steps[loop].ways[lazy]
-            at = loop
+            start = loop
         else:
-            at = then
+            start = next_step
             for _ in range(high - low):
-                at = self.add(Step(ways=choice(self.compile(item, at))))
+                start = self.add(Step(ways=order_ways(self.compile(item, start))))
         for _ in range(low):
-            at = self.compile(item, at)
-        return at
+            start = self.compile(item, start)
+        return start
 
 
 def may_be_empty(tree: Tree) -> bool:
@@ -206,40 +212,42 @@ def may_be_empty(tree: Tree) -> bool:
     return True
 
 
-class _Subsets:
-    """Builds the automaton: its states are the lists of positions that can be reached."""
+class _SubsetConstruction:
+    """Builds the automaton. Its states are the reachable lists of positions."""
 
     def __init__(self, steps: Sequence[Step], budget: Budget) -> None:
         self.steps, self.budget = steps, budget
         self.steps_done = self.edges = self.next_check = 0
         self.max_states = _BASE_STATES + 2 * len(steps)
         self.ranges = [intersect(step.ranges, ALL_CHARS) if step.ranges else () for step in steps]
-        # The characters at which the condition of a position changes. Most patterns have no such position.
-        self.borders = {edge for step in steps for low, high in step.neighbour or () for edge in (low, high + 1)}
+        # The code points at which the `neighbour` condition of some position changes. Most patterns have no conditions.
+        self.condition_limits = {
+            limit for step in steps for low, high in step.neighbour or () for limit in (low, high + 1)
+        }
         self.numbers: dict[tuple[int, ...], int] = {}
         self.lists: list[tuple[int, ...]] = []
 
-    def automaton(self, start: int) -> Automaton:
-        """The automaton from a position on."""
-        self.number((start,), None)
+    def build(self, start: int) -> Automaton:
+        """Build the automaton that begins at the position `start`."""
+        self.number_state((start,), None)
         states: list[tuple[bool, tuple[tuple[int, int, int], ...]]] = []
         for state in self.lists:  # grows during the loop
             edges: list[tuple[int, int, int]] = []
-            for low, high, following in self.edges_from(state):
-                to = self.number(following, low)
-                if edges and edges[-1][1] + 1 == low and edges[-1][2] == to:
-                    edges[-1] = (edges[-1][0], high, to)
+            for low, high, next_positions in self.find_edges(state):
+                target = self.number_state(next_positions, low)
+                if edges and edges[-1][1] + 1 == low and edges[-1][2] == target:
+                    edges[-1] = (edges[-1][0], high, target)
                 else:
-                    edges.append((low, high, to))
+                    edges.append((low, high, target))
             self.edges += len(edges)
             if self.edges > _MAX_EDGES:
                 raise TooLarge(_MAX_EDGES, "edges between states")
             states.append((bool(state) and self.steps[state[-1]] == Step(), tuple(edges)))
         return Automaton(tuple(states))
 
-    def number(self, starts: Sequence[int], before: int | None) -> int:
-        """The number of the state that these positions form after the character `before`."""
-        state = self.closure(starts, before)
+    def number_state(self, starts: Sequence[int], last_char: int | None) -> int:
+        """The number of the state that these positions form after `last_char` (None: at the start of the string)."""
+        state = self.find_closure(starts, last_char)
         if state not in self.numbers:
             if len(self.lists) > self.max_states:
                 raise TooLarge(self.max_states)
@@ -247,44 +255,51 @@ class _Subsets:
             self.lists.append(state)
         return self.numbers[state]
 
-    def closure(self, starts: Sequence[int], before: int | None) -> tuple[int, ...]:
-        """The positions that read a character, in order, up to the first match. All others are dropped."""
+    def find_closure(self, starts: Sequence[int], last_char: int | None) -> tuple[int, ...]:
+        """The positions reachable without reading: those that read a character, in order, and the first match as the
+        last one. Positions behind the first match are dropped.
+        """
         out: list[int] = []
         seen: set[int] = set()
         stack = list(reversed(starts))
         while stack:
-            at = stack.pop()
-            if at in seen:
+            position = stack.pop()
+            if position in seen:
                 continue
-            seen.add(at)
-            step = self.steps[at]
+            seen.add(position)
+            step = self.steps[position]
             if step.ranges is not None:
-                out.append(at)
+                out.append(position)
             elif not step.ways:
-                out.append(at)
+                out.append(position)
                 break
-            elif step.neighbour is None or (before is not None and contains(step.neighbour, before)) != step.negative:
+            elif (
+                step.neighbour is None
+                or (last_char is not None and contains(step.neighbour, last_char)) != step.negative
+            ):
                 stack.extend(reversed(step.ways))
         self.spend(len(seen))
         return tuple(out)
 
-    def edges_from(self, state: tuple[int, ...]) -> list[tuple[int, int, list[int]]]:
-        """(first, last, the positions that follow these characters, in order), for each range of characters."""
-        edges = {edge for at in state for low, high in self.ranges[at] for edge in (low, high + 1)} | self.borders
-        ends = sorted(edges)
-        following: list[list[int]] = [[] for _ in ends]
-        for at in state:
-            for low, high in self.ranges[at]:
-                first, last = bisect_left(ends, low), bisect_left(ends, high + 1)
+    def find_edges(self, state: tuple[int, ...]) -> list[tuple[int, int, list[int]]]:
+        """For each range of characters: (first, last, the positions that follow these characters, in order)."""
+        range_limits = {limit for position in state for low, high in self.ranges[position] for limit in (low, high + 1)}
+        limits = sorted(range_limits | self.condition_limits)
+        next_positions: list[list[int]] = [[] for _ in limits]
+        for position in state:
+            for low, high in self.ranges[position]:
+                first, last = bisect_left(limits, low), bisect_left(limits, high + 1)
                 self.spend(last - first)
                 for piece in range(first, last):
-                    following[piece].append(self.steps[at].ways[0])
+                    next_positions[piece].append(self.steps[position].ways[0])
         return [
-            (low, end - 1, targets) for (low, end), targets in zip(pairwise(ends), following, strict=False) if targets
+            (low, end - 1, targets)
+            for (low, end), targets in zip(pairwise(limits), next_positions, strict=False)
+            if targets
         ]
 
     def spend(self, steps: int) -> None:
-        """Count the work, and check the time limit regularly."""
+        """Count steps, and charge them to the meter every `_CHECK_EVERY` steps."""
         self.steps_done += steps
         if self.steps_done > _MAX_STEPS:
             raise TooLarge(_MAX_STEPS, "steps")
@@ -294,8 +309,8 @@ class _Subsets:
             spend(_STEP_COST * _CHECK_EVERY)
 
 
-def _unambiguous_ways(steps: Sequence[Step], start: int) -> tuple[list[int] | None, int]:
-    """The positions that read a character after `start`, and the number of visited positions.
+def _find_unambiguous_ways(steps: Sequence[Step], start: int) -> tuple[list[int] | None, int]:
+    """(the positions from `start` that read the next character, the number of visited positions).
 
     None instead of the positions if one is reached twice, depends on a neighbour, or comes behind a match.
     """
@@ -303,14 +318,14 @@ def _unambiguous_ways(steps: Sequence[Step], start: int) -> tuple[list[int] | No
     seen: set[int] = set()
     stack = [start]
     while stack:
-        at = stack.pop()
-        step = steps[at]
+        position = stack.pop()
+        step = steps[position]
         is_match = step.ranges is None and not step.ways
-        if at in seen or step.neighbour is not None or (is_match and stack):
+        if position in seen or step.neighbour is not None or (is_match and stack):
             return None, len(seen)
-        seen.add(at)
+        seen.add(position)
         if step.ranges is not None:
-            out.append(at)
+            out.append(position)
         else:
             stack.extend(reversed(step.ways))
     return out, len(seen)

@@ -1,28 +1,28 @@
-"""Turns lookarounds into boolean operations: a tree with lookarounds becomes an IR node for the same set of texts.
+"""Turns lookarounds into boolean operations: a tree with lookarounds becomes an IR node for the same set of strings.
 
-In: a `Tree`. Out: an IR node whose language is exactly that of the tree. It refuses trees that need too many states.
+In: a `Tree`. Out: an IR node with exactly the same language. Trees that need too many states are not supported.
 
-Problem: a lookaround constrains text outside itself, so the language of a pattern is not composed of the languages of
-its parts. The pattern is therefore read from left to right together with its *continuation*, the rest of the pattern up
-to the end of the text. With any* for all texts, K for the continuation and L for "the language of":
+Problem: a lookaround constrains text outside itself, so the language of a pattern cannot be composed from the languages
+of its parts. Each part is therefore lowered together with its *continuation*, the rest of the pattern up to the end of
+the text. Let any* be all strings, K the continuation, and L(X) the language of X:
 
-- lookahead: `L((?=A) K) = L(A any*) & L(K)` and `L((?!A) K) = L(K) - L(A any*)`. For example, `(?!ab).*` is all texts
+- lookahead: `L((?=A) K) = L(A any*) & L(K)` and `L((?!A) K) = L(K) - L(A any*)`. For example, `(?!ab).*` is all strings
   that do not begin with ab.
 - lookbehind: a condition on the *left context*, which is a state of the automaton in `left_contexts.py`. A part without
-  lookarounds is partitioned by the context to which it leads. A lookahead inside a lookbehind leaves a condition on the
-  continuation.
+  lookarounds is partitioned by the contexts to which its strings lead. A lookahead inside a lookbehind leaves a
+  condition on the continuation.
 - lookaround of one character (anchors, word boundaries): it restricts the first or last character of the neighbouring
   part, so counted repetition stays counted.
 
 The obvious alternative is one automaton for the whole pattern that tracks all lookarounds. It would unroll every count
-and multiply the states of all lookarounds, even of those that are never open at the same time.
+and multiply the states of all lookarounds, even if two lookarounds are never active at the same time.
 
 If a lookaround is inside a repetition or an alternation, the continuation would be recursive or copied. `loops.py`
 turns such a part into a list of (language, left context, condition on the following text). The continuation is then
 used once for each entry.
 
-Cost: one IR node for each pair of a continuation and a reachable left context. Results that exceed `Limits.nodes` or
-`Limits.depth` are refused.
+Cost: one IR node for each pair of a continuation and a reachable left context. Raises `LimitExceeded` if the result
+exceeds `Limits.nodes` or `_LEVELS_PER_DEPTH` times `Limits.depth`.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from .tree import Cat, Lookaround, Or, Times, Tree, cat, contains_lookaround, ma
 __all__ = ["Continuation", "Lowering", "lower"]
 
 _LEVELS_PER_DEPTH = 8
-"""Levels of IR for each level of `Limits.depth`."""
+"""The number of IR levels allowed for each level of `Limits.depth`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Continuation(Numbered):
     """The rest of a pattern: `tree`, then `next`. Without `next`, it is the end of the pattern.
 
-    `mask` is the set of lookbehind languages that matter from here on. The left contexts at this point are states of
-    `Lowering.contexts(mask)`, so languages that no later lookbehind needs are forgotten.
+    `mask` is the set of lookbehind languages that matter from here on, as bits. The left contexts at this point are
+    states of `Lowering.get_contexts(mask)`, which does not track languages that no later lookbehind needs.
     """
 
     tree: Tree
@@ -63,24 +63,24 @@ class Continuation(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Lookbehind:
-    """A lookbehind holds if, for some i, the text so far is in language `first + i` and the rest is
-    in term `after[i]`.
+    """The condition of a lookbehind. It holds if, for some i, the text so far is in language `first_language + i` and
+    the rest of the text is in the term `conditions[i]`.
     """
 
-    first: int
-    after: tuple[int, ...]
+    first_language: int
+    conditions: tuple[int, ...]
 
 
 def lower(tree: Tree, text: str, budget: Budget) -> Node:
-    """The IR node of the texts that `tree` matches as a whole."""
+    """The IR node of the strings that `tree` matches as a whole. `text`: the pattern, for error messages."""
     if not isinstance(tree, (Lookaround, Cat, Or, Times)):
         return tree
     lowering = Lowering(text, budget)
     try:
         lowering.collect_lookbehinds(tree)
-        result = run(lowering.suffix(lowering.continuation(tree, lowering.end(0)), 0))
+        result = run(lowering.lower_suffix(lowering.make_continuation(tree, lowering.make_end(0)), 0))
     except TooLarge:
-        raise lowering.refusal() from None
+        raise lowering.make_error() from None
     nodes, depth = measure(result)
     limits = budget.limits
     if nodes > limits.nodes:
@@ -90,8 +90,8 @@ def lower(tree: Tree, text: str, budget: Budget) -> Node:
     return result
 
 
-def _inside_out(tree: Tree) -> list[Tree]:
-    """The nodes of the tree that are not IR nodes, each once, inner nodes first."""
+def _list_inside_out(tree: Tree) -> list[Tree]:
+    """The nodes of the tree that are not IR nodes, inner nodes first. Shared nodes are listed only once."""
     out: list[Tree] = []
     seen: set[int] = set()
 
@@ -115,10 +115,10 @@ class Lowering:
         self.edges = Edges()
         self.span = (0, len(text))
         """The part of the pattern that is being lowered, for error messages."""
-        self._behinds: dict[int, Lookbehind] = {}
+        self._lookbehinds: dict[int, Lookbehind] = {}
         self._languages: list[int] = []
-        self._one_char = 0  # the languages that depend on the last character only
-        self._behind_by_item: dict[object, Lookbehind] = {}
+        self._one_char_languages = 0  # as bits: the languages that depend only on the last character
+        self._lookbehinds_by_item: dict[object, Lookbehind] = {}
         self._masks: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
         self._continuations: dict[tuple[int, int], Continuation] = {}
@@ -126,7 +126,7 @@ class Lowering:
         self._suffixes: dict[tuple[int, int], Node] = {}
         self._exits: dict[tuple[int, Situation, int], Exits] = {}
 
-    def refusal(self) -> UnsupportedError:
+    def make_error(self) -> UnsupportedError:
         """The error for a part that is valid but needs too many states."""
         return UnsupportedError(
             "the lookarounds, anchors or word boundaries in this part need too many states",
@@ -138,169 +138,180 @@ class Lowering:
 
     # --- continuations
 
-    def continuation(self, tree: Tree, after: Continuation) -> Continuation:
-        """The continuation that is `tree`, then `after`; one object for each pair."""
-        key = (serial(tree), serial(after))
+    def make_continuation(self, tree: Tree, rest: Continuation) -> Continuation:
+        """The continuation that is `tree`, then `rest`. Equal arguments return the same object."""
+        key = (serial(tree), serial(rest))
         cached = self._continuations.get(key)
         if cached is None:
-            cached = self._continuations[key] = Continuation(tree, after, self.mask(tree) | after.mask)
+            cached = self._continuations[key] = Continuation(tree, rest, self.find_mask(tree) | rest.mask)
         return cached
 
-    def end(self, mask: int) -> Continuation:
-        """The end of the pattern, where the languages of `mask` still matter."""
+    def make_end(self, mask: int) -> Continuation:
+        """An empty continuation at which the languages of `mask` still matter."""
         if mask not in self._ends:
             self._ends[mask] = Continuation(EPSILON, None, mask)
         return self._ends[mask]
 
-    def mask(self, tree: Tree) -> int:
-        """The set of lookbehind languages that matter inside a tree."""
+    def find_mask(self, tree: Tree) -> int:
+        """The set of lookbehind languages that matter inside a tree, as bits."""
         if not isinstance(tree, (Lookaround, Cat, Or, Times)):
             return 0
         bits = self._masks.get(serial(tree))
         if bits is None:  # a node that was created during lowering; the masks of its parts are known
             bits = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
-                bits |= self.mask(part)
+                bits |= self.find_mask(part)
             self._masks[serial(tree)] = bits
         return bits
 
-    def contexts(self, mask: int) -> Contexts:
+    def get_contexts(self, mask: int) -> Contexts:
         """The left contexts for the languages of `mask`."""
         if mask not in self._contexts:
             languages = [language for i, language in enumerate(self._languages) if mask >> i & 1]
-            one_char = mask & ~self._one_char == 0
+            one_char = mask & ~self._one_char_languages == 0
             self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, languages, one_char)
         return self._contexts[mask]
 
-    def project(self, context: int, mask: int, smaller: int) -> int:
-        """Convert a left context for `mask` to one for a `smaller` mask."""
-        if mask == smaller:
+    def project(self, context: int, mask: int, submask: int) -> int:
+        """Convert a left context for `mask` to one for `submask`, a subset of it."""
+        if mask == submask:
             return context
-        state = self.contexts(mask).states[context]
+        state = self.get_contexts(mask).states[context]
         bits = [i for i in range(mask.bit_length()) if mask >> i & 1]
-        substate = tuple(term for i, term in zip(bits, state, strict=True) if smaller >> i & 1)
-        return self.contexts(smaller).number[substate]
+        substate = tuple(term for i, term in zip(bits, state, strict=True) if submask >> i & 1)
+        return self.get_contexts(submask).numbers[substate]
 
     # --- lookbehinds
 
     def collect_lookbehinds(self, tree: Tree) -> None:
         """Find the prefix languages of all lookbehinds, inner ones first."""
-        for at in _inside_out(tree):
-            if isinstance(at, Lookaround) and not at.ahead:
-                self._masks[serial(at)] = self._collect_lookbehind(at)
+        for node in _list_inside_out(tree):
+            if isinstance(node, Lookaround) and not node.ahead:
+                self._masks[serial(node)] = self._collect_lookbehind(node)
             else:
-                self.mask(at)
+                self.find_mask(node)
 
-    def _collect_lookbehind(self, at: Lookaround) -> int:
-        self.span = at.span
-        key = as_chars(at.item) or serial(at.item)
-        behind = self._behind_by_item.get(key)
-        if behind is None:
-            if not contains_lookaround(at.item):
-                assert not isinstance(at.item, (Lookaround, Cat, Or, Times))
-                ways = [(self.terms.read(seq((ANY_TEXT, at.item))), ANY_STRING)]
+    def _collect_lookbehind(self, node: Lookaround) -> int:
+        """Record the languages of one lookbehind, and return them as bits."""
+        self.span = node.span
+        key = as_chars(node.item) or serial(node.item)
+        lookbehind = self._lookbehinds_by_item.get(key)
+        if lookbehind is None:
+            if not contains_lookaround(node.item):
+                assert not isinstance(node.item, (Lookaround, Cat, Or, Times))
+                ways = [(self.terms.read(seq((ANY_TEXT, node.item))), ANY_STRING)]
             else:
-                exits = run(self.explore(cat([ANY_TEXT, at.item]), (0, ANY_STRING), 0))
-                ways = [(self.terms.read(node), after) for (_, after), node in exits.items()]
-            if as_chars(at.item) is not None:
-                self._one_char |= 1 << len(self._languages)
-            behind = Lookbehind(len(self._languages), tuple(after for _, after in ways))
+                exits = run(self.explore(cat([ANY_TEXT, node.item]), (0, ANY_STRING), 0))
+                ways = [(self.terms.read(text), condition) for (_, condition), text in exits.items()]
+            if as_chars(node.item) is not None:
+                self._one_char_languages |= 1 << len(self._languages)
+            lookbehind = Lookbehind(len(self._languages), tuple(condition for _, condition in ways))
             self._languages.extend(language for language, _ in ways)
-            self._behind_by_item[key] = behind
-        self._behinds[serial(at)] = behind
-        return ((1 << len(behind.after)) - 1) << behind.first
+            self._lookbehinds_by_item[key] = lookbehind
+        self._lookbehinds[serial(node)] = lookbehind
+        return ((1 << len(lookbehind.conditions)) - 1) << lookbehind.first_language
 
-    def condition(self, at: Lookaround, mask: int, context: int) -> Generator[Any, Any, int]:
-        """The term for the rest of the text when `at` is satisfied, in a left context for `mask`."""
-        if not at.one_char:
-            self.span = at.span
-        if at.ahead:
-            continuation = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
-            node = yield self.suffix(continuation, self.project(context, mask, continuation.mask))
-            term = self.terms.read(node)
+    def compute_condition(self, node: Lookaround, mask: int, context: int) -> Generator[Any, Any, int]:
+        """The term of the texts before which the lookaround holds, in a left context for `mask`."""
+        if not node.one_char:
+            self.span = node.span
+        if node.ahead:
+            continuation = self.make_continuation(node.item, self.make_continuation(ANY_TEXT, self.make_end(0)))
+            suffix = yield self.lower_suffix(continuation, self.project(context, mask, continuation.mask))
+            term = self.terms.read(suffix)
         else:
-            behind = self._behinds[serial(at)]
-            state = self.contexts(mask).states[context]
-            skipped = (mask & ((1 << behind.first) - 1)).bit_count()
-            states = zip(state[skipped:], behind.after, strict=False)
-            term = self.terms.union([after for language, after in states if self.terms.nullable[language]])
-        return self.terms.negate(term) if at.negative else term
+            lookbehind = self._lookbehinds[serial(node)]
+            state = self.get_contexts(mask).states[context]
+            first_index = (mask & ((1 << lookbehind.first_language) - 1)).bit_count()
+            pairs = zip(state[first_index:], lookbehind.conditions, strict=False)
+            term = self.terms.union([condition for language, condition in pairs if self.terms.nullable[language]])
+        return self.terms.negate(term) if node.negative else term
 
-    def explore(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
-        """The exits of `tree`: from a left context for its own mask and `after`, to contexts for `after`."""
-        key = (serial(tree), start, after)
+    def explore(self, tree: Tree, start: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
+        """The exits of `tree`. `start` has a left context for the tree's own mask and `mask_after`; the exits have left
+        contexts for `mask_after`.
+        """
+        key = (serial(tree), start, mask_after)
         if key not in self._exits:
-            self._exits[key] = yield Explorer(self).exits(tree, start, after)
+            self._exits[key] = yield Explorer(self).find_exits(tree, start, mask_after)
         return self._exits[key]
 
     # --- the rest of the text
 
-    def suffix(self, at: Continuation, context: int) -> Generator[Any, Any, Node]:
-        """The IR node of all texts that match the continuation `at`, in a left context for its mask."""
-        if at.next is None:
+    def lower_suffix(self, continuation: Continuation, context: int) -> Generator[Any, Any, Node]:
+        """The IR node of all strings that match the continuation, in a left context for its mask."""
+        if continuation.next is None:
             return EPSILON
-        key = (serial(at), context)
+        key = (serial(continuation), context)
         suffix = self._suffixes.get(key)
         if suffix is None:
-            suffix = yield self._suffix(at, at.next, context)
+            suffix = yield self._compute_suffix(continuation, continuation.next, context)
             self._suffixes[key] = suffix
             self.budget.spend(1)
         return suffix
 
-    def _suffix(self, at: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
-        tree = at.tree
+    def _compute_suffix(
+        self, continuation: Continuation, rest: Continuation, context: int
+    ) -> Generator[Any, Any, Node]:
+        tree = continuation.tree
         result: Node
         match tree:
             case Cat(items):
-                rest = after
+                first = rest
                 for item in reversed(items):
-                    rest = self.continuation(item, rest)
-                result = yield self.suffix(rest, context)
+                    first = self.make_continuation(item, first)
+                result = yield self.lower_suffix(first, context)
             case Lookaround():
-                result = yield self._look(tree, at, after, context)
+                result = yield self._lower_lookaround(tree, continuation, rest, context)
             case Or(items) if not tree.one_char:
                 branches = []
                 for item in items:
-                    branch = self.continuation(item, after)
-                    branches.append((yield self.suffix(branch, self.project(context, at.mask, branch.mask))))
+                    branch = self.make_continuation(item, rest)
+                    branch_context = self.project(context, continuation.mask, branch.mask)
+                    branches.append((yield self.lower_suffix(branch, branch_context)))
                 result = alt(branches)
             case Times(item, 0, 1):
-                result = yield self.suffix(self.continuation(make_alternation([EPSILON, item]), after), context)
+                optional_item = make_alternation([EPSILON, item])
+                result = yield self.lower_suffix(self.make_continuation(optional_item, rest), context)
             case Or() | Times():
                 parts = []
-                for (target, condition), node in (yield self.explore(tree, (context, ANY_STRING), after.mask)).items():
-                    parts.append((node, self._satisfying(condition, (yield self.suffix(after, target)))))
+                exits = yield self.explore(tree, (context, ANY_STRING), rest.mask)
+                for (target, condition), node in exits.items():
+                    suffix = yield self.lower_suffix(rest, target)
+                    parts.append((node, self._restrict_to_condition(suffix, condition)))
                 result = self._join(parts)
             case _:
                 parts = []
-                start = self.project(context, at.mask, after.mask)
-                for part, target in self.contexts(after.mask).ends(tree, start):
-                    parts.append((part, (yield self.suffix(after, target))))
+                start = self.project(context, continuation.mask, rest.mask)
+                for part, target in self.get_contexts(rest.mask).partition_by_context(tree, start):
+                    parts.append((part, (yield self.lower_suffix(rest, target))))
                 result = self._join(parts)
         return result
 
     def _join(self, parts: list[tuple[Node, Node]]) -> Node:
-        """The union of the concatenations `part rest`. Parts with the same rest share it."""
+        """The union of the concatenations `part suffix`. Parts with the same suffix share it."""
         groups: dict[int, tuple[list[Node], Node]] = {}
-        for part, rest in parts:
-            groups.setdefault(serial(rest), ([], rest))[0].append(part)
-        return alt([seq((alt(heads), rest)) for heads, rest in groups.values()])
+        for part, suffix in parts:
+            groups.setdefault(serial(suffix), ([], suffix))[0].append(part)
+        return alt([seq((alt(heads), suffix)) for heads, suffix in groups.values()])
 
-    def _satisfying(self, condition: int, rest: Node) -> Node:
-        """The strings of `rest` that satisfy a condition."""
+    def _restrict_to_condition(self, suffix: Node, condition: int) -> Node:
+        """The strings of `suffix` that satisfy a condition."""
         one_char = self.terms.next_char_condition(condition)
         if one_char is not None:
-            return self.edges.restrict(rest, *one_char, False)
-        return conj(rest, self.terms.node(condition))
+            return self.edges.restrict(suffix, *one_char, False)
+        return conj(suffix, self.terms.node(condition))
 
-    def _look(self, at: Lookaround, here: Continuation, after: Continuation, context: int) -> Generator[Any, Any, Node]:
-        rest: Node = yield self.suffix(after, self.project(context, here.mask, after.mask))
-        if rest is EMPTY:
+    def _lower_lookaround(
+        self, node: Lookaround, continuation: Continuation, rest: Continuation, context: int
+    ) -> Generator[Any, Any, Node]:
+        suffix: Node = yield self.lower_suffix(rest, self.project(context, continuation.mask, rest.mask))
+        if suffix is EMPTY:
             return EMPTY
-        if not at.ahead or as_chars(at.item) is not None:
-            return self._satisfying((yield self.condition(at, here.mask, context)), rest)
-        inside = self.continuation(at.item, self.continuation(ANY_TEXT, self.end(0)))
-        language = yield self.suffix(inside, self.project(context, here.mask, inside.mask))
-        if not isinstance(at.item, (Lookaround, Cat, Or, Times)) and self.edges.nullable(at.item):
+        if not node.ahead or as_chars(node.item) is not None:
+            return self._restrict_to_condition(suffix, (yield self.compute_condition(node, continuation.mask, context)))
+        lookahead = self.make_continuation(node.item, self.make_continuation(ANY_TEXT, self.make_end(0)))
+        language = yield self.lower_suffix(lookahead, self.project(context, continuation.mask, lookahead.mask))
+        if not isinstance(node.item, (Lookaround, Cat, Or, Times)) and self.edges.is_nullable(node.item):
             language = ANY_TEXT  # "the empty string, then anything" is everything
-        return conj(rest, negate(language) if at.negative else language)
+        return conj(suffix, negate(language) if node.negative else language)

@@ -1,22 +1,23 @@
-"""Lookarounds inside repetition or alternation: all ways through such a part, as a list of exits.
+"""Lowers repetitions and alternations that contain lookarounds: finds all ways through such a part, as a list of exits.
 
 In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a condition
-on the following text, the language of the texts that the part consumes on the way there. Their union is exactly the
-language of the part.
+on the following text, the set of strings that the part consumes on the way there. Together, the exits represent exactly
+the language of the part.
 
 How: a state is (continuation, left context, pending condition). A pending condition is a term: the requirement of a
 lookahead on the coming text, derived by the characters read since the lookahead was tested. These are the derivatives
-of an alternating automaton. A part without lookarounds is one edge if no condition is pending, or only a condition on
-the next character. Otherwise it is walked character by character. State elimination turns the graph into languages.
+of an alternating automaton. A part without lookarounds is one edge if no condition is pending, or if the pending
+condition constrains only the next character. Otherwise it is read character by character. State elimination turns the
+graph into languages.
 
-Example: `(?:a(?!b)|b)*` has two exits. The texts of the first one are empty or end in `b`, and anything may follow
-them. The texts of the second one end in `a`, and the next character must not be `b`.
+Example: `(?:a(?!b)|b)*` has two exits. The strings of the first one are empty or end in `b`, and anything may follow
+them. The strings of the second one end in `a`, and the next character must not be `b`.
 
 In `x{m,n}` with lookarounds in x, the count should not multiply the states. The first rule that applies is used:
 
-- if few situations occur between two rounds and each way through them repeats only one round, this round stays counted
-- if x has a fixed width w, it is `x*` with `m*w` to `n*w` characters
-- otherwise the count is a part of the state, up to `_MAX_STATES` states; beyond that the pattern is refused
+- if few situations occur between rounds, and each way through them repeats at most one round, this round stays counted
+- if x has a fixed width w, it becomes `x*` with `m*w` to `n*w` characters
+- otherwise the count is a part of the state. Beyond `_MAX_STATES` states, the pattern is not supported (`TooLarge`).
 """
 
 from __future__ import annotations
@@ -41,42 +42,43 @@ __all__ = ["Exits", "Explorer", "Situation"]
 Situation: TypeAlias = tuple[int, int]
 """What matters between two parts: (left context, condition on the following text)."""
 Exits: TypeAlias = dict[Situation, Node]
-"""The situations after a part, each with the texts that lead to it."""
+"""The situations after a part, each with the strings that lead to it."""
 State: TypeAlias = "tuple[Continuation, int, int, int]"
-"""(continuation, the rest of the part before it, left context, pending condition)."""
+"""(continuation, term of the rest of the part that is being read before it, left context, pending condition)."""
 _MAX_STATES = 2000
 _MAX_SITUATIONS = 8
 
 
 class Explorer:
-    """One exploration, which finds the exits of one tree."""
+    """Finds the exits of one tree."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, self.terms = lowering, lowering.terms
         self._remaining_rounds: dict[tuple[int, int, int | None], Times] = {}
         self._unrolled: set[int] = set()
-        """Counted repetitions whose count is a part of the state."""
+        """Counted repetitions (serial numbers) whose count is a part of the state."""
 
-    def exits(self, tree: Tree, start: Situation, after: int) -> Generator[Any, Any, Exits]:
+    def find_exits(self, tree: Tree, start: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
         """The exits of `tree`; see `Lowering.explore`."""
         exits: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.span = tree.span
             if _has_count(tree):
-                exits = yield self._by_situations(tree, start, after)
+                exits = yield self._repeat_one_round(tree, start, mask_after)
                 if exits is None:
-                    exits = yield self._by_length(tree, start, after)
+                    exits = yield self._count_characters(tree, start, mask_after)
         if exits is None:
-            exits = yield self._explore(tree, start, after)
+            exits = yield self._explore(tree, start, mask_after)
         return exits
 
-    def _by_situations(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
-        """Counted repetition, if each way through the situations between rounds repeats at most one round.
+    def _repeat_one_round(self, tree: Times, start: Situation, mask_after: int) -> Generator[Any, Any, Exits | None]:
+        """The exits of a counted repetition in which each way through the situations between rounds repeats at most one
+        round.
 
-        The repeated round stays counted, and the other rounds on the way are subtracted from the count. None if some
-        way repeats several rounds, or if there are too many situations.
+        The repeated round stays counted, and the other rounds on the way are subtracted from the count. Returns None if
+        some way repeats several rounds, or if there are too many situations.
         """
-        mask = self.lowering.mask(tree) | after
+        mask = self.lowering.find_mask(tree) | mask_after
         rounds: dict[Situation, Exits] = {}
         todo = [start]
         for situation in todo:
@@ -87,45 +89,50 @@ class Explorer:
                     return None
         parts: dict[Situation, list[Node]] = {}
 
-        def add_ways(at: Situation, path: tuple[Situation, ...], nodes: tuple[Node, ...], loop: int | None) -> bool:
-            """Add all ways that begin with `path` and its `nodes`; `loop` is the index of the repeated round."""
-            loop_text = rounds[at].get(at)
-            if loop_text is not None:
+        def add_ways(end: Situation, path: tuple[Situation, ...], nodes: tuple[Node, ...], loop: int | None) -> bool:
+            """Add all ways that begin with `path`, which leads to `end` over `nodes`. `loop` is the index in `nodes` of
+            the repeated round. Returns False if a second round would be repeated.
+            """
+            loop_node = rounds[end].get(end)
+            if loop_node is not None:
                 if loop is not None:
                     return False
-                loop, nodes = len(nodes), (*nodes, loop_text)
+                loop, nodes = len(nodes), (*nodes, loop_node)
             steps = len(path) - 1
             lower, upper = max(tree.min - steps, 0), None if tree.max is None else tree.max - steps
             if upper is not None and upper < 0:
                 return True
             if loop is not None or lower == 0:
-                nodes_at_end = [repeat(node, lower, upper) if i == loop else node for i, node in enumerate(nodes)]
-                key = (self.lowering.project(at[0], mask, after), at[1])
-                parts.setdefault(key, []).append(seq(nodes_at_end))
+                counted_nodes = [repeat(node, lower, upper) if i == loop else node for i, node in enumerate(nodes)]
+                key = (self.lowering.project(end[0], mask, mask_after), end[1])
+                parts.setdefault(key, []).append(seq(counted_nodes))
             return all(
-                to == at or (to not in path and add_ways(to, (*path, to), (*nodes, node), loop))
-                for to, node in rounds[at].items()
+                target == end or (target not in path and add_ways(target, (*path, target), (*nodes, node), loop))
+                for target, node in rounds[end].items()
             )
 
         if not add_ways(start, (start,), (), None):
             return None
         return {key: alt(nodes) for key, nodes in parts.items()}
 
-    def _by_length(self, tree: Times, start: Situation, after: int) -> Generator[Any, Any, Exits | None]:
-        """Counted repetition of a part of fixed width, as a count of characters."""
-        width = fixed_width(tree.item)
+    def _count_characters(self, tree: Times, start: Situation, mask_after: int) -> Generator[Any, Any, Exits | None]:
+        """The exits of a counted repetition whose item has a fixed width: counts characters instead of rounds. None if
+        the width varies or is 0.
+        """
+        width = find_fixed_width(tree.item)
         if not width:
             return None
         star = Times(tree.item, 0, None, False, tree.span, tree.has_lookbehind, tree.one_char, tree.has_lookaround)
-        exits = yield self.lowering.explore(star, start, after)
+        exits = yield self.lowering.explore(star, start, mask_after)
         max_length = None if tree.max is None else tree.max * width
         return {key: Length(node, tree.min * width, max_length) for key, node in exits.items()}
 
     # --- the graph of states
 
-    def _explore(self, tree: Tree, begin: Situation, after: int) -> Generator[Any, Any, Exits]:
+    def _explore(self, tree: Tree, situation: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
         self._unrolled.add(serial(tree))
-        start: State = (self.lowering.continuation(tree, self.lowering.end(after)), EMPTY_STRING, *begin)
+        continuation = self.lowering.make_continuation(tree, self.lowering.make_end(mask_after))
+        start: State = (continuation, EMPTY_STRING, *situation)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
         todo = [start]
@@ -138,24 +145,25 @@ class Explorer:
                 continue
             targets = edges[state] = {}
             self.lowering.budget.spend(1)
-            for label, target in (yield self._edges(state)):
+            for node, target in (yield self._find_edges(state)):
                 if target[3] == EMPTY_LANGUAGE:
                     continue
-                other_label = targets.get(target)
-                targets[target] = label if other_label is None else alt((other_label, label))
+                parallel_node = targets.get(target)
+                targets[target] = node if parallel_node is None else alt((parallel_node, node))
                 todo.append(target)
             if len(edges) + len(ends) > _MAX_STATES:
                 raise TooLarge(_MAX_STATES)
         paths = eliminate(edges, start, ends, self.lowering.budget)
         return {(context, condition): node for (_, _, context, condition), node in paths.items()}
 
-    def _edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
+    def _find_edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
+        """(the strings read on the edge, the target) for each edge from `state`."""
         continuation, rest_of_part, context, condition = state
         if rest_of_part != EMPTY_STRING or continuation.next is None:
-            return self._character_edges(state)
-        tree, after = continuation.tree, continuation.next
+            return self._find_character_edges(state)
+        tree, rest = continuation.tree, continuation.next
 
-        def to(target: Continuation, pending: int = condition) -> tuple[Node, State]:
+        def make_edge(target: Continuation, pending: int = condition) -> tuple[Node, State]:
             return EPSILON, (
                 target,
                 EMPTY_STRING,
@@ -165,61 +173,62 @@ class Explorer:
 
         match tree:
             case Cat(items):
-                target = after
+                target = rest
                 for item in reversed(items):
-                    target = self.lowering.continuation(item, target)
-                return [to(target)]
+                    target = self.lowering.make_continuation(item, target)
+                return [make_edge(target)]
             case Or(items):
-                return [to(self.lowering.continuation(item, after)) for item in items]
+                return [make_edge(self.lowering.make_continuation(item, rest)) for item in items]
             case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
-                exits = yield self.lowering.explore(tree, (context, condition), after.mask)
-                return [(node, (after, EMPTY_STRING, target, condition)) for (target, condition), node in exits.items()]
+                exits = yield self.lowering.explore(tree, (context, condition), rest.mask)
+                return [(node, (rest, EMPTY_STRING, target, condition)) for (target, condition), node in exits.items()]
             case Times(item, low, _):
-                once = to(self.lowering.continuation(item, self._after_round(tree, after)))
-                return [once] if low else [once, to(after)]
+                round_edge = make_edge(self.lowering.make_continuation(item, self._continue_after_round(tree, rest)))
+                return [round_edge] if low else [round_edge, make_edge(rest)]
             case Lookaround():
-                look_condition = yield self.lowering.condition(tree, continuation.mask, context)
-                both = self.terms.intersection((condition, look_condition))
-                return [] if self.terms.is_empty(both) else [to(after, both)]
+                lookaround_condition = yield self.lowering.compute_condition(tree, continuation.mask, context)
+                combined_condition = self.terms.intersection((condition, lookaround_condition))
+                return [] if self.terms.is_empty(combined_condition) else [make_edge(rest, combined_condition)]
             case _:
-                return self._plain_edges(
-                    tree, after, self.lowering.project(context, continuation.mask, after.mask), condition
-                )
+                rest_context = self.lowering.project(context, continuation.mask, rest.mask)
+                return self._find_edges_of_node(tree, rest, rest_context, condition)
 
-    def _after_round(self, tree: Times, after: Continuation) -> Continuation:
-        """The continuation after one round of a repetition."""
+    def _continue_after_round(self, tree: Times, rest: Continuation) -> Continuation:
+        """The continuation after one round of a repetition that `rest` follows."""
         low, high = max(tree.min - 1, 0), None if tree.max is None else tree.max - 1
         if high == 0:
-            return after
+            return rest
         if (low, high) == (tree.min, tree.max):
-            return self.lowering.continuation(tree, after)
+            return self.lowering.make_continuation(tree, rest)
         key = (serial(tree.item), low, high)
         if key not in self._remaining_rounds:
             tree_flags = tree.has_lookbehind, tree.one_char, tree.has_lookaround
             self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *tree_flags)
             self._unrolled.add(serial(self._remaining_rounds[key]))
-        return self.lowering.continuation(self._remaining_rounds[key], after)
+        return self.lowering.make_continuation(self._remaining_rounds[key], rest)
 
-    def _plain_edges(self, node: Node, after: Continuation, context: int, condition: int) -> list[tuple[Node, State]]:
-        """The edges of a part without lookarounds. `context` is a context for the continuation after it."""
+    def _find_edges_of_node(
+        self, node: Node, rest: Continuation, context: int, condition: int
+    ) -> list[tuple[Node, State]]:
+        """The edges of a part without lookarounds. `context` is a left context for the mask of `rest`."""
         out: list[tuple[Node, State]] = []
         if condition != ANY_STRING:
             one_char = self.terms.next_char_condition(condition)
             if one_char is None:
-                return self._character_edges((after, self.terms.read(node), context, condition))
-            if self.lowering.edges.nullable(node):
-                out.append((EPSILON, (after, EMPTY_STRING, context, condition)))
+                return self._find_character_edges((rest, self.terms.read(node), context, condition))
+            if self.lowering.edges.is_nullable(node):
+                out.append((EPSILON, (rest, EMPTY_STRING, context, condition)))
             node = self.lowering.edges.restrict(node, one_char[0], False, False)
             if node is EMPTY:
                 return out
-        for part, target in self.lowering.contexts(after.mask).ends(node, context):
-            out.append((part, (after, EMPTY_STRING, target, ANY_STRING)))
+        for part, target in self.lowering.get_contexts(rest.mask).partition_by_context(node, context):
+            out.append((part, (rest, EMPTY_STRING, target, ANY_STRING)))
         return out
 
-    def _character_edges(self, state: State) -> list[tuple[Node, State]]:
-        """The edges of a part without lookarounds, character by character, under a pending condition."""
+    def _find_character_edges(self, state: State) -> list[tuple[Node, State]]:
+        """The edges from a state within a part without lookarounds, for each set of next characters."""
         continuation, rest_of_part, left_context, condition = state
-        contexts = self.lowering.contexts(continuation.mask)
+        contexts = self.lowering.get_contexts(continuation.mask)
         out: list[tuple[Node, State]] = []
         if self.terms.nullable[rest_of_part]:
             out.append((EPSILON, (continuation, EMPTY_STRING, left_context, condition)))
@@ -229,31 +238,31 @@ class Explorer:
             code = block[0][0]
             for ranges, target in moves:
                 if contains(ranges, code):
-                    after: State = (
+                    next_state: State = (
                         continuation,
                         target,
                         contexts.step(left_context, code),
                         self.terms.derive(condition, code),
                     )
-                    out.append((chars(block), after))
+                    out.append((chars(block), next_state))
         return out
 
 
 def _has_count(tree: Times) -> bool:
-    """Whether the count is more specific than "optional", "any number" or "at least one"."""
+    """Whether the repetition must be counted: it is none of x?, x* and x+."""
     return tree.min > 1 or (tree.max is not None and tree.max > 1)
 
 
-def fixed_width(tree: Tree) -> int | None:
-    """The length of the texts that the tree can match, or None if they may differ in length."""
-    width_by_tree: dict[int, int | None] = {}
+def find_fixed_width(tree: Tree) -> int | None:
+    """The length of the strings that the tree can match, or None if they may differ in length."""
+    widths_by_tree: dict[int, int | None] = {}
 
     def visit(tree: Tree) -> Generator[Any, Any, int | None]:
-        if serial(tree) not in width_by_tree:
-            width_by_tree[serial(tree)] = yield width(tree)
-        return width_by_tree[serial(tree)]
+        if serial(tree) not in widths_by_tree:
+            widths_by_tree[serial(tree)] = yield find_width(tree)
+        return widths_by_tree[serial(tree)]
 
-    def width(tree: Tree) -> Generator[Any, Any, int | None]:
+    def find_width(tree: Tree) -> Generator[Any, Any, int | None]:
         match tree:
             case Lookaround():
                 return 0

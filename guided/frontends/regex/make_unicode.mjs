@@ -1,11 +1,11 @@
-// Writes unicode.txt, the Unicode data of ECMA-262's \p{..} and of its case-insensitive matching, as the running
-// RegExp engine has them:   node make_unicode.mjs > unicode.txt
+// Writes unicode.txt: the Unicode data for \p{..} and case-insensitive matching in ECMA-262, as the running RegExp
+// engine defines them:   node make_unicode.mjs > unicode.txt
 //
-// One line for each property: a key, the names that ECMA-262 allows for it, and its code points as pairs
-// "gap.length" in base 36 (gap: from the end of the range before; ".length" is left out where it is 1).
-// Keys: gc (General_Category), sc (Script), scx (Script_Extensions, only where it differs from the script),
-// bin (binary property). Unions such as gc=L, and Any, ASCII, Assigned are left to the reader.
-// The line "fold" holds the orbits of simple case folding: hexadecimal members of one class, joined by "=".
+// There is one line for each property: a key, the names that ECMA-262 allows for it, and its code points as pairs
+// "gap.length" in base 36. The gap counts from the end of the previous range. ".length" is omitted if it is 1.
+// Keys: gc (General_Category), sc (Script), scx (Script_Extensions, only if it differs from the script),
+// bin (binary property). ecma_chars.py computes unions such as gc=L, and Any, ASCII and Assigned.
+// The line "fold" contains the orbits of simple case folding: the hexadecimal members of each class, joined by "=".
 
 const categories = `Lu Uppercase_Letter, Ll Lowercase_Letter, Lt Titlecase_Letter, Lm Modifier_Letter, Lo Other_Letter,
   Mn Nonspacing_Mark, Mc Spacing_Mark, Me Enclosing_Mark, Nd Decimal_Number digit, Nl Letter_Number, No Other_Number,

@@ -1,11 +1,11 @@
-"""Checks whether some word is in all languages `inside` and in none of the languages `outside`. In: IR nodes. Out:
-"certainly not", or "perhaps".
+"""Checks whether some word is in all of the languages `inside` and in none of the languages `outside`. In: IR nodes.
+Out: "certainly not" or "perhaps".
 
-How: search the intersection with the complements, derivative by derivative (`derivatives.py`), for a term that contains
-the empty word. For a given word, the derivatives are taken along it.
+How: intersect `inside` with the complements of `outside`, and search the derivatives (`derivatives.py`) for a term that
+contains the empty word. For a given word, derive by its characters in turn.
 
-Emptiness of such intersections is PSPACE-hard, so the search is bounded: one search by MAX_TERMS terms, and all
-searches of an object together by `steps` derivatives. Beyond that, the answer is "perhaps". "Certainly not" is always
+Emptiness of such intersections is PSPACE-hard, so the search is bounded: a search by MAX_TERMS terms, and all searches
+of one `Overlap` together by `steps` derivatives. Beyond that, the answer is "perhaps". "Certainly not" is always
 correct, so callers can skip work when they get it.
 """
 
@@ -25,12 +25,12 @@ MAX_TERMS = 200
 
 
 class Overlap:
-    """Answers the queries of one compilation, and caches the answers."""
+    """Answers and caches the queries of one compilation."""
 
     def __init__(self, steps: int = 80_000) -> None:
         self._max_terms = steps // 10
         self._answers: dict[tuple[tuple[int, ...], tuple[int, ...]], bool] = {}
-        self._known_words: dict[int, dict[str, bool]] = {}  # by language
+        self._word_answers: dict[int, dict[str, bool]] = {}  # language -> word -> whether the language contains it
 
     @cached_property
     def _terms(self) -> Terms:
@@ -48,11 +48,11 @@ class Overlap:
     def possible_words(self, words: Iterable[str], language: Node) -> list[str]:
         """The given words that may be in the language."""
         words = tuple(words)
-        answers = self._known_words.setdefault(serial(language), {})
-        if new := [word for word in words if word not in answers]:
+        answers = self._word_answers.setdefault(serial(language), {})
+        if new_words := [word for word in words if word not in answers]:
             try:
                 start = self._terms.read(language)
-                for word in new:
+                for word in new_words:
                     answers[word] = self._contains(start, word)
             except TooLarge:
                 pass
@@ -72,15 +72,15 @@ class Overlap:
             start = terms.intersection(
                 [*map(terms.read, inside), *(terms.negate(terms.read(node)) for node in outside)]
             )
-            seen, work = {start}, [start]
-            while work:
-                term = work.pop()
+            seen, todo = {start}, [start]
+            while todo:
+                term = todo.pop()
                 if terms.nullable[term] or len(seen) > MAX_TERMS:
                     return True
                 for _, target in terms.transitions(term):
                     if target not in seen:
                         seen.add(target)
-                        work.append(target)
+                        todo.append(target)
         except TooLarge:
             return True
         return False

@@ -1,11 +1,12 @@
 r"""The `python` dialect: the `str` patterns that `re` accepts. Errors show their exact location.
 
-In: the pattern. Out: a `Tree` in which flags, character sets, escapes and comments are resolved. A pattern is refused
-with `SpecError` exactly if the running `re` refuses it, with the message of `re` if it has one. Back-references and
-conditional groups are valid, but refused with `UnsupportedError`. \p{..} is refused with a hint; `re` also refuses it.
+In: the pattern. Out: a `Tree` in which flags, character sets, escapes and comments are resolved. The reader raises
+`SpecError` for exactly the patterns that the running `re` rejects, with the message of `re`. Back-references and
+conditional groups are valid but not supported (`UnsupportedError`). `re` rejects \p{..}, so the reader does, with a
+hint.
 
-One difference: `re` turns an alternation of single characters into a set, and with (?i) such a set does not match
-capitals beyond U+FFFF that it contains as capitals. Here the alternation matches them.
+One difference: `re` turns an alternation of single characters into a set. With (?i), a bug of `re` keeps such a set
+from matching the capitals beyond U+FFFF that it lists (`python_chars.py`). Here, the alternation matches them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .budget import Budget
 from .python_chars import class_ranges
 from .python_escapes import A, I, M, PythonCharacters, S, U, X
 from .reader import DIGITS, MAX_WIDTH, OCTAL, Classes, Frame
-from .tree import Tree, boundary, cat, line_end, line_start, make_lookaround, nonempty_text_condition
+from .tree import Tree, cat, line_end, line_start, make_lookaround, nonempty_text_condition, word_boundary
 
 __all__ = ["PythonReader"]
 
@@ -35,49 +36,49 @@ _NAME_HINT = "a group name must be a Python identifier"
 class PythonReader(PythonCharacters):
     """Reads one pattern."""
 
-    literals = re.compile(r"[^\\.^$|()\[{*+?]+")
+    literal_run = re.compile(r"[^\\.^$|()\[{*+?]+")
 
     def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
         super().__init__(pattern, budget, ordered=ordered, classes=classes)
-        self.groups: list[tuple[int, int] | None] = [None]  # the width of each closed group
-        self.names: dict[str, int] = {}
+        self.group_widths: list[tuple[int, int] | None] = [None]  # by group number; None while the group is open
+        self.group_numbers: dict[str, int] = {}  # by name
         self.pending_groups: dict[int, tuple[int, int]] = {}  # groups that a conditional refers to before they open
-        self.global_unicode = False
+        self.has_global_unicode = False
 
     # --- the element at the cursor
 
-    def item(self, c: str) -> None:
+    def read_element(self, c: str) -> None:
         """Read the element at the cursor."""
-        start = self.at
+        start = self.pos
         if self.flags & X and c in _SPACE + "#":
-            self.at += 1
+            self.pos += 1
             if c == "#":
-                self.skip_to("\n")
+                self.skip_past("\n")
         elif c == "\\":
-            self._escape()
+            self._read_escape()
         elif c == "[":
-            self.set()
+            self.read_set()
         elif c == "(":
-            self._open_group(start)
+            self._read_group(start)
         elif c in "*+?{":
-            self._quantifier(c)
+            self._read_quantifier(c)
         elif c in ".^$":
-            self.at += 1
+            self.pos += 1
             if c == ".":
                 self.push_set(ALL_CHARS if self.flags & S else complement(_NEWLINE), start)
             else:
-                self._anchor(c, start)
-        elif self.flags & (I | X) or not self.push_literals("*+?{"):
-            self.at += 1
-            self.literal(ord(c), start)
+                self._push_anchor(c, start)
+        elif self.flags & (I | X) or not self.push_literal_run("*+?{"):
+            self.pos += 1
+            self.push_literal(ord(c), start)
 
-    def _anchor(self, letter: str, start: int) -> None:
-        span = (start, self.at)
-        many = bool(self.flags & M)
+    def _push_anchor(self, letter: str, start: int) -> None:
+        span = (start, self.pos)
+        is_multiline = bool(self.flags & M)
         tree: Tree
         if letter in "^A":
-            tree = line_start(_NEWLINE if many and letter == "^" else (), span)
-        elif letter in "Zz" or many:
+            tree = line_start(_NEWLINE if is_multiline and letter == "^" else (), span)
+        elif letter in "Zz" or is_multiline:
             tree = line_end(() if letter in "Zz" else _NEWLINE, span)
         else:  # $: at the end, or before a newline that ends the text
             end = line_end((), span)
@@ -86,67 +87,67 @@ class PythonReader(PythonCharacters):
 
     # --- escapes
 
-    def _escape(self) -> None:
-        start = self.at
-        self.at += 1
+    def _read_escape(self) -> None:
+        start = self.pos
+        self.pos += 1
         c = self.peek()
         if c in ("A", "Z", "b", "B") or (c == "z" and sys.version_info >= (3, 14)):
-            self.at += 1
+            self.pos += 1
             if c in "bB":
-                flag, span = self.flags & A, (start, self.at)
-                self.push_boundary(c, flag, start, lambda: _boundary(c, class_ranges("w", bool(flag)), span))
+                flag, span = self.flags & A, (start, self.pos)
+                self.push_boundary(c, flag, start, lambda: _make_boundary(c, class_ranges("w", bool(flag)), span))
             else:
-                self._anchor(c, start)
+                self._push_anchor(c, start)
         elif c and c in "dDsSwW":
-            self.at += 1
-            self.push_set(self.class_of(c), start)
+            self.pos += 1
+            self.push_set(self.select_class(c), start)
         elif c and c in "123456789":
-            self._reference(start)
+            self._read_reference(start)
         else:
-            self.literal(self.character(start, in_set=False), start)
+            self.push_literal(self.read_escaped_character(start, in_set=False), start)
 
-    def _reference(self, start: int) -> None:
-        """A back-reference, or an octal escape of three digits."""
+    def _read_reference(self, start: int) -> None:
+        """Read a back-reference, or an octal escape of three digits."""
         digits = self.take_all(DIGITS, 2)
         if len(digits) == 2 and digits[0] in OCTAL and digits[1] in OCTAL and self.peek() in tuple(OCTAL):
-            self.at += 1
-            self.literal(self.octal(digits + self.text[self.at - 1], start), start)
+            self.pos += 1
+            self.push_literal(self.parse_octal(digits + self.text[self.pos - 1], start), start)
             return
-        if int(digits) >= len(self.groups):
+        if int(digits) >= len(self.group_widths):
             hint = "there is no such group; write \\0NN for an octal escape"
             raise self.error(f"invalid group reference {int(digits)}", start, hint=hint)
-        self._refer(int(digits), start)
+        self._add_reference(int(digits), start)
 
-    def _refer(self, group: int, start: int) -> None:
-        width = self.groups[group]
+    def _add_reference(self, group: int, start: int) -> None:
+        width = self.group_widths[group]
         if width is None:
             raise self.error("cannot refer to an open group", start, hint="refer to a group after its )")
         self._check_lookbehind_reference(group, start)
-        self.refuse_reference(start, self.at)
+        self.refuse_reference(start, self.pos)
         self.push(EPSILON, start, *width)
 
     def _check_lookbehind_reference(self, group: int, start: int) -> None:
-        """A lookbehind may refer only to groups that were closed before the outermost lookbehind began, as in `re`."""
-        first = next((f.number for f in self.stack if f.kind == "look" and not f.ahead), None)
-        if first is not None and group >= first:
+        """Check a reference inside a lookbehind. Like `re`, allow only groups that precede the outermost lookbehind."""
+        first_inner_group = next((f.number for f in self.stack if f.kind == "lookaround" and not f.ahead), None)
+        if first_inner_group is not None and group >= first_inner_group:
             message = "cannot refer to group defined in the same lookbehind subpattern"
             raise self.error(message, start, hint="define the group before the lookbehind")
 
     # --- quantifiers
 
-    def _quantifier(self, c: str) -> None:
-        start = self.at
-        self.at += 1
+    def _read_quantifier(self, c: str) -> None:
+        start = self.pos
+        self.pos += 1
         low, high = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[c]
         if c == "{":
             if self.peek() == "}":
-                return self.literal(ord(c), start)
-            lower = self.take_all(DIGITS)
-            upper = self.take_all(DIGITS) if self.take(",") else lower
+                return self.push_literal(ord(c), start)
+            low_digits = self.take_all(DIGITS)
+            high_digits = self.take_all(DIGITS) if self.take(",") else low_digits
             if not self.take("}"):
-                self.at = start + 1
-                return self.literal(ord(c), start)
-            low, high = self.number(lower), self.number(upper) if upper else None
+                self.pos = start + 1
+                return self.push_literal(ord(c), start)
+            low, high = self.parse_count(low_digits), self.parse_count(high_digits) if high_digits else None
             if max(low, high or 0) >= _MAX_REPEAT:
                 raise self.error("the repetition number is too large", start, hint="the largest count is 4294967294")
             if high is not None and high < low:
@@ -165,63 +166,63 @@ class PythonReader(PythonCharacters):
 
     # --- groups
 
-    def _open_group(self, start: int) -> None:
-        self.at += 1
+    def _read_group(self, start: int) -> None:
+        self.pos += 1
         if not self.take("?"):
-            return self._capture(start, None)
+            return self._open_capture(start, None)
         c = self.peek()
         if not c:
             raise self.error("unexpected end of pattern", start, hint="(? begins a special group, such as (?:..)")
-        self.at += 1
+        self.pos += 1
         if c == "P":
-            return self._named_group(start)
+            return self._read_named_group(start)
         if c == ":":
-            return self.open(Frame("group", start, self.flags))
+            return self.open_group(Frame("group", start, self.flags))
         if c == ">":
-            return self.open(Frame("atomic", start, self.flags))
+            return self.open_group(Frame("atomic", start, self.flags))
         if c == "#":
-            if not self.skip_to(")"):
+            if not self.skip_past(")"):
                 raise self.error("missing ), unterminated comment", start, hint="close the comment with )")
             return None
         if c in "=!<":
-            return self._look(c, start)
+            return self._read_lookaround(c, start)
         if c == "(":
-            return self._conditional(start)
+            return self._read_conditional(start)
         if c in _FLAGS or c in "-Lt":
-            return self._inline_flags(start)
-        self.at += c == "\\"
-        c = self.text[start + 2 : self.at]
+            return self._read_inline_flags(start)
+        self.pos += c == "\\"
+        c = self.text[start + 2 : self.pos]
         hint = "groups are (..), (?:..), (?P<name>..), (?=..), (?!..), (?<=..), (?<!..), (?>..), (?flags:..), (?#..)"
         raise self.error(f"unknown extension ?{c}", start, hint=hint)
 
-    def _capture(self, start: int, name: str | None) -> None:
-        number = len(self.groups)
+    def _open_capture(self, start: int, name: str | None) -> None:
+        number = len(self.group_widths)
         if name is not None:
-            if name in self.names:
-                message = f"redefinition of group name {name!r} as group {number}; was group {self.names[name]}"
+            if name in self.group_numbers:
+                message = f"redefinition of group name {name!r} as group {number}; was group {self.group_numbers[name]}"
                 raise self.error(message, start, hint="give the group another name")
-            self.names[name] = number
-        self.groups.append(None)
-        self.open(Frame("capture", start, self.flags, number=number))
+            self.group_numbers[name] = number
+        self.group_widths.append(None)
+        self.open_group(Frame("capture", start, self.flags, number=number))
 
-    def close_group(self, frame: Frame, low: int, high: int) -> None:
+    def record_group(self, frame: Frame, low: int, high: int) -> None:
         """Record the width of a capturing group."""
         if frame.kind == "capture":
-            self.groups[frame.number] = (low, high)
+            self.group_widths[frame.number] = (low, high)
 
-    def _named_group(self, start: int) -> None:
+    def _read_named_group(self, start: int) -> None:
         if self.take("<"):
-            name = self.until(">", "group name", start)
+            name = self.read_until(">", "group name", start)
             self._check_name(name, start)
-            return self._capture(start, name)
+            return self._open_capture(start, name)
         if self.take("="):
-            name = self.until(")", "group name", start)
+            name = self.read_until(")", "group name", start)
             self._check_name(name, start)
-            if name not in self.names:
+            if name not in self.group_numbers:
                 raise self.error(f"unknown group name {name!r}", start, hint="define the group before this point")
-            return self._refer(self.names[name], start)
+            return self._add_reference(self.group_numbers[name], start)
         c = self.peek()
-        self.at += len(c)
+        self.pos += len(c)
         message = f"unknown extension ?P{c}" if c else "unexpected end of pattern"
         raise self.error(message, start, hint="(?P<name>..) names a group, (?P=name) refers to it")
 
@@ -229,18 +230,19 @@ class PythonReader(PythonCharacters):
         if not name.isidentifier():
             raise self.error(f"bad character in group name {name!r}", start, hint=_NAME_HINT)
 
-    def _look(self, c: str, start: int) -> None:
+    def _read_lookaround(self, c: str, start: int) -> None:
         ahead = c != "<"
         if not ahead:
             c = self.peek()
-            self.at += len(c)
+            self.pos += len(c)
             if not c:
                 raise self.error("unexpected end of pattern", start, hint="a lookbehind is (?<=..) or (?<!..)")
             if c not in "=!":
-                self.at += c == "\\"
+                self.pos += c == "\\"
                 hint = "a named group is (?P<name>..), a lookbehind (?<=..) or (?<!..)"
-                raise self.error(f"unknown extension ?<{self.text[start + 3 : self.at]}", start, hint=hint)
-        self.open(Frame("look", start, self.flags, number=len(self.groups), ahead=ahead, negative=c == "!"))
+                raise self.error(f"unknown extension ?<{self.text[start + 3 : self.pos]}", start, hint=hint)
+        number = len(self.group_widths)
+        self.open_group(Frame("lookaround", start, self.flags, number=number, ahead=ahead, negative=c == "!"))
 
     def check_lookbehind(self, low: int, high: int, span: tuple[int, int]) -> None:
         """Check that a lookbehind has a fixed width."""
@@ -248,11 +250,11 @@ class PythonReader(PythonCharacters):
             hint = "give every alternative the same width; dialect='ecma' allows any width"
             raise self.error("look-behind requires fixed-width pattern", *span, hint=hint)
 
-    def _conditional(self, start: int) -> None:
-        name = self.until(")", "group name", start)
-        group = self.names.get(name, 0)
+    def _read_conditional(self, start: int) -> None:
+        name = self.read_until(")", "group name", start)
+        group = self.group_numbers.get(name, 0)
         if name.isidentifier():
-            if name not in self.names:
+            if name not in self.group_numbers:
                 raise self.error(f"unknown group name {name!r}", start, hint="define the group before this point")
         else:
             try:
@@ -265,86 +267,89 @@ class PythonReader(PythonCharacters):
                 raise self.error("bad group number", start, hint="groups are numbered from 1")
             if group >= 1 << 30:
                 raise self.error(f"invalid group reference {group}", start, hint="there is no such group")
-            self.pending_groups.setdefault(group, (start, self.at))
+            self.pending_groups.setdefault(group, (start, self.pos))
         self._check_lookbehind_reference(group, start)
         self.refuse(
-            "conditional groups are not supported", start, self.at, "write the two cases as alternatives: (?:..|..)"
+            "conditional groups are not supported", start, self.pos, "write the two cases as alternatives: (?:..|..)"
         )
-        self.open(Frame("conditional", start, self.flags))
+        self.open_group(Frame("conditional", start, self.flags))
 
-    def branch(self) -> None:
-        """Begin the next branch. A conditional group has at most two."""
+    def begin_branch(self) -> None:
+        """Begin the next branch. A conditional group has at most two branches."""
         frame = self.frame
         if frame.kind == "conditional" and frame.branches:
             hint = "group the alternatives: (?:..|..)"
-            raise self.error("conditional backref with more than two branches", self.at - 1, hint=hint)
-        super().branch()
+            raise self.error("conditional backref with more than two branches", self.pos - 1, hint=hint)
+        super().begin_branch()
 
     def check_end(self) -> None:
-        """Check that the groups exist to which a conditional referred before they opened."""
+        """Check that the groups in `pending_groups` exist."""
         for group, span in self.pending_groups.items():
-            if group >= len(self.groups):
+            if group >= len(self.group_widths):
                 raise self.error(f"invalid group reference {group}", *span, hint="there is no such group")
 
     # --- flags
 
-    def _inline_flags(self, start: int) -> None:
-        self.at -= 1
-        on = self._flag_letters(start, ":-)", "missing -, : or )")
-        c = self.text[self.at]
-        self.at += 1
+    def _read_inline_flags(self, start: int) -> None:
+        self.pos -= 1
+        flags_on = self._read_flag_letters(start, ":-)", "missing -, : or )")
+        c = self.text[self.pos]
+        self.pos += 1
         if c == ")":
             if len(self.stack) > 1 or self.frame.branches or self.frame.pieces:
                 hint = "put the flags first, or write (?flags:..) around the part that they apply to"
                 raise self.error("global flags not at the start of the expression", start, hint=hint)
-            self.global_unicode = self.global_unicode or "u" in on
-            self.flags |= self._bits(on)
-            if self.global_unicode and self.flags & A:
+            self.has_global_unicode = self.has_global_unicode or "u" in flags_on
+            self.flags |= self._combine_flags(flags_on)
+            if self.has_global_unicode and self.flags & A:
                 raise self.error("ASCII and UNICODE flags are incompatible", start, hint="use either a or u")
             return
-        off = ""
+        flags_off = ""
         if c == "-":
-            off = self._flag_letters(start, ":", "missing :", first="missing flag")
-            if set(off) & set("au"):
+            flags_off = self._read_flag_letters(start, ":", "missing :", missing_flag="missing flag")
+            if set(flags_off) & set("au"):
                 message = "bad inline flags: cannot turn off flags 'a', 'u' and 'L'"
                 raise self.error(message, start, hint="turn the other one on instead")
-            self.at += 1
-            if set(on) & set(off):
+            self.pos += 1
+            if set(flags_on) & set(flags_off):
                 raise self.error("bad inline flags: flag turned on and off", start, hint="name each flag once")
-        self.open(Frame("flags", start, self.flags))
-        base_flags = self.flags & ~(A | U) if "u" in on or "a" in on else self.flags
-        self.flags = (base_flags | self._bits(on)) & ~self._bits(off)
+        self.open_group(Frame("flags", start, self.flags))
+        base_flags = self.flags & ~(A | U) if "u" in flags_on or "a" in flags_on else self.flags
+        self.flags = (base_flags | self._combine_flags(flags_on)) & ~self._combine_flags(flags_off)
 
-    def _bits(self, letters: str) -> int:
+    def _combine_flags(self, letters: str) -> int:
         bits = 0
         for letter in letters:
             bits |= _FLAGS[letter]
         return bits
 
-    def _flag_letters(self, start: int, ends: str, missing: str, first: str = "") -> str:
-        """Read the flags at the cursor, up to but not including one of `ends`. With `first`, there must be a flag."""
+    def _read_flag_letters(self, start: int, ends: str, missing_end: str, missing_flag: str = "") -> str:
+        """Read the flags at the cursor, up to but not including one of the characters `ends`.
+
+        `missing_end` and `missing_flag` are error messages. Without `missing_flag`, there need not be a flag.
+        """
         letters: set[str] = set()
         hint = "write (?flags:..) or, at the start of the pattern, (?flags); the flags are a, i, m, s, u and x"
         while (c := self.peek()) and c not in ends:
-            self.at += 1
+            self.pos += 1
             if c == "L":
                 message = "bad inline flags: cannot use 'L' flag with a str pattern"
                 raise self.error(message, start, hint="leave it out: str patterns do not depend on the locale")
             if c not in _FLAGS:
-                message = "unknown flag" if c.isalpha() else first if first and not letters else missing
-                raise self.error(message, start, hint=hint)
+                missing = missing_flag if missing_flag and not letters else missing_end
+                raise self.error("unknown flag" if c.isalpha() else missing, start, hint=hint)
             letters.add(c)
             if {"a", "u"} <= letters:
                 message = "bad inline flags: flags 'a', 'u' and 'L' are incompatible"
                 raise self.error(message, start, hint="use one of them")
-        if not c or (first and not letters):
-            raise self.error(first if first and not letters else missing, start, hint=hint)
+        if not c or (missing_flag and not letters):
+            raise self.error(missing_flag if missing_flag and not letters else missing_end, start, hint=hint)
         return "".join(sorted(letters))
 
 
-def _boundary(letter: str, word: Ranges, span: tuple[int, int]) -> Tree:
+def _make_boundary(letter: str, word: Ranges, span: tuple[int, int]) -> Tree:
     r"""The tree of \b or \B."""
-    tree = boundary(word, letter == "B", span)
-    if letter == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, not in an empty text
+    tree = word_boundary(word, letter == "B", span)
+    if letter == "B" and re.fullmatch(r"\B", "") is None:  # before Python 3.14, \B does not match the empty string
         tree = cat([nonempty_text_condition(span), tree])
     return tree

@@ -33,7 +33,7 @@ from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.ecma_chars import property_set
 from guided.frontends.regex.ecma_syntax import EcmaReader
 from guided.frontends.regex.leftmost_match import Program, Step, may_be_empty
-from guided.frontends.regex.tree import Lookaround, Tree, cat, make_alternation, make_lookaround, times
+from guided.frontends.regex.tree import Lookaround, Tree, cat, make_alternation, make_lookaround, make_repetition
 from guided.ir.nodes import EPSILON, Alt, Chars, Repeat
 from guided.ir.ranges import Ranges, complement, contains
 from guided.limits import Limits
@@ -106,21 +106,21 @@ class _Reader(EcmaReader):
         super().__init__(split.pattern, Budget(Limits()), ordered=True)
         self.rust = split.engine == "rust"
 
-    def item(self, c: str) -> None:
+    def read_element(self, c: str) -> None:
         if c in "^$" and not (self.rust and c == "$"):
             raise _unsupported_error(f"has {c}, which depends on lines", self.text)
-        super().item(c)
+        super().read_element(c)
 
-    def _category(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
+    def _select_class(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
         if letter in "wW":
             raise _unsupported_error("has \\w, which regular expression engines interpret differently", self.text)
         ranges = property_set("White_Space" if letter in "sS" else "Nd")
         return complement(ranges) if letter.isupper() else ranges
 
-    def _member(self, negated: bool) -> int | Ranges:
-        if self.text[self.at] == "[" or self.text[self.at : self.at + 2] in ("&&", "--", "~~"):
+    def _read_member(self, negated: bool) -> int | Ranges:
+        if self.text[self.pos] == "[" or self.text[self.pos : self.pos + 2] in ("&&", "--", "~~"):
             raise _unsupported_error("has a set within a set", self.text)
-        return super()._member(negated)
+        return super()._read_member(negated)
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
         repeats_whole = self.text[start] == "{" and not self.rust  # Oniguruma reads x{1,3}+ as (?:x{1,3})+
@@ -133,9 +133,9 @@ class _Reader(EcmaReader):
             piece = self.frame.pieces.pop()
             if not isinstance(piece.tree, Chars):
                 raise _unsupported_error("has a possessive quantifier after more than one character", self.text)
-            span = (piece.start, self.at)
+            span = (piece.start, self.pos)
             piece.tree = _possessive(piece.tree, low, high, span)
-            piece.low, piece.high, piece.end, piece.kind = low * piece.low, 1 << 30, self.at, "repeat"
+            piece.low, piece.high, piece.end, piece.kind = low * piece.low, 1 << 30, self.pos, "repeat"
             self.frame.pieces.append(piece)
 
 
@@ -144,7 +144,7 @@ def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -
     none_follows = make_lookaround(item, ahead=True, negative=True, span=span)
     first = [item] * low
     if high is None:
-        return cat([*first, times(item, 0, None, lazy=False, span=span, ordered=True), none_follows])
+        return cat([*first, make_repetition(item, 0, None, lazy=False, span=span, ordered=True), none_follows])
     rest: Tree = EPSILON
     for _ in range(high - low):
         rest = make_alternation([cat([item, rest]), none_follows], ordered=True)
@@ -174,7 +174,7 @@ class _Program(Program):
             case Alt(items):  # alternatives of single characters: their order does not matter
                 return self.add(Step(ways=tuple(self.compile(item, next_step) for item in items)))
             case Repeat(item, low, high):
-                return self.times(item, low, high, False, next_step)
+                return self.compile_repetition(item, low, high, False, next_step)
             case Lookaround(Chars(ranges), ahead=True, negative=negative):
                 return self.add(Step(ways=(next_step,), neighbour=ranges, negative=negative))
         raise _unsupported_error("has a lookaround that is not a lookahead at one character", self.split.pattern)

@@ -19,7 +19,7 @@ from guided.frontends.json_schema.algebra.strings import any_string
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.regex.derivatives import Terms, TooLarge
 from guided.frontends.regex.overlap import Overlap
-from guided.frontends.regex.small_language import small_language
+from guided.frontends.regex.small_language import list_small_language
 from guided.ir.nodes import EMPTY, Alt, And, Node, Not, Text
 from guided.ir.serial import Numbered, serial
 from guided.meter import spend
@@ -151,7 +151,7 @@ class Keys:
     def names_if_few(self, languages: tuple[Node, ...], max_names: int) -> tuple[str, ...] | None:
         """The names in all of the languages. None if there may be more than `max_names`."""
         self._terms = self._terms or Terms()
-        return small_language(self._terms, And(languages), max_names)
+        return list_small_language(self._terms, And(languages), max_names)
 
     def _matches(self, language: Node, name: str) -> bool:
         if language == EMPTY:

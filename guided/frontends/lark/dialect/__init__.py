@@ -1,13 +1,13 @@
-"""Supports llguidance's and xgrammar's extensions of Lark's notation. In: a text. Out: a text that Lark's loader can
-read, and grammars for the extensions.
+"""Supports llguidance's and xgrammar's extensions of Lark's notation. In: a grammar. Out: a grammar that Lark's loader
+can read, and nodes or grammars for the extensions.
 
-    definitions.py   tokens (`..scan`) in statements
+    definitions.py   splits tokens (`..scan`) into statements
     attributes.py    the attributes of rules
     parameters.py    rules with a parameter
-    plain.py         the statements in Lark's own notation, with names for the extensions
+    plain.py         rewrites statements to Lark's own notation, with names for the extensions
     expressions.py   terminals with `&` and `~`
     substrings.py    `%regex {"substring_words": ...}`
-    parts.py         the values of the names: schemas, grammars, tokens of the vocabulary, terminals
+    parts.py         what the names stand for: schemas, grammars, tokens of the vocabulary, terminals
 
 Sources: llguidance, docs/syntax.md and docs/parametric.md; xgrammar, docs on Lark grammars.
 """

@@ -1,11 +1,11 @@
 """Reads the attributes of rules: `rule[lazy, capture="name"]: ...`. In: the tokens between the brackets. Out: name ->
 value.
 
-    lazy, suffix=, stop=, max_chars=     change the texts of a terminal (`parts.py`)
-    max_tokens=9                         limits the tokens of its text
-    capture, capture="name"              captures the text of the rule, under the rule's name or another name
-    stop_capture="name"                  captures the text of its suffix
-    temperature=0.7                      the sampling temperature within the text of the rule
+    lazy, suffix=, stop=, max_chars=     change which texts the rule's terminal matches (`parts.py`)
+    max_tokens=9                         limits the number of tokens in the terminal's text
+    capture, capture="name"              captures the rule's text, under the rule's name or another name
+    stop_capture="name"                  captures the text of the suffix
+    temperature=0.7                      the sampling temperature within the rule's text
 
 Source: llguidance, docs/syntax.md, "Lexeme options".
 """
@@ -20,7 +20,7 @@ from guided.close_names import close_name
 from guided.errors import SpecError
 from guided.frontends.lark.scan import Token, is_terminal
 
-__all__ = ["RegionSource", "TerminalSource", "attributes_of"]
+__all__ = ["RegionSource", "TerminalSource", "read_attributes"]
 
 ATTRIBUTES: Final = (
     "lazy", "suffix", "stop", "stop_capture", "capture", "max_chars", "max_tokens", "temperature",
@@ -37,7 +37,7 @@ _EXAMPLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TerminalSource:
-    """A terminal that is only declared for Lark: its expression, and the attributes of its rule."""
+    """A terminal that is only declared for Lark: the tokens of its expression, and the attributes of its rule."""
 
     tokens: tuple[Token, ...]
     lazy: bool = False
@@ -49,15 +49,15 @@ class TerminalSource:
 
 @dataclass(slots=True)
 class RegionSource:
-    """A rule with attributes for its text. `terminal`: the terminal of its body, if any."""
+    """A rule with attributes for its text. `terminal`: the terminal that replaces its body, or ""."""
 
     rule: Token
     attributes: Mapping[str, Token | None]
     terminal: str = ""
 
 
-def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str, Token | None]:
-    """The attributes: name -> the token of its value, or None for an attribute without a value.
+def read_attributes(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str, Token | None]:
+    """Read the attributes: name -> the token of the value, or None for an attribute without a value.
 
     Args:
         rule: the name of the rule.
@@ -91,7 +91,7 @@ def attributes_of(source: str, rule: Token, tokens: Sequence[Token]) -> dict[str
             raise SpecError(f"the attribute {name} is malformed", text=source, span=group[1].span, hint=hint)
         if name in out:
             raise SpecError(f"the attribute {name} is given twice", text=source, span=group[0].span)
-        _check(source, group[0], value)
+        _check_value(source, group[0], value)
         out[name] = value
         name_tokens[name] = group[0]
     _check_combinations(source, out, name_tokens)
@@ -113,7 +113,7 @@ def _check_combinations(source: str, attributes: Mapping[str, Token | None], nam
         refuse("stop_capture", "stop_capture captures the suffix, but there is none", 'add suffix="..."')
 
 
-def _check(source: str, name: Token, value: Token | None) -> None:
+def _check_value(source: str, name: Token, value: Token | None) -> None:
     def refuse(expected: str) -> None:
         span = (value or name).span
         message = f"the attribute {name.text} takes {expected}"

@@ -1,8 +1,8 @@
-"""Splits a Lark text with extensions into statements. In: tokens. Out: definitions and directives.
+"""Splits a Lark grammar with extensions into statements. In: tokens. Out: definitions and directives.
 
     ?name{x}[lazy, capture="c"].2::_ : body        modifiers, parameters of a template, attributes, priority, parameter
 
-A statement ends with its line, unless the next line begins with `|` or a parenthesis is open.
+A statement ends at the end of its line, unless the next line begins with `|` or a bracket is open.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 from guided.errors import SpecError
 from guided.frontends.lark.scan import Token
 
-from .attributes import attributes_of
+from .attributes import read_attributes
 
-__all__ = ["Definition", "Directive", "statements"]
+__all__ = ["Definition", "Directive", "split_statements"]
 
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
@@ -41,22 +41,22 @@ class Directive:
     body: tuple[Token, ...]
 
 
-def statements(source: str, tokens: Sequence[Token]) -> list[Definition | Directive]:
+def split_statements(source: str, tokens: Sequence[Token]) -> list[Definition | Directive]:
     """See the module docstring.
 
     Raises:
         SpecError: a statement is malformed.
     """
     out: list[Definition | Directive] = []
-    for line in _lines(tokens):
+    for line in _split_lines(tokens):
         if line[0].kind == "directive" and line[0].text not in ("%override", "%extend"):
             out.append(Directive(line[0], tuple(line[1:])))
         else:
-            out.append(_definition(source, line))
+            out.append(_read_definition(source, line))
     return out
 
 
-def _lines(tokens: Sequence[Token]) -> list[list[Token]]:
+def _split_lines(tokens: Sequence[Token]) -> list[list[Token]]:
     lines: list[list[Token]] = [[]]
     depth = 0
     for number, token in enumerate(tokens):
@@ -70,50 +70,51 @@ def _lines(tokens: Sequence[Token]) -> list[list[Token]]:
     return [line for line in lines if line]
 
 
-def _definition(source: str, line: list[Token]) -> Definition:
+def _read_definition(source: str, line: list[Token]) -> Definition:
     def error(message: str, token: Token, hint: str = "") -> SpecError:
         return SpecError(message, text=source, span=token.span, hint=hint)
 
-    at = 0
-    while at < len(line) and line[at].kind in ("?", "!", "directive"):
-        at += 1
-    if at == len(line) or line[at].kind != "name":
+    index = 0
+    while index < len(line) and line[index].kind in ("?", "!", "directive"):
+        index += 1
+    if index == len(line) or line[index].kind != "name":
         raise error(
             "a statement begins with a name or a directive",
-            line[min(at, len(line) - 1)],
+            line[min(index, len(line) - 1)],
             'write, for example, start: "a"',
         )
-    modifiers, name = tuple(line[:at]), line[at]
+    modifiers, name = tuple(line[:index]), line[index]
     suffix: list[Token] = []
     attributes: dict[str, Token | None] = {}
     is_parametric = False
-    at += 1
-    while at < len(line) and line[at].kind != ":":
-        match line[at].kind:
+    index += 1
+    while index < len(line) and line[index].kind != ":":
+        match line[index].kind:
             case "[":
-                end = _closing(source, line, at)
-                attributes = attributes_of(source, name, line[at + 1 : end])
+                end = _find_closing(source, line, index)
+                attributes = read_attributes(source, name, line[index + 1 : end])
             case "{":
-                end = _closing(source, line, at)
-                suffix += line[at : end + 1]
+                end = _find_closing(source, line, index)
+                suffix += line[index : end + 1]
             case "." | "number" as kind:
-                end = at + (kind == "." and at + 1 < len(line))
-                suffix += line[at : end + 1]
+                end = index + (kind == "." and index + 1 < len(line))
+                suffix += line[index : end + 1]
             case "::":
-                end = at + 1
+                end = index + 1
                 if end >= len(line) or line[end].text != "_":
-                    raise error("the parameter of a rule must be written _", line[at], f"write {name.text}::_ : ...")
+                    raise error("the parameter of a rule must be written _", line[index], f"write {name.text}::_ : ...")
                 is_parametric = True
             case _:
-                raise error(f"':' is expected after the name {name.text}", line[at])
-        at = end + 1
-    if at == len(line):
+                raise error(f"':' is expected after the name {name.text}", line[index])
+        index = end + 1
+    if index == len(line):
         raise error(f"':' is expected after the name {name.text}", line[-1], f'write, for example, {name.text}: "a"')
-    return Definition(name, tuple(line[at + 1 :]), modifiers, tuple(suffix), attributes, is_parametric)
+    return Definition(name, tuple(line[index + 1 :]), modifiers, tuple(suffix), attributes, is_parametric)
 
 
-def _closing(source: str, line: Sequence[Token], at: int) -> int:
-    for number in range(at, len(line)):
-        if line[number].kind == _OPENING[line[at].kind]:
-            return number
-    raise SpecError(f"{line[at].kind!r} is not closed", text=source, span=line[at].span)
+def _find_closing(source: str, line: Sequence[Token], opening: int) -> int:
+    """The index of the first token that closes the bracket at index `opening`."""
+    for index in range(opening, len(line)):
+        if line[index].kind == _OPENING[line[opening].kind]:
+            return index
+    raise SpecError(f"{line[opening].kind!r} is not closed", text=source, span=line[opening].span)

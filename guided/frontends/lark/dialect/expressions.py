@@ -3,8 +3,8 @@
     LINES: /[a-z \\n]*/ & ~/(?s:.*)\\n\\n(?s:.*)/       `&` intersection, `~` complement: no empty line
     QUOTE: "\\"" %regex {"substring_words": "..."} "\\""
 
-Precedence from lowest to highest: `|`, `&`, concatenation, `?` `*` `+` `{m,n}` `~m..n`, `~`. The complement is relative
-to all texts. A regular expression means all texts that it matches as a whole, as in `re.fullmatch`.
+Precedence from lowest to highest: `|`, `&`, concatenation, `?` `*` `+` `{m,n}` `~m..n`, `~`. The complement is taken
+within the set of all strings. A regular expression means all strings that it matches as a whole, as in `re.fullmatch`.
 """
 
 from __future__ import annotations
@@ -21,78 +21,79 @@ from guided.frontends.regex.derivatives import Terms, TooLarge
 from guided.ir.nodes import EPSILON, Automaton, Node
 from guided.limits import Limits
 
-from .substrings import substrings
+from .substrings import read_substrings
 
 __all__ = [
     "MAX_COUNT",
     "Expression",
+    "decode_string",
     "determinise",
-    "range_ends",
+    "exclude_text",
+    "keep_shortest_matches",
     "read_counts",
-    "shortest_matches",
-    "string_value",
-    "without_text",
+    "read_range_ends",
 ]  # fmt: skip
 
 MAX_COUNT: Final = 10_000
 _MAX_STATES: Final = 200_000
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
-_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", '"': '"', "\\": "\\", "/": "/"}
+_SIMPLE_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", '"': '"', "\\": "\\", "/": "/"}
 
 
 class Expression:
     """Reads the expression of one terminal.
 
     Args:
-        source: the whole text, for errors.
-        resolve: returns the node of another terminal, for the token with its name.
+        source: the whole grammar, for error messages.
+        resolve: returns the node of another terminal, given the token of its name.
     """
 
     def __init__(self, source: str, tokens: Sequence[Token], resolve: Callable[[Token], Node], limits: Limits) -> None:
         end = tokens[-1].end if tokens else 0
         self.source, self.tokens = source, [*tokens, Token("end", "", end, end)]
-        self.resolve, self.limits, self.at = resolve, limits, 0
+        self.resolve, self.limits, self.index = resolve, limits, 0
 
     def read(self) -> Node:
-        """The node of all tokens.
+        """Read all tokens, and return the node of the expression.
 
         Raises:
-            SpecError, UnsupportedError, LimitExceeded: the expression is invalid.
+            SpecError: the expression is malformed. UnsupportedError: it is not supported. LimitExceeded: it is too
+                large.
         """
-        node = self._union()
+        node = self._read_union()
         if self._next_token.kind != "end":
             raise self._error_at(f"{self._next_token.text!r} is unexpected here", self._next_token)
         return node
 
     @property
     def _next_token(self) -> Token:
-        return self.tokens[self.at]
+        return self.tokens[self.index]
 
     def _take(self, kind: str) -> bool:
         matches = self._next_token.kind == kind
-        self.at += matches
+        self.index += matches
         return matches
 
-    def _union(self) -> Node:
-        branches = [self._intersection()]
+    def _read_union(self) -> Node:
+        branches = [self._read_intersection()]
         while self._take("|"):
-            branches.append(self._intersection())
+            branches.append(self._read_intersection())
         return alt(branches)
 
-    def _intersection(self) -> Node:
-        node = self._sequence()
+    def _read_intersection(self) -> Node:
+        node = self._read_sequence()
         while self._take("&"):
-            node = conj(node, self._sequence())
+            node = conj(node, self._read_sequence())
         return node
 
-    def _sequence(self) -> Node:
+    def _read_sequence(self) -> Node:
         items: list[Node] = []
         while self._next_token.kind not in ("|", "&", ")", "]", "end", "->"):
-            items.append(self._repetition())
+            items.append(self._read_repetition())
         return seq(items)
 
-    def _repetition(self) -> Node:
-        node = self._negation()
+    def _read_repetition(self) -> Node:
+        node = self._read_negation()
         while True:
             if self._take("?"):
                 node = repeat(node, 0, 1)
@@ -100,32 +101,32 @@ class Expression:
                 node = repeat(node, 0, None)
             elif self._take("+"):
                 node = repeat(node, 1, None)
-            elif (counts := read_counts(self.source, self.tokens, self.at)) is not None:
-                low, high, self.at = counts
+            elif (counts := read_counts(self.source, self.tokens, self.index)) is not None:
+                low, high, self.index = counts
                 node = repeat(node, low, high)
             else:
                 return node
 
-    def _negation(self) -> Node:
-        return negate(self._negation()) if self._take("~") else self._atom()
+    def _read_negation(self) -> Node:
+        return negate(self._read_negation()) if self._take("~") else self._read_atom()
 
-    def _atom(self) -> Node:
+    def _read_atom(self) -> Node:
         token = self._next_token
-        self.at += 1
+        self.index += 1
         match token.kind:
             case "(" | "[":
                 close = ")" if token.kind == "(" else "]"
-                node = self._union()
+                node = self._read_union()
                 if not self._take(close):
                     raise self._error_at(f"{token.kind!r} is not closed", token, f"add {close!r}")
                 return node if close == ")" else repeat(node, 0, 1)
             case "string" if self._next_token.kind == "..":
-                return self._range(token)
+                return self._read_range(token)
             case "string":
-                value = string_value(self.source, token)
-                return _ignoring_case(value) if token.text.endswith("i") else text(value)
+                value = decode_string(self.source, token)
+                return _make_case_insensitive(value) if token.text.endswith("i") else text(value)
             case "regex":
-                return self._regex(token)
+                return self._read_regex(token)
             case "name" if is_terminal(token.text):
                 return self.resolve(token)
             case "name":
@@ -136,7 +137,7 @@ class Expression:
                 )
             case "directive" if token.text == "%regex":
                 try:
-                    return substrings(token.value, self.limits)
+                    return read_substrings(token.value, self.limits)
                 except SpecError as error:
                     raise self._error_at(error.message, token, error.hint) from None
             case "directive" | "special" | "reference":
@@ -147,14 +148,14 @@ class Expression:
             f"{token.text!r} is unexpected here" if token.text else "the expression is incomplete", token
         )
 
-    def _range(self, first: Token) -> Node:
-        self.at += 1
+    def _read_range(self, first: Token) -> Node:
+        self.index += 1
         last = self._next_token
-        self.at += 1
-        low, high = range_ends(self.source, first, last)
+        self.index += 1
+        low, high = read_range_ends(self.source, first, last)
         return chars(((ord(low), ord(high)),))
 
-    def _regex(self, token: Token) -> Node:
+    def _read_regex(self, token: Token) -> Node:
         body, flags = token.text[1:].rsplit("/", 1)
         try:
             return parse_regex(f"(?{flags}:{body})" if flags else body, limits=self.limits)
@@ -167,17 +168,17 @@ class Expression:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
 
 
-def read_counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int | None, int] | None:
-    """The repetition `{m}`, `{m,}`, `{,n}`, `{m,n}`, `~m` or `~m..n` at a token: its counts, and the next position.
+def read_counts(source: str, tokens: Sequence[Token], index: int) -> tuple[int, int | None, int] | None:
+    """Read a repetition `{m}`, `{m,}`, `{,n}`, `{m,n}`, `~m` or `~m..n` that begins at a token.
 
     Returns:
-        None if there is none.
+        (minimum, maximum, index of the token after the repetition), or None if there is no repetition.
 
     Raises:
-        SpecError: the counts are negative, in the wrong order, or too large.
+        SpecError: the counts are not integers of at least 0, in the wrong order, or too large.
     """
-    kinds = [token.kind for token in tokens[at : at + 5]]
-    numbers = [token for token in tokens[at : at + 5] if token.kind == "number"]
+    kinds = [token.kind for token in tokens[index : index + 5]]
+    numbers = [token for token in tokens[index : index + 5] if token.kind == "number"]
     match kinds:
         case ["{", "number", "}", *_] | ["~", "number", "..", "number", *_] | ["~", "number", *_]:
             length = {"{": 3, "~": 4 if kinds[2:4] == ["..", "number"] else 2}[kinds[0]]
@@ -186,21 +187,21 @@ def read_counts(source: str, tokens: Sequence[Token], at: int) -> tuple[int, int
         case ["{", "number", ",", "number", "}"]:
             (low, high), length = numbers[:2], 5
         case ["{", "number", ",", "}", *_]:
-            return _count(source, numbers[0]), None, at + 4
+            return _parse_count(source, numbers[0]), None, index + 4
         case ["{", ",", "number", "}", *_]:
-            return 0, _count(source, numbers[0]), at + 4
+            return 0, _parse_count(source, numbers[0]), index + 4
         case _:
             return None
-    lower, upper = _count(source, low), _count(source, high)
+    lower, upper = _parse_count(source, low), _parse_count(source, high)
     if upper < lower:
         span = (low.start, high.end)
         raise SpecError(
             f"the upper bound, {upper}, is less than the lower bound, {lower}", text=source, span=span, hint="swap them"
         )
-    return lower, upper, at + length
+    return lower, upper, index + length
 
 
-def _count(source: str, token: Token) -> int:
+def _parse_count(source: str, token: Token) -> int:
     if not token.text.isdigit():
         raise SpecError(
             "a count must be a number of at least 0",
@@ -214,11 +215,11 @@ def _count(source: str, token: Token) -> int:
     return count
 
 
-def range_ends(source: str, first: Token, last: Token) -> tuple[str, str]:
-    """The characters between which a range such as `"a".."z"` extends. Raises SpecError if it is malformed."""
+def read_range_ends(source: str, first: Token, last: Token) -> tuple[str, str]:
+    """The first and last character of a range such as `"a".."z"`. Raises SpecError if it is malformed."""
     ends = []
     for token in (first, last):
-        ends.append(string_value(source, token) if token.kind == "string" else "")
+        ends.append(decode_string(source, token) if token.kind == "string" else "")
         if len(ends[-1]) != 1 or token.text.endswith("i"):
             message = "the ends of a range must be strings of one character"
             raise SpecError(message, text=source, span=token.span, hint='write, for example, "a".."z"')
@@ -229,16 +230,16 @@ def range_ends(source: str, first: Token, last: Token) -> tuple[str, str]:
     return low, high
 
 
-def string_value(source: str, token: Token) -> str:
-    """The value of a string, with the escapes of JSON and of Python. A surrogate pair is one character."""
+def decode_string(source: str, token: Token) -> str:
+    """The value of a string literal. Decodes the escapes of JSON and Python. A surrogate pair becomes one character."""
 
-    def escape(match: re.Match[str]) -> str:
+    def decode_escape(match: re.Match[str]) -> str:
         code = match[1] or match[2] or match[3]
         if code is not None:
             return chr(min(int(code, 16), 0x10FFFF))
-        return _ESCAPED.get(match[4], match[0])
+        return _SIMPLE_ESCAPES.get(match[4], match[0])
 
-    value = _ESCAPE.sub(escape, token.text.removesuffix("i")[1:-1])
+    value = _ESCAPE.sub(decode_escape, token.text.removesuffix("i")[1:-1])
     try:
         return value.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
@@ -246,7 +247,7 @@ def string_value(source: str, token: Token) -> str:
         raise SpecError(message, text=source, span=token.span) from None
 
 
-def _ignoring_case(value: str) -> Node:
+def _make_case_insensitive(value: str) -> Node:
     return parse_regex(f"(?i:{re.escape(value)})") if value else EPSILON
 
 
@@ -254,32 +255,32 @@ def determinise(node: Node, name: str, max_states: int = _MAX_STATES) -> Automat
     """The automaton of a regular node, computed with at most `max_states` terms.
 
     Raises:
-        UnsupportedError: it needs too many states; the message calls the node `name`.
+        UnsupportedError: it needs too many states. The message refers to the node as `name`.
     """
     if isinstance(node, Automaton):
         return node
     terms = Terms(max_states)
     try:
         numbers = {terms.read(node): 0}
-        order = list(numbers)
+        queue = list(numbers)
         states = []
-        for term in order:  # grows during the loop
+        for term in queue:  # grows during the loop
             edges = []
-            for ranges, to in terms.transitions(term):
-                if to not in numbers:
-                    numbers[to] = len(order)
-                    order.append(to)
-                edges += [(low, high, numbers[to]) for low, high in ranges]
+            for ranges, target in terms.transitions(term):
+                if target not in numbers:
+                    numbers[target] = len(queue)
+                    queue.append(target)
+                edges += [(low, high, numbers[target]) for low, high in ranges]
             states.append((terms.nullable[term], tuple(sorted(edges))))
     except TooLarge as error:
         raise UnsupportedError(
-            f"{name} needs more than {error.limit} {error.what}", hint="bound its repetitions by smaller counts"
+            f"{name} needs more than {error.limit} {error.unit}", hint="bound its repetitions by smaller counts"
         ) from None
     return Automaton(tuple(states))
 
 
-def shortest_matches(node: Node, name: str) -> Automaton:
-    """The texts of a node that have no shorter text of the node as a prefix, as for a lazy match.
+def keep_shortest_matches(node: Node, name: str) -> Automaton:
+    """The texts of a node that do not begin with a shorter text of the node: what a lazy match can read.
 
     Raises:
         UnsupportedError: see `determinise`.
@@ -288,6 +289,6 @@ def shortest_matches(node: Node, name: str) -> Automaton:
     return Automaton(tuple((ends, () if ends else edges) for ends, edges in automaton.states), automaton.start)
 
 
-def without_text(node: Node, inner: Node) -> Node:
+def exclude_text(node: Node, inner: Node) -> Node:
     """The texts of a node in which no text of `inner` occurs."""
     return conj(node, negate(seq([ANY_TEXT, inner, ANY_TEXT])))

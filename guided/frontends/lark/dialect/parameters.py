@@ -1,12 +1,12 @@
-"""Evaluates the parameters of rules, as in llguidance. In: definitions and the values of their parameters. Out: the
-alternatives of a rule for a value, and the values that they pass on.
+"""Evaluates the parameters of rules, as in llguidance. In: tokens of a rule, and the value of its parameter. Out:
+whether an alternative applies to this value, and the values that it passes on.
 
     perm::_ : ""                   %if is_ones([0:2])
             | "a" perm::set_bit(0) %if bit_clear(0)
             | "b" perm::set_bit(1) %if bit_clear(1)
 
-A parameter is a 64-bit number. A rule is instantiated for each value that is reached. `_` means the parameter, or all
-of its bits; `[x:y]` means the bits from x to y - 1.
+A parameter is a 64-bit number. A rule is instantiated for each reachable value. `_` means the parameter or, as a range
+of bits, all of its bits; `[x:y]` means the bits from x to y - 1.
 
 Source: llguidance, docs/parametric.md.
 """
@@ -23,7 +23,7 @@ from guided.frontends.lark.scan import Token
 __all__ = ["evaluate_condition", "evaluate_value", "split_alternatives"]
 
 _BITS: Final = 64
-_ALL: Final = (1 << _BITS) - 1
+_ALL_BITS: Final = (1 << _BITS) - 1
 _VALUE_FUNCTIONS: Final = ("set_bit", "clear_bit", "bit_and", "bit_or", "incr", "decr")
 _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 _COUNTS: Final = tuple(f"bit_count_{name}" for name in _COMPARISONS)
@@ -42,7 +42,7 @@ _TEST_FUNCTIONS: Final = (
 
 
 def split_alternatives(source: str, body: Sequence[Token]) -> list[tuple[list[Token], list[Token]]]:
-    """The alternatives of a body, each with the tokens of its condition."""
+    """(tokens, tokens of the condition) for each alternative of a body. Without %if, the condition is empty."""
     out: list[tuple[list[Token], list[Token]]] = [([], [])]
     depth = 0
     in_condition = False
@@ -64,80 +64,80 @@ def evaluate_condition(source: str, tokens: Sequence[Token], parameter: int) -> 
     """Whether a condition holds. An empty condition always holds.
 
     Raises:
-        SpecError: it is malformed.
+        SpecError: the condition is malformed.
     """
     if not tokens:
         return True
     reader = _Reader(source, tokens, parameter)
-    holds = reader.test()
-    reader.end()
+    holds = reader.read_test()
+    reader.check_end()
     return holds
 
 
-def evaluate_value(source: str, tokens: Sequence[Token], at: int, parameter: int | None) -> tuple[int, int]:
-    """The value of the expression at a token, and the position after it. `parameter`: None if the rule has none.
+def evaluate_value(source: str, tokens: Sequence[Token], index: int, parameter: int | None) -> tuple[int, int]:
+    """(the value of the expression at a token, the index after it). `parameter`: None if the rule has no parameter.
 
     Raises:
-        SpecError: it is malformed, or uses a parameter that the rule does not have.
+        SpecError: the expression is malformed, or uses a parameter that the rule does not have.
     """
     reader = _Reader(source, tokens, parameter)
-    reader.at = at
-    return reader.value(), reader.at
+    reader.index = index
+    return reader.read_value(), reader.index
 
 
 class _Reader:
     def __init__(self, source: str, tokens: Sequence[Token], parameter: int | None) -> None:
-        self.source, self.tokens, self.parameter, self.at = source, tokens, parameter, 0
+        self.source, self.tokens, self.parameter, self.index = source, tokens, parameter, 0
 
-    def value(self) -> int:
-        token = self.next()
+    def read_value(self) -> int:
+        token = self.take_token()
         if token.kind == "number":
-            return self.number(token)
-        p = self.own_parameter(token)
+            return self.parse_number(token)
+        p = self.require_parameter(token)
         if token.text == "_":
             return p
         if token.text not in _VALUE_FUNCTIONS:
-            raise self.unknown_function(token, _VALUE_FUNCTIONS)
+            raise self.unknown_function_error(token, _VALUE_FUNCTIONS)
         self.expect("(")
         match token.text:
             case "set_bit" | "clear_bit" as name:
-                bit = 1 << self.number(self.next(), _BITS - 1)
+                bit = 1 << self.parse_number(self.take_token(), _BITS - 1)
                 p = p | bit if name == "set_bit" else p & ~bit
             case "bit_and" | "bit_or" as name:
-                other = self.number(self.next())
+                other = self.parse_number(self.take_token())
                 p = p & other if name == "bit_and" else p | other
             case name:
-                low, high = self.bit_range()
+                low, high = self.read_bit_range()
                 part, all_ones = p >> low & (1 << (high - low)) - 1, (1 << (high - low)) - 1
                 if part != (all_ones if name == "incr" else 0):
                     p += (1 << low) if name == "incr" else -(1 << low)
         self.expect(")")
         return p
 
-    def test(self) -> bool:
-        token = self.next()
+    def read_test(self) -> bool:
+        token = self.take_token()
         if token.text not in _TEST_FUNCTIONS:
-            raise self.unknown_function(token, _TEST_FUNCTIONS)
+            raise self.unknown_function_error(token, _TEST_FUNCTIONS)
         name = token.text
         if name == "true":
-            if self.at < len(self.tokens) and self.tokens[self.at].kind == "(":
+            if self.index < len(self.tokens) and self.tokens[self.index].kind == "(":
                 self.expect("(")
                 self.expect(")")
             return True
-        p = self.own_parameter(token)
+        p = self.require_parameter(token)
         self.expect("(")
         if name in ("and", "or", "not"):
-            holds = self.test()
+            holds = self.read_test()
             if name == "not":
                 holds = not holds
             else:
                 self.expect(",")
-                other = self.test()
+                other = self.read_test()
                 holds = holds and other if name == "and" else holds or other
         elif name in ("bit_clear", "bit_set"):
-            holds = (p >> self.number(self.next(), _BITS - 1) & 1) == (name == "bit_set")
+            holds = (p >> self.parse_number(self.take_token(), _BITS - 1) & 1) == (name == "bit_set")
         else:
-            low, high = self.bit_range()
+            low, high = self.read_bit_range()
             part = p >> low & (1 << (high - low)) - 1
             if name in ("is_ones", "is_zeros"):
                 holds = part == ((1 << (high - low)) - 1 if name == "is_ones" else 0)
@@ -145,25 +145,25 @@ class _Reader:
                 self.expect(",")
                 if name in _COUNTS:
                     part = part.bit_count()
-                holds = _compare(name.removeprefix("bit_count_"), part, self.number(self.next()))
+                holds = _compare(name.removeprefix("bit_count_"), part, self.parse_number(self.take_token()))
         self.expect(")")
         return holds
 
-    def bit_range(self) -> tuple[int, int]:
-        token = self.next()
+    def read_bit_range(self) -> tuple[int, int]:
+        token = self.take_token()
         if token.text == "_":
             return 0, _BITS
         if token.kind != "[":
             raise _error(self.source, "write bits as [x:y] or _", token)
-        low = self.number(self.next(), _BITS)
+        low = self.parse_number(self.take_token(), _BITS)
         self.expect(":")
-        high = self.number(self.next(), _BITS)
+        high = self.parse_number(self.take_token(), _BITS)
         if low >= high:
             raise _error(self.source, f"the range of bits [{low}:{high}] is empty", token)
         self.expect("]")
         return low, high
 
-    def number(self, token: Token, maximum: int = _ALL) -> int:
+    def parse_number(self, token: Token, maximum: int = _ALL_BITS) -> int:
         text = token.text.lower()
         if token.kind != "number" or "." in text or text[0] in "+-" or len(text) > 20:
             raise _error(self.source, "a number is expected", token)
@@ -172,27 +172,27 @@ class _Reader:
             raise _error(self.source, f"the number is larger than {maximum}", token)
         return value
 
-    def own_parameter(self, token: Token) -> int:
+    def require_parameter(self, token: Token) -> int:
         if self.parameter is None:
             raise _error(self.source, "the rule has no parameter", token, "write a number, such as name::0x0")
         return self.parameter
 
-    def next(self) -> Token:
-        if self.at == len(self.tokens):
+    def take_token(self) -> Token:
+        if self.index == len(self.tokens):
             raise _error(self.source, "the expression is incomplete", self.tokens[-1])
-        self.at += 1
-        return self.tokens[self.at - 1]
+        self.index += 1
+        return self.tokens[self.index - 1]
 
     def expect(self, kind: str) -> None:
-        token = self.next()
+        token = self.take_token()
         if token.kind != kind:
             raise _error(self.source, f"{kind!r} is expected", token)
 
-    def end(self) -> None:
-        if self.at < len(self.tokens):
-            raise _error(self.source, f"{self.tokens[self.at].text!r} is unexpected here", self.tokens[self.at])
+    def check_end(self) -> None:
+        if self.index < len(self.tokens):
+            raise _error(self.source, f"{self.tokens[self.index].text!r} is unexpected here", self.tokens[self.index])
 
-    def unknown_function(self, token: Token, known_names: Sequence[str]) -> SpecError:
+    def unknown_function_error(self, token: Token, known_names: Sequence[str]) -> SpecError:
         close = close_name(token.text, known_names)
         hint = f"did you mean {close}?" if close else f"the functions are {', '.join(known_names)}"
         return _error(self.source, f"there is no function {token.text!r}", token, hint)

@@ -1,16 +1,17 @@
-"""Resolves the declared names of a `PlainLark` text. In: the text as Lark's loader has read it. Out: the same, with a
-node or a grammar for each declared name.
+"""Resolves the declared names of a `PlainLark` grammar. In: the grammar as Lark's loader has read it. Out: this grammar
+with a node or a grammar for each declared name.
 
 Attributes of a rule whose body is a terminal T:
 
     lazy          the texts of T that do not begin with a shorter text of T
-    suffix=S      the same for T followed by S
-    stop=S        the texts of T that contain no text of S. S may follow in the rules, but need not. Unlike llguidance,
-                  which removes the text of S from the output, guided cannot remove written text
+    suffix=S      the texts of T followed by S that do not begin with a shorter such text
+    stop=S        the texts of T that contain no text of S. The rules may require S afterwards, but need not. Unlike
+                  llguidance, guided does not remove the text of S from the output
     max_chars=n   at most n characters
-    max_tokens=n  at most n tokens (`MaxTokens` of the IR)
+    max_tokens=n  at most n tokens (`MaxTokens` in the IR)
 
-Security: a text may name tokens of the vocabulary only with permission, since an untrusted text could end a turn.
+Security: a grammar may require tokens of the vocabulary only with permission, because an untrusted grammar could end a
+turn.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from guided.ir.nodes import EMPTY, Ending, Grammar, Length, Node, OtherTokens, R
 from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
-from .expressions import Expression, shortest_matches, string_value, without_text
+from .expressions import Expression, decode_string, exclude_text, keep_shortest_matches
 from .plain import PlainLark
 
 __all__ = ["Context", "needs_scannerless", "resolve_parts"]
@@ -44,12 +45,12 @@ _ID_RANGE: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 @dataclass(frozen=True)
 class Context:
-    """The grammars, options and permissions of a text.
+    """The named grammars, options and permissions with which a grammar is read.
 
     Attributes:
-        grammars: name -> a Lark text, a JSON Schema as a dict, or a specification.
-        read: reads a Lark text in this context; the second argument is added to `chain`.
-        embed: returns the grammar of another specification.
+        grammars: name -> a Lark grammar, a JSON Schema as a dict, or a specification.
+        read: reads a Lark grammar in this context. The second argument is added to `chain`.
+        embed: returns the IR grammar of another specification.
         chain: the names of the enclosing grammars.
     """
 
@@ -63,65 +64,74 @@ class Context:
     chain: tuple[str, ...] = ()
 
 
-def resolve_parts(plain: PlainLark, loaded: LoadedGrammar, context: Context) -> LoadedGrammar:
+def resolve_parts(plain_grammar: PlainLark, loaded_grammar: LoadedGrammar, context: Context) -> LoadedGrammar:
     """See the module docstring.
 
     Raises:
-        SpecError, UnsupportedError, LimitExceeded: a part is invalid. The error has the location in the text.
+        SpecError, UnsupportedError, LimitExceeded: a part is invalid. The error has the location in the grammar.
     """
-    terminals = _Terminals(plain, loaded.terminals, context.limits)
-    by_name = {
-        name: replace(terminal, uses_fullmatch=plain.uses_fullmatch) for name, terminal in loaded.terminals.items()
+    terminals = _Terminals(plain_grammar, loaded_grammar.terminals, context.limits)
+    terminals_by_name = {
+        name: replace(terminal, uses_fullmatch=plain_grammar.uses_fullmatch)
+        for name, terminal in loaded_grammar.terminals.items()
     }
-    for name, source in plain.terminals.items():
-        text = plain.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
-        node, is_lazy = terminals.node(source, name), source.lazy or source.suffix is not None
-        by_name[name] = LoadedTerminal(
+    for name, source in plain_grammar.terminals.items():
+        text = plain_grammar.source[source.tokens[0].start : source.tokens[-1].end] if source.tokens else ""
+        node, is_lazy = terminals.make_node(source, name), source.lazy or source.suffix is not None
+        terminals_by_name[name] = LoadedTerminal(
             name, "", False, 0, text, frozenset(), text, node, is_lazy, source.max_tokens, text
         )
     regions = {
-        name: _region(plain, plain.regions[base_name], terminals)
-        for name in loaded.rules
-        if (base_name := name.split("{")[0]) in plain.regions
+        name: _make_region(plain_grammar, plain_grammar.regions[base_name], terminals)
+        for name in loaded_grammar.rules
+        if (base_name := name.split("{")[0]) in plain_grammar.regions
     }
-    sources = loaded.sources.with_original(plain.source, plain.original_span)
+    sources = loaded_grammar.sources.restore_original(plain_grammar.source, plain_grammar.original_span)
     spans = {
         name: (terminal.tokens[0].start, terminal.tokens[-1].end)
-        for name, terminal in plain.terminals.items()
+        for name, terminal in plain_grammar.terminals.items()
         if terminal.tokens
     }
-    for name, span in (spans | {name: token.span for name, token in plain.parts.items()}).items():
-        sources.definitions[name] = DefinedName(plain.source[slice(*span)], sources.texts[0], span)
-    parts = {name: _resolve_part(plain.source, token, context) for name, token in plain.parts.items()}
-    texts = {name: plain.source[token.start : token.end] for name, token in plain.parts.items()}
+    for name, span in (spans | {name: token.span for name, token in plain_grammar.parts.items()}).items():
+        sources.definitions[name] = DefinedName(plain_grammar.source[slice(*span)], sources.texts[0], span)
+    parts = {name: _resolve_part(plain_grammar.source, token, context) for name, token in plain_grammar.parts.items()}
+    texts = {name: plain_grammar.source[token.start : token.end] for name, token in plain_grammar.parts.items()}
     return replace(
-        loaded, text=plain.source, terminals=by_name, lines=plain.lines, parts=parts, original_parts=texts,
-        initial_skip=plain.initial_skip, final_skip=plain.final_skip, skip_once=plain.skip_once, regions=regions,
+        loaded_grammar,
+        text=plain_grammar.source,
+        terminals=terminals_by_name,
+        lines=plain_grammar.lines,
+        parts=parts,
+        original_parts=texts,
+        initial_skip=plain_grammar.initial_skip,
+        final_skip=plain_grammar.final_skip,
+        skip_once=plain_grammar.skip_once,
+        regions=regions,
         sources=sources,
-    )  # fmt: skip
+    )
 
 
-def _region(plain: PlainLark, source: RegionSource, terminals: _Terminals) -> Region:
+def _make_region(plain_grammar: PlainLark, source: RegionSource, terminals: _Terminals) -> Region:
     attributes = source.attributes
-    definition = plain.terminals.get(source.terminal)
+    definition = plain_grammar.terminals.get(source.terminal)
     ending = None
     if definition is not None and definition.suffix is not None:
-        stop = attributes.get("stop_capture")
-        before, end = terminals.expression(definition.tokens), terminals.expression((definition.suffix,))
-        ending = Ending(before, end, "" if stop is None else string_value(plain.source, stop))
+        stop_capture = attributes.get("stop_capture")
+        body, suffix = terminals.read_expression(definition.tokens), terminals.read_expression((definition.suffix,))
+        ending = Ending(body, suffix, "" if stop_capture is None else decode_string(plain_grammar.source, stop_capture))
     name = attributes.get("capture")
-    capture = source.rule.text if name is None else string_value(plain.source, name)
+    capture = source.rule.text if name is None else decode_string(plain_grammar.source, name)
     temperature = attributes.get("temperature")
     return Region(
         capture if "capture" in attributes else "", ending, None if temperature is None else float(temperature.text)
     )
 
 
-def needs_scannerless(loaded: LoadedGrammar) -> bool:
-    """Whether a lexer cannot read the text: a terminal may be empty, or some places allow no ignored terminals."""
-    if not loaded.initial_skip or not loaded.final_skip or loaded.skip_once:
+def needs_scannerless(loaded_grammar: LoadedGrammar) -> bool:
+    """Whether a lexer cannot be used: a terminal may be empty, or options restrict where ignored terminals may come."""
+    if not loaded_grammar.initial_skip or not loaded_grammar.final_skip or loaded_grammar.skip_once:
         return True
-    return any(map(_may_be_empty, loaded.terminals.values()))
+    return any(map(_may_be_empty, loaded_grammar.terminals.values()))
 
 
 def _may_be_empty(terminal: LoadedTerminal) -> bool:
@@ -134,37 +144,45 @@ def _may_be_empty(terminal: LoadedTerminal) -> bool:
 
 
 class _Terminals:
-    def __init__(self, plain: PlainLark, loaded: Mapping[str, LoadedTerminal], limits: Limits) -> None:
-        self.plain, self.loaded, self.limits = plain, loaded, limits
+    """Reads the expressions of terminals that are only declared for Lark."""
+
+    def __init__(
+        self, plain_grammar: PlainLark, loaded_terminals: Mapping[str, LoadedTerminal], limits: Limits
+    ) -> None:
+        self.plain_grammar, self.loaded_terminals, self.limits = plain_grammar, loaded_terminals, limits
         self.nodes_by_name: dict[str, Node] = {}
         self.open_names: list[str] = []
 
-    def node(self, source: TerminalSource, name: str) -> Node:
-        node = self.expression(source.tokens)
+    def make_node(self, source: TerminalSource, name: str) -> Node:
+        node = self.read_expression(source.tokens)
         if source.suffix is not None:
-            node = shortest_matches(seq([node, self.expression((source.suffix,))]), name)
+            node = keep_shortest_matches(seq([node, self.read_expression((source.suffix,))]), name)
         elif source.lazy:
-            node = shortest_matches(node, name)
+            node = keep_shortest_matches(node, name)
         if source.stop is not None:
-            node = without_text(node, self.expression((source.stop,)))
+            node = exclude_text(node, self.read_expression((source.stop,)))
         return node if source.max_chars is None else Length(node, 0, source.max_chars)
 
-    def expression(self, tokens: tuple[Token, ...]) -> Node:
-        return Expression(self.plain.source, tokens, self._resolve_name, self.limits).read()
+    def read_expression(self, tokens: tuple[Token, ...]) -> Node:
+        return Expression(self.plain_grammar.source, tokens, self._resolve_name, self.limits).read()
 
     def _resolve_name(self, token: Token) -> Node:
         name = token.text
         if name not in self.nodes_by_name:
             if name in self.open_names:
                 chain = " -> ".join([*self.open_names[self.open_names.index(name) :], name])
-                raise _error(self.plain.source, f"the terminal {name} contains itself: {chain}", token, "use rules")
+                raise _error(
+                    self.plain_grammar.source, f"the terminal {name} contains itself: {chain}", token, "use rules"
+                )
             self.open_names.append(name)
-            if name in self.plain.definitions:
-                self.nodes_by_name[name] = self.expression(self.plain.definitions[name])
-            elif name in self.loaded:
-                self.nodes_by_name[name] = parse_regex(self.loaded[name].source, limits=self.limits)
+            if name in self.plain_grammar.definitions:
+                self.nodes_by_name[name] = self.read_expression(self.plain_grammar.definitions[name])
+            elif name in self.loaded_terminals:
+                self.nodes_by_name[name] = parse_regex(self.loaded_terminals[name].source, limits=self.limits)
             else:
-                raise _error(self.plain.source, f"the terminal {name} is not defined", token, f"define it: {name}: ...")
+                raise _error(
+                    self.plain_grammar.source, f"the terminal {name} is not defined", token, f"define it: {name}: ..."
+                )
             self.open_names.pop()
         return self.nodes_by_name[name]
 
@@ -172,16 +190,18 @@ class _Terminals:
 def _resolve_part(source: str, token: Token, context: Context) -> Node | Grammar:
     match token.kind, token.text:
         case "special", _:
-            return _special(source, token, context)
+            return _make_special(source, token, context)
         case "reference", _:
             return _read_named_grammar(source, token, context)
         case _, "%json" | "%lark" as text:
             try:
                 if text == "%lark":
                     return context.read(token.value, "%lark")
-                own: list[Finding] = []
-                grammar = json_schema_to_grammar(token.value, context.options, limits=context.limits, findings=own)
-                context.findings.extend(own)
+                new_findings: list[Finding] = []
+                grammar = json_schema_to_grammar(
+                    token.value, context.options, limits=context.limits, findings=new_findings
+                )
+                context.findings.extend(new_findings)
                 return grammar
             except (SpecError, UnsupportedError) as error:
                 raise _relocate_error(error, source, token) from None
@@ -206,42 +226,42 @@ def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
         raise
 
 
-def _special(source: str, token: Token, context: Context) -> Node:
-    inside = token.text[1:-1]
+def _make_special(source: str, token: Token, context: Context) -> Node:
+    content = token.text[1:-1]
     references: tuple[int | str, ...] = (token.text,)
-    if inside.startswith("["):
-        references, negated = _ids(source, token, inside[1:-1])
-        if negated:
+    if content.startswith("["):
+        references, is_negated = _read_ids(source, token, content[1:-1])
+        if is_negated:
             return OtherTokens(references, 1, 1)
     if not context.allow_special_tokens:
         raise _error(
-            source, "the grammar names a token of the vocabulary, which is not allowed", token,
+            source, "references to tokens by name or id are not allowed in this call", token,
             "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
         )  # fmt: skip
     return alt([Special(token) for token in references])
 
 
-def _ids(source: str, token: Token, inside: str) -> tuple[tuple[int, ...], bool]:
-    """The ids of `<[1,5-9]>`, and whether all other ids are meant."""
-    if inside == "*":
+def _read_ids(source: str, token: Token, content: str) -> tuple[tuple[int, ...], bool]:
+    """(the ids in a token such as `<[1,5-9]>`, whether all other ids are meant). `content`: without the brackets."""
+    if content == "*":
         return (), True
-    negated = inside.startswith("^")
+    is_negated = content.startswith("^")
     ids: dict[int, None] = {}
-    for piece in inside.removeprefix("^").split(","):
+    for piece in content.removeprefix("^").split(","):
         match = _ID_RANGE.fullmatch(piece)
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if high < low or high - low > _MAX_IDS:
             hint = "write <[128000]>, <[1,5-9]>, <[^1,5-9]> for all others, or <[*]> for all"
             raise _error(source, f"{piece!r} is not an id or a range of ids", token, hint)
         ids.update(dict.fromkeys(range(low, high + 1)))
-    return tuple(ids), negated
+    return tuple(ids), is_negated
 
 
 def _relocate_error(error: SpecError | UnsupportedError, source: str, token: Token) -> SpecError | UnsupportedError:
-    """The error of a part, with its location in the whole text."""
-    inner = source.find(token.value, token.start)
+    """Convert the location of an error in a part to a location in the whole grammar."""
+    value_start = source.find(token.value, token.start)
     start, end = error.span if error.text == token.value else (0, len(token.value))
-    error.text, error.span = source, (inner + start, inner + max(end, start + 1))
+    error.text, error.span = source, (value_start + start, value_start + max(end, start + 1))
     return error
 
 

@@ -1,5 +1,5 @@
-"""Rewrites a text with extensions to Lark's own notation. In: a text. Out: `PlainLark`: a text that Lark's loader can
-read, and the extensions that its declared names represent.
+"""Rewrites a grammar with extensions to Lark's own notation. In: a grammar. Out: `PlainLark`: a grammar that Lark's
+loader can read, and the extensions that its declared names represent.
 
     arguments: "(" %json {"type": "object"} ")"          arguments: "(" PART_0 ")"
                                                          %declare PART_0
@@ -7,10 +7,11 @@ read, and the extensions that its declared names represent.
     head[lazy]: TEXT "<tool>"                            head: PART_3
 
 How: each statement is rewritten token by token. The location of each token is kept, so Lark's errors get locations in
-the original text. A terminal with `&`, `~` or `%regex`, or with such terminals in it, is only declared for Lark and
-read here (`expressions.py`). A rule with a parameter is written once for each value that is reached (`parameters.py`).
+the original grammar. A terminal that uses `&`, `~` or `%regex`, directly or through other terminals, is only declared
+for Lark, and `expressions.py` reads it. A rule with a parameter is written once for each reachable value
+(`parameters.py`).
 
-Cost: linear in the text, and in the values of parameters.
+Cost: linear in the length of the grammar, and in the number of values of parameters.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from guided.frontends.lark.scan import Token, is_terminal, scan
 from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
-from .definitions import Definition, Directive, statements
-from .expressions import range_ends, read_counts, string_value
+from .definitions import Definition, Directive, split_statements
+from .expressions import decode_string, read_counts, read_range_ends
 from .parameters import evaluate_condition, evaluate_value, split_alternatives
 
 __all__ = ["PlainLark", "rewrite_extensions"]
@@ -51,16 +52,17 @@ class PlainLark:
     """See the module docstring.
 
     Attributes:
-        text: the text in Lark's notation.
+        source: the original grammar.
+        text: the grammar in Lark's notation.
         parts: name of a declared terminal -> the token that it represents.
         terminals: name of a declared terminal -> its expression.
-        definitions: name of a terminal -> the tokens of its expression, for all terminals that the text defines.
-        lines: name of a rule or terminal in `text` -> its line in the source.
+        definitions: name of a terminal -> the tokens of its expression, for all terminals that `source` defines.
+        lines: name of a rule or terminal in `text` -> its line in `source`.
         regions: name of a rule in `text` -> its capture and sampling attributes.
-        initial_skip, final_skip: whether ignored terminals may come first, and last.
+        initial_skip, final_skip: whether ignored terminals may come first or last.
         skip_once: whether a gap is at most one ignored terminal.
         uses_fullmatch: whether `re.fullmatch` defines the texts of patterns; see `LoadedTerminal`.
-        is_regular: whether the text has no parts, and no attribute that changes the texts of a rule.
+        is_regular: whether there are no parts, and no attributes that change which texts a rule matches.
     """
 
     source: str
@@ -80,16 +82,16 @@ class PlainLark:
     )  # (offset in `text`, start in `source`, end in `source`)
 
     def original_span(self, span: tuple[int, int]) -> tuple[int, int]:
-        """The location in the source that corresponds to a location in `text`."""
-        at = bisect_right(self.original_spans, (span[0], len(self.source), 0)) - 1
-        if at < 0:
+        """The location in `source` that corresponds to a location in `text`."""
+        index = bisect_right(self.original_spans, (span[0], len(self.source), 0)) - 1
+        if index < 0:
             return 0, 0
-        _, start, end = self.original_spans[at]
+        _, start, end = self.original_spans[index]
         return start, end
 
 
 def rewrite_extensions(text: str, limits: Limits) -> PlainLark | None:
-    """See the module docstring; None if the text has no extension.
+    """See the module docstring. None if the grammar uses no extension.
 
     Raises:
         SpecError, UnsupportedError: an extension is malformed or not supported.
@@ -103,25 +105,25 @@ def rewrite_extensions(text: str, limits: Limits) -> PlainLark | None:
         if not re.search(r"%(?:json|lark|regex|llguidance|grammar_options)\b|::|(?m:^\s*[?!]*\w+\[)|@\w|<\W", text):
             return None  # let Lark report the error
         raise
-    return _Writer(text, statements(text, tokens), limits).write()
+    return _Writer(text, split_statements(text, tokens), limits).write()
 
 
-def _is_extension(token: Token, following: Token) -> bool:
+def _is_extension(token: Token, next_token: Token) -> bool:
     if token.kind in ("special", "reference", "::", "&") or token.value:
         return True
     if token.kind == "directive":
         return token.text in ("%llguidance", "%grammar_options", "%if")
     if token.kind == "name":
-        return "-" in token.text or (following.kind == "[" and following.start == token.end)
+        return "-" in token.text or (next_token.kind == "[" and next_token.start == token.end)
     if token.kind in ("{", "~"):
-        return (following.kind == "number" or following.kind == ",") == (token.kind == "{")
+        return (next_token.kind == "number" or next_token.kind == ",") == (token.kind == "{")
     return token.kind == "string" and (token.text.startswith('""') or bool(_JSON_ESCAPES.search(token.text)))
 
 
 class _Writer:
     def __init__(self, source: str, lines: Sequence[Definition | Directive], limits: Limits) -> None:
         self.source, self.lines, self.limits = source, lines, limits
-        self.plain = PlainLark(source)
+        self.plain_grammar = PlainLark(source)
         self.pieces: list[tuple[str, Token | None]] = []
         self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
         self.used_names = set(re.findall(r"\w+", source))
@@ -132,81 +134,81 @@ class _Writer:
         self.options: dict[str, Any] = {}
 
     def write(self) -> PlainLark:
-        plain = self.plain
-        plain.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
-        unreadable = self._terminals_unknown_to_lark()
+        plain_grammar = self.plain_grammar
+        plain_grammar.definitions = {name: rule.body for name, rule in self.rules.items() if is_terminal(name)}
+        unreadable_names = self._find_unreadable_terminals()
         seen: set[str] = set()
         for line in self.lines:
             if isinstance(line, Directive):
-                self._directive(line)
+                self._write_directive(line)
                 continue
             name = line.name.text
             if name in seen and not line.modifiers:
                 raise self.error(f"{name} is defined twice", line.name, "join the alternatives with |")
             seen.add(name)
-            if name in unreadable:
+            if name in unreadable_names:
                 self._declare_terminal(line)
             elif not line.is_parametric:
-                self._definition(line, self.name(line.name), None)
+                self._write_definition(line, self.to_lark_name(line.name), None)
         while self.pending:
             name, value = self.pending.pop()
-            self._definition(self.rules[name], self.instances[name, value], value)
+            self._write_definition(self.rules[name], self.instances[name, value], value)
             if len(self.instances) > self.limits.nodes // 100:
                 raise LimitExceeded("nodes", len(self.instances) * 100, self.limits.nodes, hint="use fewer bits")
-        for declared in (*plain.parts, *plain.terminals):
-            self.put(f"%declare {declared}\n", None)
+        for name in (*plain_grammar.parts, *plain_grammar.terminals):
+            self.put(f"%declare {name}\n", None)
         self._join()
-        return plain
+        return plain_grammar
 
     def _join(self) -> None:
-        at, out = 0, []
+        offset, out = 0, []
         for string, token in self.pieces:
             if token is not None:
-                self.plain.original_spans.append((at, *token.span))
+                self.plain_grammar.original_spans.append((offset, *token.span))
             out.append(string)
-            at += len(string)
-        self.plain.text = "".join(out)
+            offset += len(string)
+        self.plain_grammar.text = "".join(out)
 
     # --- statements
 
-    def _terminals_unknown_to_lark(self) -> set[str]:
-        """The terminals that Lark cannot read, directly or because of terminals in them."""
-        names_by_definition = {name: {token.text for token in body} for name, body in self.plain.definitions.items()}
-        unreadable = set()
-        for name, body in self.plain.definitions.items():
-            for token, following in zip_longest(body, body[1:]):
+    def _find_unreadable_terminals(self) -> set[str]:
+        """The terminals that Lark cannot read, because of an operator in them or because they use such terminals."""
+        token_texts = {name: {token.text for token in body} for name, body in self.plain_grammar.definitions.items()}
+        unreadable_names = set()
+        for name, body in self.plain_grammar.definitions.items():
+            for token, next_token in zip_longest(body, body[1:]):
                 if token.kind in ("special", "reference") or token.text in _PARTS:
                     hint = "terminals are regular: move it to a rule"
                     raise self.error(f"{token.text} cannot be used in terminals", token, hint)
-                is_count = following is not None and following.kind == "number"
+                is_count = next_token is not None and next_token.kind == "number"
                 if token.kind == "&" or token.text == "%regex" or (token.kind == "~" and not is_count):
-                    unreadable.add(name)
+                    unreadable_names.add(name)
         while new_names := {
-            name for name, names in names_by_definition.items() if name not in unreadable and names & unreadable
+            name for name, texts in token_texts.items() if name not in unreadable_names and texts & unreadable_names
         }:
-            unreadable |= new_names
-        return unreadable
+            unreadable_names |= new_names
+        return unreadable_names
 
     def _declare_terminal(self, line: Definition) -> None:
         if line.modifiers or line.suffix or line.attributes:
             token = (*line.modifiers, *line.suffix, line.name)[0]
             reason = "a terminal with &, ~ or %regex cannot have a priority, modifiers or parameters"
             raise UnsupportedError(reason, text=self.source, span=token.span, hint="use it in another terminal")
-        name = self.name(line.name)
-        self.plain.terminals[name] = TerminalSource(line.body)
-        self.plain.lines[name] = self._line(line.name)
+        name = self.to_lark_name(line.name)
+        self.plain_grammar.terminals[name] = TerminalSource(line.body)
+        self.plain_grammar.lines[name] = self._find_line(line.name)
 
-    def _directive(self, line: Directive) -> None:
+    def _write_directive(self, line: Directive) -> None:
         match line.token.text:
             case "%llguidance" | "%grammar_options":
-                self._options(line.token)
+                self._read_options(line.token)
             case "%ignore" if any(token.kind == "&" or token.text == "%regex" for token in line.body):
-                name = self.new_name("IGNORED", line.token)
-                self.plain.terminals[name] = TerminalSource(line.body)
+                name = self.make_name("IGNORED", line.token)
+                self.plain_grammar.terminals[name] = TerminalSource(line.body)
                 self.put(f"%ignore {name}\n", line.token)
             case "%ignore":
                 self.put("%ignore ", line.token)
-                self._body(line.body, None)
+                self._write_body(line.body, None)
                 self.put("\n", None)
             case "%import" | "%declare":
                 body = self.source[line.token.end : line.body[-1].end] if line.body else ""
@@ -217,7 +219,7 @@ class _Writer:
                     f"there is no directive {line.token.text}", line.token, f"the directives are {directives}"
                 )
 
-    def _options(self, token: Token) -> None:
+    def _read_options(self, token: Token) -> None:
         options: Any = json.loads(token.value)
         if not isinstance(options, dict):
             raise self.error(f"{token.text} takes an object", token, 'write, for example, {"allow_initial_skip": true}')
@@ -227,115 +229,121 @@ class _Writer:
             if not any(value is each or (value == each and isinstance(each, str)) for each in _OPTIONS[name]):
                 raise self.error(f"the option {name} cannot be {json.dumps(value)}", token)
         self.options |= options
-        self.plain.initial_skip = self.options.get("allow_initial_skip", False)
-        self.plain.final_skip = self.options.get("allow_final_skip", True)
+        self.plain_grammar.initial_skip = self.options.get("allow_initial_skip", False)
+        self.plain_grammar.final_skip = self.options.get("allow_final_skip", True)
         skip_once = self.options.get("skip_repetition") == "once" or self.options.get("ignore_once", False)
-        self.plain.skip_once, self.plain.uses_fullmatch = skip_once, True
+        self.plain_grammar.skip_once, self.plain_grammar.uses_fullmatch = skip_once, True
 
-    def _definition(self, line: Definition, name: str, parameter: int | None) -> None:
+    def _write_definition(self, line: Definition, name: str, parameter: int | None) -> None:
         modifiers = "".join(token.text + " " * token.text.startswith("%") for token in line.modifiers)
         self.put(modifiers + name, line.name)
         self.put("".join(token.text for token in line.suffix) + ": ", line.name)
-        self.plain.lines.setdefault(name, self._line(line.name))
+        self.plain_grammar.lines.setdefault(name, self._find_line(line.name))
         if line.attributes:
-            self._with_attributes(line, name, parameter)
+            self._write_with_attributes(line, name, parameter)
         elif line.is_parametric:
-            bodies = [body for body, test in split_alternatives(self.source, line.body) if self._holds(test, parameter)]
+            bodies = [
+                body
+                for body, condition in split_alternatives(self.source, line.body)
+                if self._holds(condition, parameter)
+            ]
             for number, body in enumerate(bodies):
                 self.put(" | " if number else "", None)
-                self._body(body, parameter)
+                self._write_body(body, parameter)
             if not bodies:
-                self.put(self.part("nothing", line.name), line.name)
+                self.put(self.name_part("nothing", line.name), line.name)
         else:
-            self._body(line.body, None)
+            self._write_body(line.body, None)
         self.put("\n", None)
 
-    def _holds(self, test: Sequence[Token], parameter: int | None) -> bool:
-        return evaluate_condition(self.source, test, parameter or 0)
+    def _holds(self, condition: Sequence[Token], parameter: int | None) -> bool:
+        return evaluate_condition(self.source, condition, parameter or 0)
 
-    def _with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
+    def _write_with_attributes(self, line: Definition, name: str, parameter: int | None) -> None:
         attributes = line.attributes
         region = RegionSource(line.name, attributes)
         if region.attributes.keys() & {"capture", "stop_capture", "temperature"}:
-            self.plain.regions[name] = region
+            self.plain_grammar.regions[name] = region
         if not attributes.keys() & {"lazy", "suffix", "stop", "max_chars", "max_tokens"}:
-            self._body(line.body, parameter)
+            self._write_body(line.body, parameter)
             return
         body = list(line.body)
-        after: list[Token] = []
+        special_tokens: list[Token] = []  # at the end of the body
         while body and body[-1].kind == "special":
-            after.insert(0, body.pop())
-        stop, chars, tokens = (attributes.get(each) for each in ("stop", "max_chars", "max_tokens"))
-        terminal = self.new_name("TERMINAL", line.name)
+            special_tokens.insert(0, body.pop())
+        stop, max_chars, max_tokens = (attributes.get(each) for each in ("stop", "max_chars", "max_tokens"))
+        terminal = self.make_name("TERMINAL", line.name)
         region.terminal = terminal
-        self.plain.terminals[terminal] = TerminalSource(
+        self.plain_grammar.terminals[terminal] = TerminalSource(
             tuple(body),
-            "lazy" in attributes and not after,
+            "lazy" in attributes and not special_tokens,
             attributes.get("suffix"),
             None if stop is None or stop.text == '""' else stop,
-            None if chars is None else int(chars.text),
-            None if tokens is None else int(tokens.text),
+            None if max_chars is None else int(max_chars.text),
+            None if max_tokens is None else int(max_tokens.text),
         )
-        self.plain.is_regular = False
+        self.plain_grammar.is_regular = False
         self.put(f"{terminal} ", line.name)
-        self._body(after, parameter)
+        self._write_body(special_tokens, parameter)
 
     # --- bodies of rules
 
-    def _body(self, body: Sequence[Token], parameter: int | None) -> None:
-        atoms: list[int] = []  # the indices of the pieces at which the open parentheses begin
-        last = len(self.pieces)
-        at = 0
-        while at < len(body):
-            token = body[at]
+    def _write_body(self, body: Sequence[Token], parameter: int | None) -> None:
+        atom_starts: list[int] = []  # for each open parenthesis, the index of the piece at which its atom begins
+        last_atom = len(self.pieces)
+        index = 0
+        while index < len(body):
+            token = body[index]
             begin = len(self.pieces)
-            if (counts := read_counts(self.source, body, at)) is not None:
-                low, high, at = counts
-                self._repeat(last, low, high, token)
+            if (counts := read_counts(self.source, body, index)) is not None:
+                low, high, index = counts
+                self._write_repetition(last_atom, low, high, token)
                 continue
-            at += 1
+            index += 1
             match token.kind:
                 case "(" | "[" | "{":
-                    atoms.append(last if token.kind == "{" else begin)
+                    atom_starts.append(last_atom if token.kind == "{" else begin)
                     self.put(token.text, token)
                     continue
                 case ")" | "]" | "}":
-                    begin = atoms.pop() if atoms else begin
+                    begin = atom_starts.pop() if atom_starts else begin
                     self.put(token.text + " ", token)
-                case ".." if at < len(body):
-                    range_ends(self.source, body[at - 2], body[at])  # checks them
-                    self.put(f"..{_string(self.source, body[at])} ", token)
-                    at += 1
+                case ".." if index < len(body):
+                    read_range_ends(self.source, body[index - 2], body[index])  # raises an error if they are invalid
+                    self.put(f"..{_format_string(self.source, body[index])} ", token)
+                    index += 1
                     continue
                 case "name":
-                    at = self._name(token, body, at, parameter)
+                    index = self._write_name(token, body, index, parameter)
                 case "string":
-                    is_range = at < len(body) and body[at].kind == ".."
-                    self.put(_string(self.source, token) + " " * (not is_range), token)
+                    is_range = index < len(body) and body[index].kind == ".."
+                    self.put(_format_string(self.source, token) + " " * (not is_range), token)
                 case "directive" | "special" | "reference":
-                    self.put(self.part(token.text, token) + " ", token)
+                    self.put(self.name_part(token.text, token) + " ", token)
                 case "&" | "~":
                     hint = "define a terminal: NAME: /.../ & ~/.../"
                     raise self.error(f"{token.text} is only for terminals, whose names are in upper case", token, hint)
                 case _:
                     self.put(token.text + " ", token)
-            last = begin
+            last_atom = begin
 
-    def _name(self, token: Token, body: Sequence[Token], at: int, parameter: int | None) -> int:
+    def _write_name(self, token: Token, body: Sequence[Token], index: int, parameter: int | None) -> int:
+        """Write a name, whose parameter may begin at `index`. Returns the index of the token after it."""
         rule = self.rules.get(token.text)
-        is_called = at < len(body) and body[at].kind == "::"
-        if rule is not None and rule.is_parametric and not is_called:
+        has_argument = index < len(body) and body[index].kind == "::"
+        if rule is not None and rule.is_parametric and not has_argument:
             raise self.error(f"{token.text} needs a parameter", token, f"write {token.text}::_ or {token.text}::0x0")
-        if is_called:
+        if has_argument:
             if rule is None or not rule.is_parametric:
                 raise self.error(f"{token.text} has no parameter", token, f"define {token.text}::_ : ...")
-            value, at = evaluate_value(self.source, body, at + 1, parameter)
-            self.put(self.instance(token.text, value) + " ", token)
+            value, index = evaluate_value(self.source, body, index + 1, parameter)
+            self.put(self.instantiate(token.text, value) + " ", token)
         else:
-            self.put(self.name(token) + ("" if at < len(body) and body[at].kind == "{" else " "), token)
-        return at
+            is_template = index < len(body) and body[index].kind == "{"
+            self.put(self.to_lark_name(token) + ("" if is_template else " "), token)
+        return index
 
-    def _repeat(self, begin: int, low: int, high: int | None, token: Token) -> None:
+    def _write_repetition(self, begin: int, low: int, high: int | None, token: Token) -> None:
         item = self.pieces[begin:]
         if high is not None:
             self.put(f"~{low}..{high} ", token)
@@ -349,58 +357,60 @@ class _Writer:
     def put(self, string: str, token: Token | None) -> None:
         self.pieces.append((string, token))
 
-    def name(self, token: Token) -> str:
-        """A name that Lark accepts: without hyphens."""
+    def to_lark_name(self, token: Token) -> str:
+        """The name without hyphens, which Lark does not accept."""
         if "-" not in token.text:
             return token.text
         if token.text not in self.names:
-            self.names[token.text] = self._unused_name(token.text.replace("-", "_"))
+            self.names[token.text] = self._make_unused_name(token.text.replace("-", "_"))
         return self.names[token.text]
 
-    def instance(self, name: str, value: int) -> str:
+    def instantiate(self, name: str, value: int) -> str:
         if (name, value) not in self.instances:
-            self.instances[name, value] = self._unused_name(f"{name.replace('-', '_')}_{value}")
+            self.instances[name, value] = self._make_unused_name(f"{name.replace('-', '_')}_{value}")
             self.pending.append((name, value))
         return self.instances[name, value]
 
-    def part(self, text: str, token: Token) -> str:
-        """The terminal that represents a token; equal texts share one."""
+    def name_part(self, text: str, token: Token) -> str:
+        """The name of the terminal that represents a token. Equal texts share a terminal."""
         if token.kind == "directive" and token.text not in (*_PARTS, "%regex"):
             raise self.error(f"{token.text} is unexpected here", token)
         key = f"{text} {token.value}"
         if key not in self.part_names:
-            self.part_names[key] = self.new_name("REGEX" if token.text == "%regex" else "PART", token)
+            self.part_names[key] = self.make_name("REGEX" if token.text == "%regex" else "PART", token)
             if token.text == "%regex":
-                self.plain.terminals[self.part_names[key]] = TerminalSource((token,))
+                self.plain_grammar.terminals[self.part_names[key]] = TerminalSource((token,))
             else:
-                self.plain.parts[self.part_names[key]] = token
-                self.plain.is_regular = False
+                self.plain_grammar.parts[self.part_names[key]] = token
+                self.plain_grammar.is_regular = False
         return self.part_names[key]
 
-    def new_name(self, name: str, token: Token) -> str:
-        unused_name = self._unused_name(f"{name}_{len(self.plain.parts) + len(self.plain.terminals)}")
-        self.plain.lines[unused_name] = self._line(token)
+    def make_name(self, name: str, token: Token) -> str:
+        unused_name = self._make_unused_name(
+            f"{name}_{len(self.plain_grammar.parts) + len(self.plain_grammar.terminals)}"
+        )
+        self.plain_grammar.lines[unused_name] = self._find_line(token)
         return unused_name
 
-    def _unused_name(self, name: str) -> str:
+    def _make_unused_name(self, name: str) -> str:
         while name in self.used_names:
             name += "_X" if name.isupper() else "_x"
         self.used_names.add(name)
         return name
 
-    def _line(self, token: Token) -> int:
+    def _find_line(self, token: Token) -> int:
         return self.source.count("\n", 0, token.start) + 1
 
     def error(self, message: str, token: Token, hint: str = "") -> SpecError:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
 
 
-def _string(source: str, token: Token) -> str:
-    """A string as Lark reads it; the empty string becomes an empty group."""
+def _format_string(source: str, token: Token) -> str:
+    """A string literal that Lark can read. The empty string becomes an empty group."""
     if token.text in ('""', '""i'):
         return "()"
     if not _JSON_ESCAPES.search(token.text):
         return token.text
-    value = string_value(source, token).replace("\\", "\\\\").replace('"', '\\"')
+    value = decode_string(source, token).replace("\\", "\\\\").replace('"', '\\"')
     value = re.sub(r"[\x00-\x1f]", lambda match: f"\\x{ord(match[0]):02x}", value)
     return f'"{value}"' + "i" * token.text.endswith("i")

@@ -15,22 +15,22 @@ from guided.frontends.common.substrings import substring_automaton
 from guided.ir.nodes import Automaton
 from guided.limits import Limits
 
-__all__ = ["substrings"]
+__all__ = ["read_substrings"]
 
 _FORMS: Final = ("substring_words", "substring_chars", "substring_chunks")
 _WORDS: Final = re.compile(r"\w+|[^\w\s]+|\s+")
 
 
-def substrings(spec: str, limits: Limits) -> Automaton:
+def read_substrings(spec: str, limits: Limits) -> Automaton:
     """The automaton of a `%regex` value, given as JSON text.
 
     Raises:
-        SpecError: it is malformed. The error has no location; the caller adds it. LimitExceeded: it is too long.
+        SpecError: the value is malformed. The error has no location; the caller adds it. LimitExceeded: it is too long.
     """
-    return substring_automaton(_pieces(json.loads(spec)), limits)
+    return substring_automaton(_read_pieces(json.loads(spec)), limits)
 
 
-def _pieces(spec: Any) -> Sequence[str]:
+def _read_pieces(spec: Any) -> Sequence[str]:
     hint = 'write {"substring_words": "..."}, "substring_chars", or "substring_chunks": [...]'
     if isinstance(spec, dict) and spec.get("type") == "substring":
         spec = {f"substring_{key}": value for key, value in spec.items() if key != "type"}
