@@ -40,7 +40,7 @@ void LeavingTokens::walk(Spot from, int32_t node, bool is_begun, std::vector<Ent
     if (below.children == 0) return;
     const bool ends = goes_on && part.accepting(to);
     if (ends) exits.push_back({from.at, child});
-    if (is_begun || ends || (below.below & ~part.loops(to)) != 0) work.emplace_back(child, to);
+    if (is_begun || ends || (below.classes_below & ~part.loops(to)) != 0) work.emplace_back(child, to);
   };
   while (!work.empty()) {
     const auto [above, state] = work.back();

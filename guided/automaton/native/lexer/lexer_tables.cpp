@@ -240,9 +240,9 @@ void LexerTables::leave(int32_t lexeme, Spot spot, Found::Part& part) {
 void LexerTables::below(int32_t lexeme, Spot spot, Found& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
-  if (spot.competing == 0 && !node.inside && node.subtree_hi - node.payload_hi >= kLoopFrom) {
+  if (spot.competing == 0 && !node.is_inside_character && node.subtree_hi - node.payload_hi >= kLoopFrom) {
     const CharClasses loops = lexemes_.loops(lexeme);
-    if (loops & node.below) return below_loop(lexeme, loops, spot.node, found);
+    if (loops & node.classes_below) return below_loop(lexeme, loops, spot.node, found);
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   if (spot.competing != 0) {
@@ -348,7 +348,7 @@ void LexerTables::run(const Loop& loop, int32_t at, Found& found) {
       cross(loop, c, found, true);
       continue;
     }
-    const bool all = (child.below & ~loop.loops) == 0;
+    const bool all = (child.classes_below & ~loop.loops) == 0;
     std::vector<int32_t>& tokens = found.staying({loop.lexeme, 0}).tokens;
     tokens.insert(tokens.end(), trie.payloads().begin() + child.payload_lo,
                   trie.payloads().begin() + (all ? child.subtree_hi : child.payload_hi));
