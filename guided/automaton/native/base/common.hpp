@@ -41,20 +41,20 @@ struct Range {
   Symbol lo, hi;  // inclusive
 };
 
-// Results of a step that are not states: kDead, no text can follow; kUnknown, the step was never taken.
+// Results of a step that are not states. kDead: no text can follow. kUnknown: the step has not been computed yet.
 enum NoState : int32_t { kDead = -1, kUnknown = -2 };
 
 // Failures. The Python bindings translate them into Python errors.
 struct LimitFailure : std::runtime_error {
   std::string limit, rule;  // rule: where the limit was reached, or empty
   double given, allowed;
-  std::string advice;  // for a fixed limit, which no setting raises: what to do instead; otherwise empty
-  LimitFailure(std::string name, double g, double a, std::string instead = "")
-      : std::runtime_error("limit " + name + " exceeded"),
-        limit(std::move(name)),
-        given(g),
-        allowed(a),
-        advice(std::move(instead)) {}
+  std::string advice;  // for a fixed limit, which no setting can raise: what to do about it; otherwise empty
+  LimitFailure(std::string limit_name, double value, double max_value, std::string advice_text = "")
+      : std::runtime_error("limit " + limit_name + " exceeded"),
+        limit(std::move(limit_name)),
+        given(value),
+        allowed(max_value),
+        advice(std::move(advice_text)) {}
 };
 struct EmptyLanguage : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -74,7 +74,7 @@ struct BudgetFailure : std::runtime_error {
 // The cost of a hash-table look-up, in units of work (`Meter`).
 inline constexpr int64_t kLookup = 8;
 
-// Counts what one compilation uses, and stops it at its limits.
+// Counts the resources that one compilation uses, and stops it at its limits.
 class Meter {
  public:
   Meter(int64_t max_states, double max_seconds, int64_t max_work)
@@ -82,7 +82,7 @@ class Meter {
         max_work_(max_work),
         max_seconds_(max_seconds),
         start_(std::chrono::steady_clock::now()) {}
-  // Adds work, in units of about one automaton state or edge. Checks the limit and the clock every few thousand units.
+  // Adds work. A unit is about one automaton state or edge. Checks the limit and the clock every few thousand units.
   void work(int64_t units) {
     pending_ += units;
     if (pending_ >= 4096) check();
@@ -119,19 +119,19 @@ inline uint64_t mix(uint64_t h) {
 }
 inline uint64_t combine(uint64_t h, uint64_t v) { return mix(h * 0x9E3779B97F4A7C15ull + v + 0x632BE59BD9B4E019ull); }
 
-// Sorts a list, and removes repeated items.
+// Sorts a list and removes duplicates.
 template <class T>
 void sort_unique(std::vector<T>& list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-// Combines two numbers into one key.
+// Packs two numbers into one key.
 inline uint64_t pair_key(int32_t a, int32_t b) {
   return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
 }
 
-// Hashes a vector of 32-bit integers, which is the key of every interning table of the compiler.
+// Hashes a vector of 32-bit integers. The compiler's interning tables use such vectors as keys.
 struct IntsHash {
   size_t operator()(const std::vector<int32_t>& v) const {
     uint64_t h = v.size();
@@ -175,7 +175,8 @@ struct ByteSet {
   template <class Visit>
   void each(Visit&& visit) const {
     for (int i = 0; i < 4; ++i)
-      for (uint64_t left = w[i]; left; left &= left - 1) visit(static_cast<uint8_t>(i * 64 + __builtin_ctzll(left)));
+      for (uint64_t remaining_bits = w[i]; remaining_bits; remaining_bits &= remaining_bits - 1)
+        visit(static_cast<uint8_t>(i * 64 + __builtin_ctzll(remaining_bits)));
   }
   int count() const {
     int n = 0;

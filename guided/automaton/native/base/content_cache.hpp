@@ -1,7 +1,8 @@
-// A cache of items that are built from some content, keyed by the digest of that content.
+// A cache of items that are built from some content. The key is the digest of the content.
 //
 // In: a digest, and an item with a `size()`. Out: the item, shared. Any number of OS threads may use the cache. Two
-// generations bound it: an item that was not requested while the younger generation filled up is dropped.
+// generations bound its size: when the younger one is full, it replaces the older one, and items that were not
+// requested meanwhile are dropped.
 // Cost: a look-up under a lock.
 #pragma once
 

@@ -12,21 +12,21 @@
 namespace guided {
 
 namespace {
-thread_local int64_t passed = 0, armed = -1;
+thread_local int64_t points_passed = 0, armed_point = -1;
 }  // namespace
 
 void fault_point(Fault kind) {
-  if (armed < 0 || PyGILState_Check() || passed++ != armed) return;
-  armed = -1;
+  if (armed_point < 0 || PyGILState_Check() || points_passed++ != armed_point) return;
+  armed_point = -1;
   if (kind == Fault::Allocation) throw std::bad_alloc();
   throw LimitFailure("call_work", 1, 0);
 }
 
 int64_t arm_fault(int64_t n) {
-  const int64_t before = passed;
-  passed = 0;
-  armed = n;
-  return before;
+  const int64_t previous_count = points_passed;
+  points_passed = 0;
+  armed_point = n;
+  return previous_count;
 }
 
 }  // namespace guided

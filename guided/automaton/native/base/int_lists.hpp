@@ -1,4 +1,4 @@
-// Interns lists of 32-bit integers, numbered in the order of insertion: the interning table of the compiler.
+// The compiler's interning table: it numbers lists of 32-bit integers in the order of insertion.
 //
 // All lists share one store and one table with open addressing, so no list needs an allocation of its own.
 #pragma once
@@ -12,56 +12,56 @@ namespace guided {
 
 class IntLists {
  public:
-  struct Found {
+  struct Interned {
     int32_t number;
-    bool fresh;
+    bool is_new;
   };
-  Found intern(std::span<const int32_t> list) {
+  Interned intern(std::span<const int32_t> list) {
     if (static_cast<size_t>(size()) * 2 >= slots_.size()) grow();
     const uint32_t hash = hash_of(list);
-    size_t at = hash & (slots_.size() - 1);
-    for (; slots_[at] >= 0; at = (at + 1) & (slots_.size() - 1)) {
-      const int32_t number = slots_[at];
+    size_t slot = hash & (slots_.size() - 1);
+    for (; slots_[slot] >= 0; slot = (slot + 1) & (slots_.size() - 1)) {
+      const int32_t number = slots_[slot];
       if (hashes_[number] == hash && std::ranges::equal((*this)[number], list)) return {number, false};
     }
-    slots_[at] = size();
+    slots_[slot] = size();
     hashes_.push_back(hash);
-    store_.insert(store_.end(), list.begin(), list.end());
-    ends_.push_back(store_.size());
+    integers_.insert(integers_.end(), list.begin(), list.end());
+    ends_.push_back(integers_.size());
     return {size() - 1, true};
   }
   // Valid until the next list is added.
   std::span<const int32_t> operator[](int32_t number) const {
-    const size_t from = number ? ends_[number - 1] : 0;
-    return {store_.data() + from, ends_[number] - from};
+    const size_t begin = number ? ends_[number - 1] : 0;
+    return {integers_.data() + begin, ends_[number] - begin};
   }
   int32_t size() const { return static_cast<int32_t>(ends_.size()); }
   void clear() {
-    if (slots_.size() > kFirst)
-      slots_.assign(kFirst, -1);
+    if (slots_.size() > kMinSlots)
+      slots_.assign(kMinSlots, -1);
     else
       std::ranges::fill(slots_, -1);
-    store_.clear();
+    integers_.clear();
     ends_.clear();
     hashes_.clear();
   }
 
  private:
-  static constexpr size_t kFirst = 64;
+  static constexpr size_t kMinSlots = 64;
   static uint32_t hash_of(std::span<const int32_t> list) {
     uint64_t h = list.size();
     for (int32_t x : list) h = (h ^ static_cast<uint32_t>(x)) * 0x9E3779B97F4A7C15ull + (h >> 29);
     return static_cast<uint32_t>(h ^ h >> 32);
   }
   void grow() {
-    slots_.assign(std::max(kFirst, slots_.size() * 2), -1);
+    slots_.assign(std::max(kMinSlots, slots_.size() * 2), -1);
     for (int32_t number = 0; number < size(); ++number) {
-      size_t at = hashes_[number] & (slots_.size() - 1);
-      while (slots_[at] >= 0) at = (at + 1) & (slots_.size() - 1);
-      slots_[at] = number;
+      size_t slot = hashes_[number] & (slots_.size() - 1);
+      while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
+      slots_[slot] = number;
     }
   }
-  std::vector<int32_t> store_, slots_;
+  std::vector<int32_t> integers_, slots_;
   std::vector<size_t> ends_;
   std::vector<uint32_t> hashes_;
 };

@@ -15,26 +15,26 @@ class PairMap {
  public:
   // Null if the key is missing. The pointer is valid until the next change.
   const int32_t* find(uint64_t key) const {
-    const Slot* found = slot(key);
-    return found ? &found->value : nullptr;
+    const Slot* match = find_slot(key);
+    return match ? &match->value : nullptr;
   }
   // `key` must not be all ones.
   void set(uint64_t key, int32_t value) {
-    if (Slot* found = slot(key))
-      found->value = value;
+    if (Slot* match = find_slot(key))
+      match->value = value;
     else
       table_.add({~key, value});
   }
 
  private:
   struct Slot {
-    uint64_t opposite;  // the inverted key, so that 0 means free
+    uint64_t inverted_key;  // 0 means that the slot is free
     int32_t value;
-    uint64_t hash() const { return mix(~opposite); }
-    bool free() const { return opposite == 0; }
+    uint64_t hash() const { return mix(~inverted_key); }
+    bool is_free() const { return inverted_key == 0; }
   };
-  Slot* slot(uint64_t key) const {
-    return table_.find(mix(key), [key](const Slot& s) { return s.opposite == ~key; });
+  Slot* find_slot(uint64_t key) const {
+    return table_.find(mix(key), [key](const Slot& s) { return s.inverted_key == ~key; });
   }
   SlotTable<Slot> table_;
 };

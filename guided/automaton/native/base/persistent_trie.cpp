@@ -6,43 +6,43 @@ namespace guided {
 
 int32_t PersistentTrie::child(int32_t node, uint8_t byte) const {
   const Children all = children(node);
-  const Child* found = std::lower_bound(all.from, all.to, byte, [](const Child& c, uint8_t b) { return c.byte < b; });
-  return found != all.to && found->byte == byte ? found->node : kNowhere;
+  const Child* match = std::lower_bound(all.from, all.to, byte, [](const Child& c, uint8_t b) { return c.byte < b; });
+  return match != all.to && match->byte == byte ? match->node : kNoNode;
 }
 
-int32_t PersistentTrie::with(int32_t root, std::string_view text) {
-  if (has(root, text)) return root;
+int32_t PersistentTrie::insert(int32_t root, std::string_view string) {
+  if (has(root, string)) return root;
   const auto id = static_cast<int32_t>(nodes_.size());
-  int32_t old = root;  // the node of which the new one is a copy; kNowhere: it is not a copy
-  for (size_t i = 0; i <= text.size(); ++i) {
-    Node copy = old >= 0 ? nodes_[old] : Node{0, 0, false, 0};
-    ++copy.count;
-    if (i == text.size()) {
-      copy.end = true;
-      nodes_.push_back(copy);
+  int32_t original = root;  // the node that the new one copies; kNoNode: it copies none
+  for (size_t i = 0; i <= string.size(); ++i) {
+    Node node = original >= 0 ? nodes_[original] : Node{0, 0, false, 0};
+    ++node.count;
+    if (i == string.size()) {
+      node.is_end = true;
+      nodes_.push_back(node);
       break;
     }
-    const auto byte = static_cast<uint8_t>(text[i]);
-    const uint32_t from = copy.first, to = copy.first + copy.children;
-    copy.first = static_cast<uint32_t>(children_.size());
+    const auto byte = static_cast<uint8_t>(string[i]);
+    const uint32_t begin = node.first_child, end = node.first_child + node.child_count;
+    node.first_child = static_cast<uint32_t>(children_.size());
     const Child next{static_cast<int32_t>(nodes_.size()) + 1, byte};
-    old = kNowhere;
-    bool placed = false;
-    for (uint32_t c = from; c < to; ++c) {
+    original = kNoNode;
+    bool is_inserted = false;
+    for (uint32_t c = begin; c < end; ++c) {
       const Child other = children_[c];
-      if (!placed && other.byte >= byte) {
+      if (!is_inserted && other.byte >= byte) {
         children_.push_back(next);
-        placed = true;
+        is_inserted = true;
         if (other.byte == byte) {
-          old = other.node;
+          original = other.node;
           continue;
         }
       }
       children_.push_back(other);
     }
-    if (!placed) children_.push_back(next);
-    copy.children = static_cast<uint16_t>(children_.size() - copy.first);
-    nodes_.push_back(copy);
+    if (!is_inserted) children_.push_back(next);
+    node.child_count = static_cast<uint16_t>(children_.size() - node.first_child);
+    nodes_.push_back(node);
   }
   return id;
 }

@@ -1,10 +1,10 @@
-// Persistent sets of byte strings that share the nodes of one trie. A set is the number of its root.
+// Persistent sets of byte strings. All sets share the nodes of one trie, and a set is the number of its root.
 //
-// In: strings, one by one. Out: the root of a trie with one node per common prefix. Each node stores how many strings
-// end at or below it. Nodes never change: adding a string copies the nodes on its path, which gives a new set.
+// In: strings, one at a time. Out: the root of a trie with one node per common prefix. Each node stores how many
+// strings end at or below it. Nodes never change: adding a string copies the nodes on its path, which gives a new set.
 //
-// Cost: adding a string creates one node per byte and one more, and copies the child lists on its path. A look-up does
-// one binary search per byte.
+// Cost: adding a string creates one node per byte plus one, and copies the child lists on its path. A look-up does one
+// binary search per byte.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ namespace guided {
 
 class PersistentTrie {
  public:
-  static constexpr int32_t kEmpty = 0, kNowhere = -1;
+  static constexpr int32_t kEmpty = 0, kNoNode = -1;
   struct Child {
     int32_t node;
     uint8_t byte;
@@ -28,29 +28,30 @@ class PersistentTrie {
   };
 
   PersistentTrie() : nodes_{{0, 0, false, 0}} {}
-  int32_t with(int32_t root, std::string_view text);  // the set with this string added
-  int32_t child(int32_t node, uint8_t byte) const;    // kNowhere: no string continues with this byte
-  int32_t at(int32_t node, std::string_view text) const {
-    for (size_t i = 0; i < text.size() && node >= 0; ++i) node = child(node, static_cast<uint8_t>(text[i]));
+  int32_t insert(int32_t root, std::string_view string);  // returns the set with this string added
+  int32_t child(int32_t node, uint8_t byte) const;        // kNoNode: no string continues with this byte
+  // The node that `string` leads to, or kNoNode.
+  int32_t descend(int32_t node, std::string_view string) const {
+    for (size_t i = 0; i < string.size() && node >= 0; ++i) node = child(node, static_cast<uint8_t>(string[i]));
     return node;
   }
-  bool has(int32_t root, std::string_view text) const {
-    const int32_t node = at(root, text);
-    return node >= 0 && ends(node);
+  bool has(int32_t root, std::string_view string) const {
+    const int32_t node = descend(root, string);
+    return node >= 0 && is_end(node);
   }
-  bool ends(int32_t node) const { return nodes_[node].end; }        // a string ends here
+  bool is_end(int32_t node) const { return nodes_[node].is_end; }   // whether a string ends here
   int32_t count(int32_t node) const { return nodes_[node].count; }  // the number of strings that end here or below
   Children children(int32_t node) const {
     const Node& n = nodes_[node];
-    return {children_.data() + n.first, children_.data() + n.first + n.children};
+    return {children_.data() + n.first_child, children_.data() + n.first_child + n.child_count};
   }
   size_t bytes() const { return nodes_.size() * sizeof(Node) + children_.size() * sizeof(Child); }
 
  private:
   struct Node {
-    uint32_t first;
-    uint16_t children;
-    bool end;
+    uint32_t first_child;
+    uint16_t child_count;
+    bool is_end;
     int32_t count;
   };
   std::vector<Node> nodes_;

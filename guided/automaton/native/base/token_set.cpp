@@ -4,10 +4,10 @@
 
 namespace guided {
 
-// Sorts and removes duplicates: short lists by comparison, others with a bitmask.
+// Sorts ids and removes duplicates: in short lists by comparison, in others with a bitmask.
 static void sort_ids(std::vector<int32_t>& ids, int32_t words) {
-  constexpr size_t kFew = 64;
-  if (ids.size() < kFew) {
+  constexpr size_t kMaxCompared = 64;
+  if (ids.size() < kMaxCompared) {
     sort_unique(ids);
     return;
   }
@@ -23,7 +23,7 @@ static void sort_ids(std::vector<int32_t>& ids, int32_t words) {
 
 TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
   TokenSet out;
-  if (ids.size() < std::min<size_t>(kDenseFrom, static_cast<size_t>(words) * 2 + 8)) {
+  if (ids.size() < std::min<size_t>(kMinDense, static_cast<size_t>(words) * 2 + 8)) {
     sort_ids(ids, words);
     out.sparse = std::move(ids);
     return out;
@@ -34,12 +34,12 @@ TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
 }
 
 TokenSet make_token_set(std::vector<uint32_t> bits) {
-  const size_t most = std::min<size_t>(kDenseFrom, bits.size() * 2 + 8);
+  const size_t dense_count = std::min<size_t>(kMinDense, bits.size() * 2 + 8);
   size_t count = 0;
-  for (size_t w = 0; w < bits.size() && count < most; ++w)
+  for (size_t w = 0; w < bits.size() && count < dense_count; ++w)
     if (bits[w]) count += static_cast<size_t>(__builtin_popcount(bits[w]));
   TokenSet out;
-  if (count >= most) {
+  if (count >= dense_count) {
     out.dense = std::move(bits);
     return out;
   }

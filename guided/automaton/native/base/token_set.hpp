@@ -1,8 +1,8 @@
 // A set of token ids.
 //
-// In: ids in any order, or a mask row. Out: a bitmask if there are many ids, otherwise a sorted list. `add_to` combines
-// the set with a row by OR.
-// Cost: few ids are sorted in O(n log n); many are set bit by bit, in O(n + words of a row).
+// In: ids in any order, or a mask row. Out: a bitmask if there are many ids, otherwise a sorted list. `add_to` adds the
+// set to a mask row by OR.
+// Cost: O(n log n) for few ids, which are sorted; O(n + words of a row) for many, which are set bit by bit.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace guided {
 
-constexpr size_t kDenseFrom = 600;  // a set with at least this many ids is stored as a bitmask
+constexpr size_t kMinDense = 600;  // a set with at least this many ids is stored as a bitmask
 
 inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31); }
 inline void clear_bit(uint32_t* row, int32_t id) { row[id >> 5] &= ~(1u << (id & 31)); }

@@ -11,7 +11,7 @@ namespace guided {
 struct CharacterLead {
   uint8_t lo, hi;                // the first byte
   uint8_t second_lo, second_hi;  // the second byte
-  int more;                      // bytes after the first
+  int continuation_bytes;        // the number of bytes after the first
 };
 inline constexpr CharacterLead kCharacterLeads[] = {
     {0xC2, 0xC2, 0x80, 0x9F, 1}, {0xC2, 0xC2, 0xA1, 0xBF, 1}, {0xC3, 0xDF, 0x80, 0xBF, 1}, {0xE0, 0xE0, 0xA0, 0xBF, 2},

@@ -1,313 +1,330 @@
-// Completions that are alike: computed once for all counts (completion.hpp).
+// Completions that are alike, which are computed once for all counts (completion.hpp).
 //
-// Problem: the text of `a{1000000}` has a million iterations. The fewest tokens that spell it are a sum over all of
-// them, since tokens cross from one iteration into the next. Nested counts multiply.
+// Problem: the text of `a{1000000}` has a million iterations. Counting the fewest tokens that spell it means going
+// through all of them, since tokens cross from one iteration into the next. Nested counts multiply.
 //
-// How: what comes before a text depends only on the text's *window*: as many symbols as the longest token has bytes,
-// and the cost from each of them on, relative to the whole. Windows are numbered; equal ones have equal numbers. So
+// How: the tokens before a text depend only on the text's *window*: its first symbols, as many as the longest token has
+// bytes, and the cost from each of them on, relative to the cost of the whole text. Windows are numbered, and equal
+// windows have equal numbers. So
 //   - if several callers of a rule have equal windows after the call, the rule needs the same tokens for each of them,
-//     and the totals differ as much as the totals of what follows;
-//   - if all iterations of a frame are alike, as in a counter far from its bounds, their windows must become periodic:
-//     from the last iteration backwards, each window depends only on the one after it. Once a window occurs again, all
-//     further iterations repeat what lies between the two, whatever the count.
-// Whether a frame's text leads from one iteration to the next, and leaves the memory unchanged, is checked on the texts
-// themselves. The result is the same as if each iteration were constructed, not an estimate.
+//     and the totals differ by as much as the totals of the texts after the call;
+//   - if all iterations of a frame are alike, as in a counter far from its bounds, their windows must become periodic.
+//     From the last iteration backwards, each window depends only on the window after it. Once a window occurs again,
+//     all further iterations repeat the part between its two occurrences, whatever the count.
+// The texts themselves are checked: a frame's text must lead from one iteration to the next and leave the memory
+// unchanged. So the result is not an estimate; it is the same as if each iteration were constructed.
 //
-// In: a configuration. Out: its completion, copied from one that is alike; or the configuration that is needed first.
-// Cost: iterations until windows repeat, at most a few thousand; for all others a look-up.
+// In: a configuration. Out: its completion, copied from an alike completion, or the configuration that must be
+// completed first.
+// Cost: constructing the iterations until windows repeat, at most a few thousand; a look-up for all other iterations.
 
 #include "budget/completion.hpp"
 
 namespace guided {
 
 namespace {
-constexpr int64_t kFewRounds = 8;    // so few are not worth the effort
-constexpr size_t kMaxRounds = 4096;  // iterations within which windows must repeat
-constexpr size_t kMaxPieces = 4096;  // of one iteration
-constexpr int kMaxCalls = 64;        // nested calls that end on the way back to a frame
-constexpr int64_t kPieceWork = 4;
-constexpr size_t kMaxNumbers = 4096;  // of one window
-enum Mark : int32_t { kUnlike = -1, kCannot = -2, kEither = -3, kFence = -4, kEnd = -5 };
+constexpr int64_t kMaxFewIterations = 8;  // so few iterations are not worth the effort
+constexpr size_t kMaxIterations = 4096;   // iterations within which windows must repeat
+constexpr size_t kMaxSegments = 4096;     // segments of one iteration
+constexpr int kMaxCalls = 64;             // nested calls that end on the way back to a frame
+constexpr int64_t kSegmentWork = 4;
+constexpr size_t kMaxNumbers = 4096;  // numbers of one window
+enum Mark : int32_t { kUnlikeMark = -1, kImpossibleMark = -2, kAlternativesMark = -3, kFencedMark = -4, kEndMark = -5 };
 }  // namespace
 
 // ---- windows
-// Appends the window of a text; false if it is too long.
-bool CompletionFinder::describe(int32_t config, int64_t base, size_t left, std::vector<int32_t>& out) {
+// Appends the window of a text. Returns false if it is too long.
+bool CompletionFinder::append_window(int32_t config, int64_t base, size_t symbols_left, std::vector<int32_t>& out) {
   auto add_cost = [&](int64_t cost) {
-    const int64_t more = cost >= kUnreachable ? kUnreachable : cost - base;
-    out.push_back(static_cast<int32_t>(more));
-    out.push_back(static_cast<int32_t>(more >> 32));
+    const int64_t relative_cost = cost >= kUnreachable ? kUnreachable : cost - base;
+    out.push_back(static_cast<int32_t>(relative_cost));
+    out.push_back(static_cast<int32_t>(relative_cost >> 32));
   };
   for (;;) {
-    const Completion& c = stored(config);
+    const Completion& c = completion_of(config);
     if (out.size() > kMaxNumbers) return false;
-    if (!c.either.empty() || c.drafted >= 0) {
-      out.insert(out.end(), {kEither, static_cast<int32_t>(c.either.size()), c.drafted >= 0});
+    if (!c.alternatives.empty() || c.draft >= 0) {
+      out.insert(out.end(), {kAlternativesMark, static_cast<int32_t>(c.alternatives.size()), c.draft >= 0});
       add_cost(c.total);
-      for (int32_t one : c.either)
-        if (!describe(one, base, left, out)) return false;
-      if (c.drafted >= 0 && !describe(c.drafted, base, left, out)) return false;
-      if (!c.either.empty()) return true;
+      for (int32_t alternative : c.alternatives)
+        if (!append_window(alternative, base, symbols_left, out)) return false;
+      if (c.draft >= 0 && !append_window(c.draft, base, symbols_left, out)) return false;
+      if (!c.alternatives.empty()) return true;
     }
-    if (c.fenced || c.impossible) {
-      out.push_back(c.impossible ? kCannot : kFence);
+    if (c.is_fenced || c.is_impossible) {
+      out.push_back(c.is_impossible ? kImpossibleMark : kFencedMark);
       add_cost(c.total);
       return true;
     }
     add_cost(c.total);
-    for (size_t i = 0; i < c.symbols.size() && left > 0; ++i, --left) {
+    for (size_t i = 0; i < c.symbols.size() && symbols_left > 0; ++i, --symbols_left) {
       out.push_back(c.symbols[i] < 256 ? c.symbols[i] : 256);
       add_cost(cost_after(c, i + 1));
-      if (c.symbols[i] >= 256) return true;  // no token extends beyond it
+      if (c.symbols[i] >= 256) return true;  // no token extends beyond such a symbol
     }
-    if (left == 0) return true;
+    if (symbols_left == 0) return true;
     if (c.next < 0) {
-      out.push_back(kEnd);
+      out.push_back(kEndMark);
       return true;
     }
     config = c.next;
   }
 }
 
-int32_t CompletionFinder::window(int32_t config) {
-  const Completion& c = stored(config);
+int32_t CompletionFinder::window_of(int32_t config) {
+  const Completion& c = completion_of(config);
   if (c.window >= 0) return c.window;
-  if (c.copied >= 0) return window(c.copied);
-  std::vector<int32_t> seen;
-  if (!describe(config, c.total, static_cast<size_t>(masks_.vocabulary().longest), seen)) seen = {kUnlike, config};
-  const size_t size = 64 + 4 * seen.size();
-  const auto [it, inserted] = windows_.try_emplace(std::move(seen), static_cast<int32_t>(windows_.size()));
+  if (c.copied_from >= 0) return window_of(c.copied_from);
+  std::vector<int32_t> window;
+  if (!append_window(config, c.total, static_cast<size_t>(masks_.vocabulary().max_token_bytes), window))
+    window = {kUnlikeMark, config};
+  const size_t size = 64 + 4 * window.size();
+  const auto [it, inserted] =
+      window_numbers_.try_emplace(std::move(window), static_cast<int32_t>(window_numbers_.size()));
   if (inserted) arena_.charge(size);
   const_cast<Completion&>(c).window = it->second;
   return it->second;
 }
 
 // ---- copies
-// Copies the completion of a configuration that differs only in what comes far after it; false if they are not alike.
-bool CompletionFinder::copy(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
-                            std::unique_ptr<Completion>& out) {
-  const Completion& from = stored(alike);
-  if (from.total >= kUnreachable || !from.either.empty() || from.drafted >= 0) return false;
-  const Thread at = arena_.config(config).threads[0];
-  auto copy = std::make_unique<Completion>();
-  follow(at, *copy);
-  if (copy->impossible || copy->fenced != from.fenced || copy->symbols != from.symbols ||
-      copy->returns != from.returns) {
-    written_.erase(copy.get());
+// Copies the completion of `alike`, which differs from `config` only in what follows much later. Returns false if the
+// two are not alike.
+bool CompletionFinder::copy_completion(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
+                                       std::unique_ptr<Completion>& out) {
+  const Completion& original = completion_of(alike);
+  if (original.total >= kUnreachable || !original.alternatives.empty() || original.draft >= 0) return false;
+  const Thread thread = arena_.config(config).threads[0];
+  auto result = std::make_unique<Completion>();
+  follow(thread, *result);
+  if (result->is_impossible || result->is_fenced != original.is_fenced || result->symbols != original.symbols ||
+      result->ends_frame != original.ends_frame) {
+    written_values_.erase(result.get());
     return false;
   }
-  for (int64_t cost : from.cost) copy->cost.push_back(cost + tokens);
-  copy->total = from.total + tokens;
-  copy->entries = from.entries + entries;
-  copy->copied = from.copied >= 0 ? from.copied : alike;
-  if (from.exit >= 0) copy->exit = with_memory(at.ret, at.mem);
-  out = std::move(copy);
+  for (int64_t cost : original.costs) result->costs.push_back(cost + tokens);
+  result->total = original.total + tokens;
+  result->entries = original.entries + entries;
+  result->copied_from = original.copied_from >= 0 ? original.copied_from : alike;
+  if (original.after_frame >= 0) result->after_frame = with_memory(thread.ret, thread.mem);
+  out = std::move(result);
   return true;
 }
 
-// Finds, from the automata, what the text of each rule may do to a memory.
+// Finds how the text of each rule may change a memory, from the automata alone.
 void CompletionFinder::find_memory_use() {
   const auto rules = static_cast<int32_t>(grammar_.rules.size());
   memory_use_.assign(grammar_.rules.size(), MemoryUse::None);
   std::vector<std::vector<int32_t>> callers(grammar_.rules.size());
-  std::vector<int32_t> changing;
+  std::vector<int32_t> stack;
   for (int32_t r = 0; r < rules; ++r) {
     const Rule& rule = grammar_.rules[r];
     CallMeter::work(1 + rule.size);
-    bool enters = false, opens = false;
+    bool has_entries = false, opens_scope = false;
     for (const Position& p : grammar_.positions_of(rule)) {
       for (const EffectEdge& edge : grammar_.effects_of(p)) {
         const Effect::Op op = edge.effect.op;
-        opens |= op == Effect::Open;
-        enters |= op == Effect::Begin || op == Effect::Keep;
+        opens_scope |= op == Effect::Open;
+        has_entries |= op == Effect::Begin || op == Effect::Keep;
       }
       for (const CallEdge& call : grammar_.calls_of(p)) callers[call.rule].push_back(r);
     }
-    if (opens) memory_use_[r] = MemoryUse::Own;
-    if (enters && !opens) changing.push_back(r);
+    if (opens_scope) memory_use_[r] = MemoryUse::Own;
+    if (has_entries && !opens_scope) stack.push_back(r);
   }
-  while (!changing.empty()) {
-    const int32_t r = changing.back();
-    changing.pop_back();
+  while (!stack.empty()) {
+    const int32_t r = stack.back();
+    stack.pop_back();
     if (memory_use_[r] != MemoryUse::None) continue;
     memory_use_[r] = MemoryUse::Outer;
-    changing.insert(changing.end(), callers[r].begin(), callers[r].end());
+    stack.insert(stack.end(), callers[r].begin(), callers[r].end());
   }
 }
 
-// Whether the text of a thread's frame is known to leave its memory unchanged.
-bool CompletionFinder::keeps_memory(const Thread& t) {
+// Whether it is known that the text of a thread's frame leaves the thread's memory unchanged.
+bool CompletionFinder::leaves_memory_unchanged(const Thread& t) {
   if (t.mem <= kLastUnknownSet) return true;
-  if (arena_.uniqueness().reading(t.mem)) return false;
+  if (arena_.uniqueness().is_reading(t.mem)) return false;
   if (memory_use_.empty()) find_memory_use();
   const MemoryUse use = memory_use_[grammar_.positions[t.pos].rule];
-  return use == MemoryUse::None || (use == MemoryUse::Own && enters(t));
+  return use == MemoryUse::None || (use == MemoryUse::Own && is_at_rule_start(t));
 }
 
-// Whether a thread is where a rule was entered.
-bool CompletionFinder::enters(const Thread& t) {
+// Whether a thread is at the point where its rule was entered.
+bool CompletionFinder::is_at_rule_start(const Thread& t) {
   const int32_t r = grammar_.positions[t.pos].rule;
   return t.ret > kFree && t.pos == grammar_.rules[r].start && t.reg == arena_.initial_register(r);
 }
 
 // ---- iterations
-// The number of remaining iterations that are all alike, without the current one; -1: too few.
-int64_t CompletionFinder::rounds_left(const Thread& t) {
+// The number of remaining iterations that are all alike, without the current one; -1: there are too few.
+int64_t CompletionFinder::alike_iterations_left(const Thread& t) {
   const Rule& rule = grammar_.rule_at(t.pos);
-  if (rule.kind == RuleKind::Plain || rule.choices || rule.min <= kFewRounds) return -1;
-  int64_t left = rule.min - 1 - rule.reach;
+  if (rule.kind == RuleKind::Plain || rule.choices || rule.min <= kMaxFewIterations) return -1;
+  int64_t iterations_left = rule.min - 1 - rule.reach;
   if (rule.kind == RuleKind::Counter) {
-    left -= t.reg;
+    iterations_left -= t.reg;
   } else {
     const SeenSet& seen = arena_.seen(t.reg);
-    left -= seen.count;
-    for (size_t w = 0; w < seen.bits.size(); ++w) left -= __builtin_popcountll(rule.required_bits[w] & ~seen.bits[w]);
+    iterations_left -= seen.count;
+    for (size_t w = 0; w < seen.bits.size(); ++w)
+      iterations_left -= __builtin_popcountll(rule.required_bits[w] & ~seen.bits[w]);
   }
-  return left > kFewRounds ? left : -1;
+  return iterations_left > kMaxFewIterations ? iterations_left : -1;
 }
 
-// The same thread with another count.
-Thread CompletionFinder::in_round(const Thread& thread, int64_t count) {
+// The same thread with another count of iterations.
+Thread CompletionFinder::with_iteration_count(const Thread& thread, int64_t count) {
   Thread out = thread;
-  const bool counter = grammar_.rule_at(thread.pos).kind == RuleKind::Counter;
-  out.reg = counter ? static_cast<int32_t>(count) : arena_.with_count(thread.reg, count);
+  const bool is_counter = grammar_.rule_at(thread.pos).kind == RuleKind::Counter;
+  out.reg = is_counter ? static_cast<int32_t>(count) : arena_.with_count(thread.reg, count);
   return out;
 }
 
-// The configuration in which the frame that returns to `caller` continues, once the calls in which `config` is have
+// The configuration in which the frame that returns to `caller` continues once all calls that contain `config` have
 // returned; -1: unknown.
-int32_t CompletionFinder::in_frame(int32_t config, int32_t caller) {
+int32_t CompletionFinder::continuation_in_frame(int32_t config, int32_t caller) {
   for (int calls = 0; config >= 0 && calls < kMaxCalls; ++calls) {
     const Config& c = arena_.config(config);
     if (c.count != 1 || c.threads[0].pos == kExit) return -1;
     if (c.threads[0].ret == caller) return config;
-    const Completion* known = completions_.get(config);
-    config = known ? known->exit : -1;
+    const Completion* completion = completions_.get(config);
+    config = completion ? completion->after_frame : -1;
   }
   return -1;
 }
 
-// Adds the iteration before those already added; its completion is known. False if it does not lead to the next one.
-bool CompletionFinder::add_round(Rounds& rounds, int32_t config) {
-  if (rounds.configs.size() >= kMaxRounds || stored(config).total >= kUnreachable) return false;
-  int32_t at = rounds.configs.empty() ? -1 : config;
-  for (size_t pieces = 0; at >= 0 && at != rounds.configs.back(); ++pieces) {
-    const Completion& c = stored(at);
-    if (pieces > kMaxPieces || c.returns || c.next < 0 || !c.either.empty() || c.drafted >= 0) return false;
-    at = in_frame(c.next, rounds.last.ret);
+// Adds the iteration before those already added. Its completion must be known. Returns false if it does not lead to the
+// next iteration.
+bool CompletionFinder::add_iteration(AlikeIterations& iterations, int32_t config) {
+  if (iterations.configs.size() >= kMaxIterations || completion_of(config).total >= kUnreachable) return false;
+  int32_t current = iterations.configs.empty() ? -1 : config;
+  for (size_t segments = 0; current >= 0 && current != iterations.configs.back(); ++segments) {
+    const Completion& c = completion_of(current);
+    if (segments > kMaxSegments || c.ends_frame || c.next < 0 || !c.alternatives.empty() || c.draft >= 0) return false;
+    current = continuation_in_frame(c.next, iterations.last.ret);
   }
-  const auto [it, inserted] = rounds.windows.try_emplace(window(config), rounds.configs.size());
-  if (!inserted && rounds.period == 0) {
-    rounds.first = it->second;
-    rounds.period = rounds.configs.size() - it->second;
+  const auto [it, inserted] = iterations.windows.try_emplace(window_of(config), iterations.configs.size());
+  if (!inserted && iterations.period == 0) {
+    iterations.first = it->second;
+    iterations.period = iterations.configs.size() - it->second;
   }
-  rounds.configs.push_back(config);
+  iterations.configs.push_back(config);
   return true;
 }
 
-// Whether a text in the frame of the iterations, whose completion is known, leads to the start of an iteration.
-bool CompletionFinder::leads_to(Rounds& rounds, int32_t config) {
-  const Thread from = arena_.config(config).threads[0];
-  const auto [it, inserted] = rounds.leading.try_emplace(from.pos, false);
+// Whether the text of `config`, which is in the frame of the iterations, leads to the start of an iteration. Its
+// completion must be known.
+bool CompletionFinder::leads_to_iteration(AlikeIterations& iterations, int32_t config) {
+  const Thread start = arena_.config(config).threads[0];
+  const auto [it, inserted] = iterations.leading.try_emplace(start.pos, false);
   if (!inserted) return it->second;
-  for (size_t pieces = 0; pieces < kMaxPieces && config >= 0; ++pieces) {
-    CallMeter::work(kPieceWork);
-    const Thread at = arena_.config(config).threads[0];
-    if (at.reg != from.reg) return false;
-    if (at.pos == rounds.last.pos) return it->second = true;
+  for (size_t segments = 0; segments < kMaxSegments && config >= 0; ++segments) {
+    CallMeter::work(kSegmentWork);
+    const Thread current = arena_.config(config).threads[0];
+    if (current.reg != start.reg) return false;
+    if (current.pos == iterations.last.pos) return it->second = true;
     const Completion* c = completions_.get(config);
-    if (!c || c->returns || c->next < 0 || !c->either.empty() || c->drafted >= 0) return false;
-    config = in_frame(c->next, rounds.last.ret);
+    if (!c || c->ends_frame || c->next < 0 || !c->alternatives.empty() || c->draft >= 0) return false;
+    config = continuation_in_frame(c->next, iterations.last.ret);
   }
   return false;
 }
 
-// As take_alike(), for a frame with `left` more iterations.
-int32_t CompletionFinder::take_round(const Thread& t, int64_t left, int32_t config, std::unique_ptr<Completion>& out) {
-  const int32_t rule = grammar_.positions[t.pos].rule, behind = with_memory(t.ret, t.mem);
-  const bool counter = grammar_.rules[rule].kind == RuleKind::Counter;
-  const int32_t members = counter ? 0 : in_round(t, 0).reg;
-  Rounds*& known = frames_[{rule, members, t.mem, window(behind)}];
-  if (!known) known = &rounds_[{t.pos, members, t.mem, window(behind)}];
-  Rounds& rounds = *known;
-  if (rounds.configs.empty()) {
-    rounds.count = (counter ? t.reg : arena_.seen(t.reg).count) + left;
-    rounds.last = in_round(t, rounds.count);
+// As take_alike(), for a frame with `iterations_left` more iterations.
+int32_t CompletionFinder::take_alike_iteration(const Thread& t, int64_t iterations_left, int32_t config,
+                                               std::unique_ptr<Completion>& out) {
+  const int32_t rule = grammar_.positions[t.pos].rule, after_frame = with_memory(t.ret, t.mem);
+  const bool is_counter = grammar_.rules[rule].kind == RuleKind::Counter;
+  const int32_t members = is_counter ? 0 : with_iteration_count(t, 0).reg;
+  AlikeIterations*& known_iterations = iterations_by_rule_[{rule, members, t.mem, window_of(after_frame)}];
+  if (!known_iterations) known_iterations = &iterations_[{t.pos, members, t.mem, window_of(after_frame)}];
+  AlikeIterations& iterations = *known_iterations;
+  if (iterations.configs.empty()) {
+    iterations.count = (is_counter ? t.reg : arena_.seen(t.reg).count) + iterations_left;
+    iterations.last = with_iteration_count(t, iterations.count);
   }
-  const auto wanted = static_cast<size_t>(left);
-  while (t.pos == rounds.last.pos && !rounds.unlike && rounds.period == 0 && rounds.configs.size() <= wanted) {
-    const auto back = static_cast<int64_t>(rounds.configs.size());
-    const int32_t next = arena_.intern({in_round(rounds.last, rounds.count - back)}, false);
+  const auto wanted_index = static_cast<size_t>(iterations_left);
+  while (t.pos == iterations.last.pos && !iterations.is_unlike && iterations.period == 0 &&
+         iterations.configs.size() <= wanted_index) {
+    const auto steps_back = static_cast<int64_t>(iterations.configs.size());
+    const int32_t next = arena_.intern({with_iteration_count(iterations.last, iterations.count - steps_back)}, false);
     if (next == config) return -1;  // it must be constructed
     if (!completions_.get(next)) return next;
-    rounds.unlike = !add_round(rounds, next);
+    iterations.is_unlike = !add_iteration(iterations, next);
   }
-  if (rounds.unlike) {
-    known = nullptr;  // other iterations may begin elsewhere
+  if (iterations.is_unlike) {
+    known_iterations = nullptr;  // iterations may begin at another position
     return -1;
   }
-  if (rounds.period == 0 && rounds.configs.size() <= wanted) return -1;
-  const size_t repeating = rounds.first + rounds.period;
-  const size_t times = rounds.period == 0 || wanted < repeating ? 0 : (wanted - rounds.first) / rounds.period;
-  Thread alike = in_round(t, rounds.count - left + static_cast<int64_t>(times * rounds.period));
-  alike.ret = rounds.last.ret;
-  const int32_t from = arena_.intern({alike}, false);
-  if (from == config) return -1;
-  if (!completions_.get(from)) return from;
-  if (!leads_to(rounds, from)) return -1;
+  if (iterations.period == 0 && iterations.configs.size() <= wanted_index) return -1;
+  const size_t repeat_index = iterations.first + iterations.period;
+  const size_t repetitions =
+      iterations.period == 0 || wanted_index < repeat_index ? 0 : (wanted_index - iterations.first) / iterations.period;
+  Thread alike_thread = with_iteration_count(
+      t, iterations.count - iterations_left + static_cast<int64_t>(repetitions * iterations.period));
+  alike_thread.ret = iterations.last.ret;
+  const int32_t alike_config = arena_.intern({alike_thread}, false);
+  if (alike_config == config) return -1;
+  if (!completions_.get(alike_config)) return alike_config;
+  if (!leads_to_iteration(iterations, alike_config)) return -1;
   int64_t tokens = 0, entries = 0;
-  if (times > 0) {
-    const Completion &less = stored(rounds.configs[rounds.first]), &more = stored(rounds.configs[repeating]);
-    tokens = static_cast<int64_t>(times) * (more.total - less.total);
-    entries = static_cast<int64_t>(times) * (more.entries - less.entries);
+  if (repetitions > 0) {
+    const Completion &fewer_left = completion_of(iterations.configs[iterations.first]),
+                     &more_left = completion_of(iterations.configs[repeat_index]);
+    tokens = static_cast<int64_t>(repetitions) * (more_left.total - fewer_left.total);
+    entries = static_cast<int64_t>(repetitions) * (more_left.entries - fewer_left.entries);
   }
-  const Completion &here = stored(behind), &there = stored(with_memory(alike.ret, alike.mem));
-  copy(from, tokens + here.total - there.total, entries + here.entries - there.entries, config, out);
+  const Completion &own_rest = completion_of(after_frame),
+                   &alike_rest = completion_of(with_memory(alike_thread.ret, alike_thread.mem));
+  copy_completion(alike_config, tokens + own_rest.total - alike_rest.total,
+                  entries + own_rest.entries - alike_rest.entries, config, out);
   return -1;
 }
 
-// Makes a completion from one that is alike. Returns the configuration whose completion is needed first, or -1.
+// Creates a completion from one that is alike. Returns the configuration whose completion is needed first, or -1.
 int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>& out) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit || c.threads[0].ret == kTop || c.threads[0].ret == kFree) return -1;
   const Thread t = c.threads[0];
-  if (grammar_.is_later(t.pos) || !keeps_memory(t)) return -1;
-  const int32_t behind = with_memory(t.ret, t.mem);
-  if (!completions_.get(behind)) return behind;
-  const Completion& here = stored(behind);
-  if (here.total >= kUnreachable) return -1;
-  int32_t from = -1, other = -1;  // an alike configuration, and what follows it
-  if (here.copied >= 0) {
-    other = here.copied;
-    Thread caller = arena_.config(other).threads[0];
+  if (grammar_.is_later(t.pos) || !leaves_memory_unchanged(t)) return -1;
+  const int32_t after_frame = with_memory(t.ret, t.mem);
+  if (!completions_.get(after_frame)) return after_frame;
+  const Completion& own_rest = completion_of(after_frame);
+  if (own_rest.total >= kUnreachable) return -1;
+  int32_t alike_config = -1, alike_after_frame = -1;  // an alike configuration, and the configuration after its frame
+  if (own_rest.copied_from >= 0) {
+    alike_after_frame = own_rest.copied_from;
+    Thread caller = arena_.config(alike_after_frame).threads[0];
     caller.mem = kOutside;
-    Thread alike = t;
-    alike.ret = arena_.intern({caller}, false);
-    from = arena_.intern({alike}, false);
-    if (!completions_.get(from)) return from;
-  } else if (enters(t)) {
-    const auto it = alike_.find({t.pos, t.reg, t.mem, window(behind)});
-    if (it != alike_.end()) {
-      from = it->second;
-      other = stored(from).exit;
+    Thread alike_thread = t;
+    alike_thread.ret = arena_.intern({caller}, false);
+    alike_config = arena_.intern({alike_thread}, false);
+    if (!completions_.get(alike_config)) return alike_config;
+  } else if (is_at_rule_start(t)) {
+    const auto it = completions_to_copy_.find({t.pos, t.reg, t.mem, window_of(after_frame)});
+    if (it != completions_to_copy_.end()) {
+      alike_config = it->second;
+      alike_after_frame = completion_of(alike_config).after_frame;
     }
   }
-  if (from >= 0 && copy(from, here.total - stored(other).total, here.entries - stored(other).entries, config, out))
+  if (alike_config >= 0 && copy_completion(alike_config, own_rest.total - completion_of(alike_after_frame).total,
+                                           own_rest.entries - completion_of(alike_after_frame).entries, config, out))
     return -1;
-  const int64_t left = rounds_left(t);
-  return left < 0 ? -1 : take_round(t, left, config, out);
+  const int64_t iterations_left = alike_iterations_left(t);
+  return iterations_left < 0 ? -1 : take_alike_iteration(t, iterations_left, config, out);
 }
 
-// Stores a completion for configurations that are alike.
-void CompletionFinder::keep_alike(int32_t config) {
+// Stores a completion so that it can be copied for alike configurations.
+void CompletionFinder::store_alike(int32_t config) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit) return;
   const Thread t = c.threads[0];
-  const Completion& completion = stored(config);
-  if (!enters(t) || !keeps_memory(t) || completion.total >= kUnreachable || completion.exit < 0 ||
-      completion.exit != with_memory(t.ret, t.mem))
+  const Completion& completion = completion_of(config);
+  if (!is_at_rule_start(t) || !leaves_memory_unchanged(t) || completion.total >= kUnreachable ||
+      completion.after_frame < 0 || completion.after_frame != with_memory(t.ret, t.mem))
     return;
-  if (alike_.try_emplace({t.pos, t.reg, t.mem, window(completion.exit)}, config).second) arena_.charge(64);
+  if (completions_to_copy_.try_emplace({t.pos, t.reg, t.mem, window_of(completion.after_frame)}, config).second)
+    arena_.charge(64);
 }
 
 }  // namespace guided

@@ -5,30 +5,31 @@
 namespace guided {
 
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
-  // Near a bound, different guards may have let tokens with the same count through. No table distinguishes these.
+  // Near a bound, different guards may have allowed tokens with the same count. Tables do not distinguish these tokens.
   const Rule& rule = arena_.grammar().rule_at(partial.pos);
-  const bool near =
-      table.relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.furthest > rule.max));
-  if (near || table.overflow) {
-    auto own = std::make_shared<const TokenGroups>(group(arena_.lone(partial)));
-    for (const TokenGroup& g : *own) arena_.charge(g.tokens.bytes());
-    return own;
+  const bool is_near_bound =
+      table.is_relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.max_count > rule.max));
+  if (is_near_bound || table.overflow) {
+    auto own_groups = std::make_shared<const TokenGroups>(group_tokens(arena_.state_of_thread(partial)));
+    for (const TokenGroup& g : *own_groups) arena_.charge(g.tokens.bytes());
+    return own_groups;
   }
-  std::lock_guard<std::mutex> lock(table.groups_lock);
+  std::lock_guard<std::mutex> lock(table.groups_mutex);
   if (!table.groups) {
-    TokenGroups found = group(arena_.lone(masks_.table_thread(partial)));
-    table.groups = std::make_shared<const TokenGroups>(apart(std::move(found), table, masks_.vocabulary().words));
+    TokenGroups token_groups = group_tokens(arena_.state_of_thread(masks_.table_thread(partial)));
+    table.groups = std::make_shared<const TokenGroups>(
+        separate_leaving(std::move(token_groups), table, masks_.vocabulary().words));
   }
   return table.groups;
 }
 
-// Tokens that could also leave the frame lead to more than the state by which they are grouped, so each becomes a
-// separate group.
-TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int32_t words) {
-  std::vector<int32_t> both = table.both;
-  for (const Remainder& r : table.staying_entries) both.push_back(r.token);
-  if (both.empty()) return groups;
-  const TokenSet leaving = make_token_set(std::move(both), words);
+// Tokens that could also leave the frame may lead to other states than the state of their group, so each of them gets
+// its own group.
+TokenGroups BudgetMasks::separate_leaving(TokenGroups groups, const TokenTable& table, int32_t words) {
+  std::vector<int32_t> leaving_ids = table.staying_or_leaving;
+  for (const Remainder& r : table.staying_entries) leaving_ids.push_back(r.token);
+  if (leaving_ids.empty()) return groups;
+  const TokenSet leaving = make_token_set(std::move(leaving_ids), words);
   TokenGroups out;
   for (const TokenGroup& g : groups) {
     std::vector<int32_t> others;
@@ -39,158 +40,164 @@ TokenGroups BudgetMasks::apart(TokenGroups groups, const TokenTable& table, int3
         others.push_back(token);
     });
     if (others.empty()) continue;
-    const int32_t one = others[0];
-    out.push_back({one, make_token_set(std::move(others), words)});
+    const int32_t representative = others[0];
+    out.push_back({representative, make_token_set(std::move(others), words)});
   }
   return out;
 }
 
-// If a counter has reached its lower bound, and a token and any text after it stay below the upper bound, the texts do
-// not depend on the count. All such counts share the outlook of the lower bound.
+// If a counter has reached its lower bound, and no token or text after it can reach the upper bound, the texts do not
+// depend on the count. All such counts share the outlook of the lower bound.
 const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTable& table) {
   Thread partial = thread;
   partial.mem = arena_.uniqueness().without_next_entry(thread.mem);
   const Rule& rule = arena_.grammar().rule_at(partial.pos);
   if (rule.kind != RuleKind::Counter || partial.reg <= rule.min || partial.mem > kLastUnknownSet || table.overflow)
-    return outlook_of(partial, table);
-  Thread lowest = partial;
-  lowest.reg = static_cast<int32_t>(rule.min);
-  const int64_t counted = std::max<int64_t>(masks_.vocabulary().longest + 1 + rule.reach, table.furthest);
-  if (rule.max >= 0 && partial.reg + counted > rule.max) return outlook_of(partial, table);
-  const Outlook& shared = outlook_of(lowest, table);
-  return rule.max < 0 || partial.reg + counted + shared.bytes <= rule.max ? shared : outlook_of(partial, table);
+    return outlook_of_partial(partial, table);
+  Thread at_lower_bound = partial;
+  at_lower_bound.reg = static_cast<int32_t>(rule.min);
+  const int64_t max_counted = std::max<int64_t>(masks_.vocabulary().max_token_bytes + 1 + rule.reach, table.max_count);
+  if (rule.max >= 0 && partial.reg + max_counted > rule.max) return outlook_of_partial(partial, table);
+  const Outlook& shared = outlook_of_partial(at_lower_bound, table);
+  return rule.max < 0 || partial.reg + max_counted + shared.bytes <= rule.max ? shared
+                                                                              : outlook_of_partial(partial, table);
 }
 
-const BudgetMasks::Outlook& BudgetMasks::outlook_of(const Thread& partial, TokenTable& table) {
+const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partial, TokenTable& table) {
   auto [it, inserted] = outlooks_.try_emplace(partial);
   Outlook& out = it->second;
   if (!inserted) return out;
   const Rule& rule = arena_.grammar().rule_at(partial.pos);
-  const bool others_share = rule.kind == RuleKind::Counter && partial.reg == rule.min;
-  const int32_t from = arena_.lone(partial);
+  const bool is_shared = rule.kind == RuleKind::Counter && partial.reg == rule.min;
+  const int32_t start = arena_.state_of_thread(partial);
   std::vector<int32_t> states;
   auto distance = [&](int32_t state) {
     if (state == kDead) return kUnreachable;
-    // The seen set between two entries is known. Only a token that begins the next entry depends on unknown values.
+    // The seen set between two entries is known. Only tokens that begin the next entry depend on unknown values.
     state = arena_.with_next_entry(state);
     states.push_back(state);
-    const int64_t needed = completions_.distance(state);
-    if (others_share) out.bytes = std::max(out.bytes, needed < kUnreachable ? text_bytes(state) : kUnreachable);
-    return needed;
+    const int64_t needed_tokens = completions_.distance(state);
+    if (is_shared) out.bytes = std::max(out.bytes, needed_tokens < kUnreachable ? text_bytes(state) : kUnreachable);
+    return needed_tokens;
   };
   out.groups = groups(partial, table);
-  for (const TokenGroup& g : *out.groups) out.staying.push_back({distance(step(from, g.one)), &g.tokens});
+  for (const TokenGroup& g : *out.groups) out.staying.push_back({distance(step(start, g.representative)), &g.tokens});
   if (!table.overflow) {
     out.unsure = table.unsure;
-    auto leaves = [&](int32_t token, int32_t state) {
-      state = arena_.counted(state);
+    auto add_leaving = [&](int32_t token, int32_t state) {
+      state = arena_.end_token(state);
       if (state == kDead) return;
       out.leaving.push_back({distance(state), token});
-      if (begins(partial, state)) out.beginning.push_back(token);
+      if (touches_entry(partial, state)) out.beginning.push_back(token);
     };
-    masks_.each_remainder(partial, table, leaves, &out.unsure);
+    masks_.each_remainder(partial, table, add_leaving, &out.unsure);
     if (const size_t staying = table.staying_entries.size(); staying > 0)
-      masks_.each_remainder(partial, table.remainders_of_staying(staying, masks_.vocabulary().tokens), leaves,
+      masks_.each_remainder(partial, table.remainders_of_staying(staying, masks_.vocabulary().tokens), add_leaving,
                             &out.unsure);
   }
   if (partial.mem > kLastUnknownSet) {
     sort_unique(states);
     for (int32_t state : states) completions_.written_later(state, out.later);
     sort_unique(out.later);
-    for (const auto& [needed, tokens] : out.staying)
-      if (needed >= kUnreachable) tokens->each([&](int32_t token) { out.unsure.push_back(token); });
-    for (const auto& [needed, token] : out.leaving)
-      if (needed >= kUnreachable) out.unsure.push_back(token);
+    for (const auto& [needed_tokens, tokens] : out.staying)
+      if (needed_tokens >= kUnreachable) tokens->each([&](int32_t token) { out.unsure.push_back(token); });
+    for (const auto& [needed_tokens, token] : out.leaving)
+      if (needed_tokens >= kUnreachable) out.unsure.push_back(token);
   }
   arena_.charge(128 + 16 * (out.staying.size() + out.leaving.size()) + 4 * out.unsure.size());
   return out;
 }
 
-// Whether a token that leads a thread to this state begins or ends an entry.
-bool BudgetMasks::begins(const Thread& partial, int32_t state) {
+// Whether a token that leads `partial` to this state begins or ends an entry.
+bool BudgetMasks::touches_entry(const Thread& partial, int32_t state) {
   Uniqueness& uniqueness = arena_.uniqueness();
   const Config& c = arena_.config(state);
   return std::any_of(c.begin(), c.end(), [&](const Thread& t) {
-    return uniqueness.reading(t.mem) || uniqueness.between(t.mem) != uniqueness.between(partial.mem);
+    return uniqueness.is_reading(t.mem) ||
+           uniqueness.scope_between_entries(t.mem) != uniqueness.scope_between_entries(partial.mem);
   });
 }
 
-void BudgetMasks::look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table,
-                          std::vector<int32_t>& out) {
+void BudgetMasks::append_uncertain(const Thread& thread, const Outlook& outlook, const TokenTable& table,
+                                   std::vector<int32_t>& out) {
   out.insert(out.end(), outlook.unsure.begin(), outlook.unsure.end());
   if (thread.mem <= kLastUnknownSet) return;
-  Thread watching = thread;
-  watching.mem = arena_.uniqueness().with(thread.mem, outlook.later);
-  const bool touches = table.touches_entries || table.overflow;
-  const int32_t memory = touches ? watching.mem : kOutside;
-  auto look = [&](int32_t token, int32_t next) {
+  Thread watched_thread = thread;
+  watched_thread.mem = arena_.uniqueness().with_seen_values(thread.mem, outlook.later);
+  const bool may_touch_entries = table.touches_entries || table.overflow;
+  const int32_t memory = may_touch_entries ? watched_thread.mem : kOutside;
+  auto append_if_watched = [&](int32_t token, int32_t next) {
     if (next == kDead || masks_.is_watched(next, memory)) out.push_back(token);
   };
-  if (touches || arena_.uniqueness().reading(thread.mem)) masks_.each_watched(watching, memory, look);
-  if (touches) return;
-  const int32_t from = arena_.lone(watching);  // no entry begins or ends within the frame
-  for (int32_t token : outlook.beginning) look(token, step(from, token));
+  if (may_touch_entries || arena_.uniqueness().is_reading(thread.mem))
+    masks_.each_watched(watched_thread, memory, append_if_watched);
+  if (may_touch_entries) return;
+  const int32_t start = arena_.state_of_thread(watched_thread);  // no entry begins or ends within the frame
+  for (int32_t token : outlook.beginning) append_if_watched(token, step(start, token));
 }
 
 int32_t BudgetMasks::step(int32_t state, int32_t token) {
   CallMeter::work(kLookup);
-  return arena_.counted(arena_.step_text(state, masks_.vocabulary().tokens[token]));
+  return arena_.end_token(arena_.step_text(state, masks_.vocabulary().tokens[token]));
 }
 
-int64_t BudgetMasks::after(int32_t state, int32_t token) {
+int64_t BudgetMasks::distance_after(int32_t state, int32_t token) {
   state = step(state, token);
   return state != kDead && at_boundary(arena_, state) ? completions_.distance(state) : INT64_MAX;
 }
 
 int64_t BudgetMasks::reach(int32_t state) {
   const Config& c = arena_.config(state);
-  int64_t most = reaches_.get(state);
-  if (most >= 0) return most;
+  int64_t max_distance = reaches_.get(state);
+  if (max_distance >= 0) return max_distance;
   const Grammar& g = arena_.grammar();
-  most = 0;
+  max_distance = 0;
   for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     const Position& p = g.positions[t.pos];
     for (const TokenEdge& edge : g.tokens_of(p))
-      most = std::max(most, completions_.distance(arena_.step_token(state, edge.token)));
+      max_distance = std::max(max_distance, completions_.distance(arena_.step_token(state, edge.token)));
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
-    const Outlook& o = outlook(t, table);
-    for (const auto& [needed, tokens] : o.staying) most = std::max(most, needed < kUnreachable ? needed : 0);
-    for (const auto& [needed, token] : o.leaving) most = std::max(most, needed < kUnreachable ? needed : 0);
-    std::vector<int32_t> looked_at;
-    look_at(t, o, table, looked_at);
-    for (int32_t token : looked_at)
-      if (const int64_t needed = after(state, token); needed < INT64_MAX) most = std::max(most, needed);
+    const Outlook& thread_outlook = outlook(t, table);
+    for (const auto& [needed_tokens, tokens] : thread_outlook.staying)
+      max_distance = std::max(max_distance, needed_tokens < kUnreachable ? needed_tokens : 0);
+    for (const auto& [needed_tokens, token] : thread_outlook.leaving)
+      max_distance = std::max(max_distance, needed_tokens < kUnreachable ? needed_tokens : 0);
+    std::vector<int32_t> uncertain;
+    append_uncertain(t, thread_outlook, table, uncertain);
+    for (int32_t token : uncertain)
+      if (const int64_t needed_tokens = distance_after(state, token); needed_tokens < INT64_MAX)
+        max_distance = std::max(max_distance, needed_tokens);
   }
-  arena_.charge(reaches_.set(state, most));
-  return most;
+  arena_.charge(reaches_.set(state, max_distance));
+  return max_distance;
 }
 
-void BudgetMasks::fill(int32_t state, int64_t most, uint32_t* row) {
+void BudgetMasks::fill(int32_t state, int64_t max_distance, uint32_t* row) {
   const auto words = static_cast<size_t>(masks_.vocabulary().words);
-  std::vector<uint32_t> allowed(words, 0), some;
-  std::vector<int32_t> looked_at;
+  std::vector<uint32_t> allowed(words, 0), thread_mask;
+  std::vector<int32_t> uncertain;
   const Config& c = arena_.config(state);
   for (const Thread& t : c) {
     if (t.pos == kExit || arena_.grammar().positions[t.pos].bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
-    const Outlook& o = outlook(t, table);
-    some.assign(words, 0);
-    for (const auto& [needed, tokens] : o.staying)
-      if (needed <= most) tokens->add_to(some.data());
-    for (const auto& [needed, token] : o.leaving)
-      if (needed <= most) set_bit(some.data(), token);
-    const size_t first = looked_at.size();
-    look_at(t, o, table, looked_at);
-    for (size_t k = first; k < looked_at.size(); ++k) clear_bit(some.data(), looked_at[k]);
-    for (size_t w = 0; w < words; ++w) allowed[w] |= some[w];
+    const Outlook& thread_outlook = outlook(t, table);
+    thread_mask.assign(words, 0);
+    for (const auto& [needed_tokens, tokens] : thread_outlook.staying)
+      if (needed_tokens <= max_distance) tokens->add_to(thread_mask.data());
+    for (const auto& [needed_tokens, token] : thread_outlook.leaving)
+      if (needed_tokens <= max_distance) set_bit(thread_mask.data(), token);
+    const size_t first_uncertain = uncertain.size();
+    append_uncertain(t, thread_outlook, table, uncertain);
+    for (size_t k = first_uncertain; k < uncertain.size(); ++k) clear_bit(thread_mask.data(), uncertain[k]);
+    for (size_t w = 0; w < words; ++w) allowed[w] |= thread_mask[w];
   }
-  // For a bound, the first tokens of its text must be examined. Exact distances have no such text.
-  if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, looked_at);
-  sort_unique(looked_at);
-  for (int32_t token : looked_at)
-    after(state, token) <= most ? set_bit(allowed.data(), token) : clear_bit(allowed.data(), token);
+  // If distances are upper bounds, the first tokens of the texts must be examined. Exact distances have no such texts.
+  if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, uncertain);
+  sort_unique(uncertain);
+  for (int32_t token : uncertain)
+    distance_after(state, token) <= max_distance ? set_bit(allowed.data(), token) : clear_bit(allowed.data(), token);
   masks_.recipe(state).write(row, masks_.vocabulary().words);
   for (size_t w = 0; w < words; ++w) row[w] &= allowed[w];
 }

@@ -1,23 +1,23 @@
 // Masks under a budget: the tokens after which the output can end in time.
 //
-// Problem: the distance to the end (completion.hpp) must be known after each token that a mask allows. Stepping over
+// Problem: the distance to the end (completion.hpp) must be known after each token that a mask allows. Stepping through
 // 90,000 tokens of a string one by one takes a hundred milliseconds.
 //
-// How: tokens that lead a thread to the same state have the same distance, so one of them is examined for all. Example:
-// in a string, all tokens of letters lead back to the string, at a distance of 2 (`"`, then `}`). With three tokens
-// left, one OR allows them all; with two left, none of them is allowed. The groups belong to the token table: a token
-// that stays in a frame leads to the same state wherever the frame was called. Tokens that leave it, or could leave it
-// as well, are few and are examined individually.
+// How: tokens that lead a thread to the same state have the same distance, so only one of them is examined. Example: in
+// a string, all tokens of letters lead back to the string, at a distance of 2 (`"`, then `}`). With three tokens left,
+// one OR allows them all; with two left, none of them is allowed. The groups belong to the token table: a token that
+// stays in a frame leads to the same state wherever the frame was called. Tokens that leave the frame, or could leave
+// it, are few and are examined individually.
 //
 // In a uniqueness scope (uniqueness.hpp), each token of a name would lead a thread to a different state. So tokens are
-// grouped for a *partial* thread, whose current entry is unknown: it is assumed to end with an unseen value. That is
-// right for all tokens except those along the spellings of seen values, or of values that the texts to the end write
-// later in the same scope. If a token ends and begins entries, more must be known. All of these are examined
+// grouped for a *partial* thread, whose current entry is unknown and is assumed to end with an unseen value. This
+// assumption may fail for tokens along the spellings of seen values, or of values that the texts to the end write later
+// in the same scope. It does not suffice for tokens that end and begin entries. All of these tokens are examined
 // individually, with the actual thread.
 //
-// Sound: an allowed token leads to a state whose distance fits. Never empty if the state's own distance fits, since
-// tokens on its texts are always examined. Cost: a few ORs of bitmasks per state, and the tokens that are examined; the
-// groups of a table take one walk of the vocabulary, once.
+// Sound: an allowed token leads to a state whose distance fits the budget. The mask is never empty if the state's own
+// distance fits, since the tokens on its texts are always examined. Cost: a few ORs of bitmasks per state, and the
+// tokens that are examined; one walk of the vocabulary to group the tokens of a table.
 #pragma once
 
 #include <optional>
@@ -31,50 +31,53 @@ class BudgetMasks {
  public:
   BudgetMasks(MaskBuilder& masks, CompletionFinder& completions)
       : masks_(masks), arena_(masks.arena()), completions_(completions) {}
-  // Tokens to an accepting state, without the end token. At least one allowed token leads to a smaller distance. The
-  // result is at most reach_bound() + 1. With the arena's lock held.
+  // The number of tokens to an accepting state, without the end token. At least one allowed token leads to a smaller
+  // distance. The result is at most reach_bound() + 1. Needs the arena's lock.
   int64_t distance(int32_t state);
-  // The largest distance after one allowed token that can lead to an end. With the arena's lock held.
+  // The largest distance after one allowed token that can lead to an end. Needs the arena's lock.
   int64_t reach(int32_t state);
-  // An upper bound on reach(), found quickly if values must differ; otherwise kUnreachable (reach_bound.cpp).
+  // An upper bound on reach(), which is found quickly if values must differ; otherwise kUnreachable (reach_bound.cpp).
   int64_t reach_bound(int32_t state);
-  // Fills the row with the allowed textual tokens after which the distance is at most `most`.
-  void fill(int32_t state, int64_t most, uint32_t* row);
+  // Fills the row with the allowed tokens that have text and after which the distance is at most `max_distance`.
+  void fill(int32_t state, int64_t max_distance, uint32_t* row);
 
  private:
   // What is known about a partial thread; see the head of this file.
   struct Outlook {
-    std::vector<std::pair<int64_t, const TokenSet*>> staying;  // (distance afterwards, tokens)
+    std::vector<std::pair<int64_t, const TokenSet*>> staying;  // (distance after these tokens, tokens)
     std::vector<std::pair<int64_t, int32_t>> leaving;
-    std::vector<int32_t> beginning;             // tokens that leave, and begin or end an entry
-    std::vector<int32_t> unsure;                // tokens whose distance is unknown
-    std::vector<Uniqueness::Written> later;     // values that the texts write later
-    std::shared_ptr<const TokenGroups> groups;  // owns the sets of `staying`
-    int64_t bytes = 0;  // of the longest text to the end, if other counts may share it; kUnreachable: unknown
+    std::vector<int32_t> beginning;               // tokens that leave, and begin or end an entry
+    std::vector<int32_t> unsure;                  // tokens whose distance is unknown
+    std::vector<Uniqueness::WrittenValue> later;  // values that the texts write later
+    std::shared_ptr<const TokenGroups> groups;    // owns the sets of `staying`
+    // The bytes of the longest text to the end, if other counts may share this outlook; kUnreachable: unknown.
+    int64_t bytes = 0;
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
-  const Outlook& outlook_of(const Thread& partial, TokenTable& table);
-  // For a thread with noting memory.
+  const Outlook& outlook_of_partial(const Thread& partial, TokenTable& table);
+  // A bound for a thread with a memory of with_noting().
   struct Bound {
-    bool known = false, many_if_alive = false;
-    int64_t bytes = 0;                      // to the end, after any token except the following
-    std::vector<int32_t> if_alive, always;  // tokens to examine: if an entry may become a seen value; always
+    bool is_known = false, has_many_if_alive = false;
+    int64_t bytes = 0;  // to the end, after any token except those below
+    // Tokens to examine only if an entry may become a seen value; tokens to examine always.
+    std::vector<int32_t> if_alive, always;
   };
   bool is_bounded(int32_t state) const;
   const Bound& bound(const Thread& thread, TokenTable& table);
-  int doubt(int32_t state, int64_t& bytes);
+  int classify_doubt(int32_t state, int64_t& bytes);
   std::optional<std::pair<Thread, int64_t>> nearest_repeat(const Thread& thread);
   std::optional<std::pair<Thread, int64_t>> next_entry(Thread thread);
-  int64_t repeating_bytes(const Thread& thread);
+  int64_t bytes_through_repeat(const Thread& thread);
   int64_t text_bytes(int32_t config);
   std::shared_ptr<const TokenGroups> groups(const Thread& partial, TokenTable& table);
-  TokenGroups group(int32_t state);
-  static TokenGroups apart(TokenGroups groups, const TokenTable& table, int32_t words);
-  // Appends the tokens for which a thread's outlook does not hold, so they must be examined individually.
-  void look_at(const Thread& thread, const Outlook& outlook, const TokenTable& table, std::vector<int32_t>& out);
-  bool begins(const Thread& partial, int32_t state);
+  TokenGroups group_tokens(int32_t state);
+  static TokenGroups separate_leaving(TokenGroups groups, const TokenTable& table, int32_t words);
+  // Appends the tokens for which a thread's outlook may not hold, so that they must be examined individually.
+  void append_uncertain(const Thread& thread, const Outlook& outlook, const TokenTable& table,
+                        std::vector<int32_t>& out);
+  bool touches_entry(const Thread& partial, int32_t state);
   int32_t step(int32_t state, int32_t token);
-  int64_t after(int32_t state, int32_t token);
+  int64_t distance_after(int32_t state, int32_t token);
 
   MaskBuilder& masks_;
   ByState<int64_t> reaches_{-1};  // see reach()

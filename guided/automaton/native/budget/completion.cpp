@@ -6,14 +6,15 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kLinkEvery = 32;   // texts are cut at multiples of this position, so that they share their ends
-constexpr size_t kLongest = 256;     // symbols of one piece
-constexpr size_t kSmallTrie = 4096;  // vocabularies up to this size get exact distances
-constexpr int kMaxChoices = 16;      // nested choices between threads with seen sets
-// Limits on the pieces of a text that may not end: a minimum, and a number per byte of the shortest text.
-constexpr int64_t kMinPieces = 200;
-constexpr int64_t kPiecesOfByte = 8;
-constexpr int64_t kSymbolWork = 8;  // per symbol or configuration
+// Texts are cut at positions that are multiples of this number, so that they share their ends.
+constexpr int32_t kLinkInterval = 32;
+constexpr size_t kMaxSegmentSymbols = 256;  // symbols of one segment
+constexpr size_t kSmallTrie = 4096;         // vocabularies up to this size get exact distances
+constexpr int kMaxChoosing = 16;            // nested choices between threads with seen sets
+// Limits on the segments of a text that may have no end: a minimum, and a number for each byte of the shortest text.
+constexpr int64_t kMinSegments = 200;
+constexpr int64_t kSegmentsPerByte = 8;
+constexpr int64_t kSymbolWork = 8;  // for each symbol or configuration
 constexpr int kMaxNested = 32;      // nested searches
 constexpr int kMaxFrames = 64;      // frames that an estimate considers
 }  // namespace
@@ -22,103 +23,104 @@ CompletionFinder::~CompletionFinder() {
   completions_.each([](const Completion* completion) { delete completion; });
 }
 
-// ---- pieces
-// Follows the tree from a thread to the next link. `exactly`: without drafts.
-void CompletionFinder::follow(Thread at, Completion& out, bool exactly) {
-  const int32_t caller = at.ret;
-  auto link = [&] { out.next = arena_.intern({at}, false); };
+// ---- segments
+// Follows the tree from a thread to the next link.
+void CompletionFinder::follow(Thread thread, Completion& out, bool without_drafts) {
+  const int32_t caller = thread.ret;
+  auto link = [&] { out.next = arena_.intern({thread}, false); };
   for (;;) {
     CallMeter::work(kSymbolWork);
-    if (grammar_.is_later(at.pos)) arena_.need(arena_.lone(at));
-    const Rule& rule = grammar_.rule_at(at.pos);
-    const bool begun = !out.symbols.empty(), drafted = at.mem < 0;
-    if (begun && ((at.pos - rule.base) % kLinkEvery == 0 || out.symbols.size() >= kLongest)) return link();
-    if (drafted ? letters_of_draft(at.mem) > 0 : arena_.uniqueness().alive(at.mem)) {
-      if (begun) return link();
-      return drafted ? follow_letters(at, out) : end_entry(at, out);
+    if (grammar_.is_later(thread.pos)) arena_.require_compiled(arena_.state_of_thread(thread));
+    const Rule& rule = grammar_.rule_at(thread.pos);
+    const bool has_symbols = !out.symbols.empty(), is_draft_thread = thread.mem < 0;
+    if (has_symbols && ((thread.pos - rule.base) % kLinkInterval == 0 || out.symbols.size() >= kMaxSegmentSymbols))
+      return link();
+    if (is_draft_thread ? letters_of_draft(thread.mem) > 0 : arena_.uniqueness().may_become_seen(thread.mem)) {
+      if (has_symbols) return link();
+      return is_draft_thread ? follow_letters(thread, out) : append_entry_end(thread, out);
     }
-    if (rule.max_tokens >= 0) return end_limited(at, out);
-    Thread plain = at;
-    if (drafted) plain.mem = kOutside;
-    const ShortestText::Choice c = tree_.choose(plain);
+    if (rule.max_tokens >= 0) return append_limited_end(thread, out);
+    Thread plain_thread = thread;
+    if (is_draft_thread) plain_thread.mem = kOutside;
+    const ShortestText::Choice c = tree_.choose(plain_thread);
     if (c.cost > kUnreachable) {
-      out.impossible = true;
+      out.is_impossible = true;
       return;
     }
     switch (c.kind) {
       case ShortestText::Choice::End:
-        out.next = with_memory(at.ret, at.mem);
-        out.returns = at.ret == caller;
+        out.next = with_memory(thread.ret, thread.mem);
+        out.ends_frame = thread.ret == caller;
         return;
       case ShortestText::Choice::Byte:
         out.symbols.push_back(c.index);
-        at.pos = grammar_.step(at.pos, static_cast<uint8_t>(c.index));
-        if (!drafted) at.mem = arena_.uniqueness().read(at.mem, static_cast<uint8_t>(c.index));
+        thread.pos = grammar_.step(thread.pos, static_cast<uint8_t>(c.index));
+        if (!is_draft_thread) thread.mem = arena_.uniqueness().read(thread.mem, static_cast<uint8_t>(c.index));
         break;
       case ShortestText::Choice::Token:
         out.symbols.push_back(256 + grammar_.tokens[c.index].token);
-        at.pos = grammar_.tokens[c.index].to;
+        thread.pos = grammar_.tokens[c.index].to;
         break;
       case ShortestText::Choice::Call:
-        if (begun) return link();
-        at = arena_.called(at, grammar_.calls[c.index]);
+        if (has_symbols) return link();
+        thread = arena_.callee_thread(thread, grammar_.calls[c.index]);
         break;
-      case ShortestText::Choice::Operate:
-        if (begun) return link();
-        if (!operate(grammar_.effects[c.index], at, out, exactly)) return;
+      case ShortestText::Choice::ApplyEffect:
+        if (has_symbols) return link();
+        if (!apply_effect(grammar_.effects[c.index], thread, out, without_drafts)) return;
         break;
     }
   }
 }
 
-// Applies an action on the way. Returns false if the piece ends here.
-bool CompletionFinder::operate(const EffectEdge& e, Thread& at, Completion& out, bool exactly) {
-  const Rule& rule = grammar_.rule_at(at.pos);
-  if (e.effect.op == Effect::Begin && !exactly && is_drafted_from_here(at))
-    if (out.next = draft(at); out.next >= 0) return false;
-  if (at.mem < 0 && e.effect.changes_scopes()) return draft_effect(e, at, out);
-  if (!arena_.apply(rule, e.effect, at)) {
-    out.impossible = true;
+// Applies an effect on the way. Returns false if the segment ends here.
+bool CompletionFinder::apply_effect(const EffectEdge& e, Thread& thread, Completion& out, bool without_drafts) {
+  const Rule& rule = grammar_.rule_at(thread.pos);
+  if (e.effect.op == Effect::Begin && !without_drafts && is_drafted_from_here(thread))
+    if (out.next = find_draft(thread); out.next >= 0) return false;
+  if (thread.mem < 0 && e.effect.changes_scopes()) return apply_effect_in_draft(e, thread, out);
+  if (!arena_.apply(rule, e.effect, thread)) {
+    out.is_impossible = true;
     return false;
   }
-  at.pos = e.to;
-  if (e.effect.op != Effect::Keep || !arena_.uniqueness().has_unknown(at.mem)) return true;
-  out.next = arena_.intern({at}, false);  // see written_later()
+  thread.pos = e.to;
+  if (e.effect.op != Effect::Keep || !arena_.uniqueness().has_seen_unknown(thread.mem)) return true;
+  out.next = arena_.intern({thread}, false);  // see written_later()
   return false;
 }
 
-// The way to the end of a rule with a token limit, as one piece.
-void CompletionFinder::end_limited(const Thread& thread, Completion& out) {
-  out.fenced = true;
-  for (int32_t at = thread.pos; !grammar_.positions[at].accept;) {
-    const std::string& text = masks_.vocabulary().tokens[grammar_.token_rests[at].first];
-    for (char ch : text) {
+// Appends the way to the end of a rule with a token limit, as one segment.
+void CompletionFinder::append_limited_end(const Thread& thread, Completion& out) {
+  out.is_fenced = true;
+  for (int32_t pos = thread.pos; !grammar_.positions[pos].accept;) {
+    const std::string& token = masks_.vocabulary().tokens[grammar_.token_rests[pos].first];
+    for (char ch : token) {
       out.symbols.push_back(static_cast<uint8_t>(ch));
-      at = grammar_.step(at, static_cast<uint8_t>(ch));
+      pos = grammar_.step(pos, static_cast<uint8_t>(ch));
     }
   }
   out.next = with_memory(thread.ret, thread.mem);
 }
 
-// The way to the end of an entry that may become a seen value, as one piece.
-void CompletionFinder::end_entry(const Thread& at, Completion& out) {
-  const NewEntry::Way* way = new_entry_.find(at);
+// Appends the way to the end of an entry that may become a seen value, as one segment.
+void CompletionFinder::append_entry_end(const Thread& thread, Completion& out) {
+  const NewEntry::Way* way = new_entry_.find(thread);
   if (!way) {
-    out.impossible = true;
+    out.is_impossible = true;
     return;
   }
   for (char ch : way->text) out.symbols.push_back(static_cast<uint8_t>(ch));
-  out.next = arena_.intern(way->after, false);
-  std::vector<Uniqueness::Written> written;
-  arena_.uniqueness().write(at.mem, way->text, written);
-  if (!written.empty()) written_[&out] = std::move(written);
+  out.next = arena_.intern(way->end_threads, false);
+  std::vector<Uniqueness::WrittenValue> written_values;
+  arena_.uniqueness().append_written_value(thread.mem, way->text, written_values);
+  if (!written_values.empty()) written_values_[&out] = std::move(written_values);
 }
 
-// An estimate of the bytes from a thread to the end, over a limited number of frames and without seen sets.
-int64_t CompletionFinder::estimate(Thread t) {
+// Estimates the bytes from a thread to the end of the output. Considers a limited number of frames, and no seen sets.
+int64_t CompletionFinder::estimate_bytes_to_end(Thread t) {
   int64_t sum = 0;
   for (int frame = 0; frame < kMaxFrames && t.pos != kExit; ++frame) {
-    sum = plus(sum, tree_.least_bytes(t));
+    sum = plus(sum, tree_.min_bytes_to_frame_end(t));
     const Config& ret = arena_.config(t.ret);
     if (t.ret <= kFree || ret.count == 0) break;
     t = ret.threads[0];
@@ -126,12 +128,13 @@ int64_t CompletionFinder::estimate(Thread t) {
   return sum;
 }
 
-Thread CompletionFinder::nearest(const Config& config) {
-  return *std::min_element(config.begin(), config.end(),
-                           [&](const Thread& x, const Thread& y) { return estimate(x) < estimate(y); });
+Thread CompletionFinder::nearest_thread(const Config& config) {
+  return *std::min_element(config.begin(), config.end(), [&](const Thread& x, const Thread& y) {
+    return estimate_bytes_to_end(x) < estimate_bytes_to_end(y);
+  });
 }
 
-// A return configuration, with `memory` in its threads.
+// A return configuration whose threads have the memory `memory`.
 int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
   if (memory == kOutside || config <= kFree) return config;
   std::vector<Thread> threads(arena_.config(config).begin(), arena_.config(config).end());
@@ -140,73 +143,74 @@ int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
 }
 
 // ---- spelling in tokens
-// The fewest tokens, including the current one, if this token is at `node` of the trie when `config` is entered.
-int64_t CompletionFinder::across(int32_t node, int32_t config) {
+// The fewest tokens to the end, including the current one, if the current token is at `node` of the trie when `config`
+// is entered.
+int64_t CompletionFinder::min_tokens_across(int32_t node, int32_t config) {
   const TokenTrie& trie = masks_.vocabulary().trie;
   int64_t best = kUnreachable;
-  std::vector<std::pair<int32_t, int32_t>> crossing{{node, config}};
-  for (size_t i = 0; i < crossing.size(); ++i) {  // each (node, configuration) once
-    CallMeter::work(kSymbolWork + static_cast<int64_t>(crossing.size()));
-    auto [at, entered] = crossing[i];
-    auto enter = [&](int32_t n, int32_t c) {
-      if (std::ranges::find(crossing, std::pair{n, c}) == crossing.end()) crossing.push_back({n, c});
+  std::vector<std::pair<int32_t, int32_t>> queue{{node, config}};
+  for (size_t i = 0; i < queue.size(); ++i) {  // each pair of a node and a configuration is visited once
+    CallMeter::work(kSymbolWork + static_cast<int64_t>(queue.size()));
+    auto [token_node, entered_config] = queue[i];
+    auto add = [&](int32_t n, int32_t c) {
+      if (std::ranges::find(queue, std::pair{n, c}) == queue.end()) queue.push_back({n, c});
     };
-    const Completion& c = stored(entered);
-    for (int32_t one : c.either) enter(at, one);
-    if (c.drafted >= 0) enter(at, c.drafted);
-    if (!c.either.empty() || c.fenced) continue;
-    for (size_t k = 0; at >= 0 && k < c.symbols.size(); ++k) {
-      at = c.symbols[k] < 256 ? trie.child(at, static_cast<uint8_t>(c.symbols[k])) : -1;
-      if (at >= 0 && ends_token(at)) best = std::min(best, plus(1, cost_after(c, k + 1)));
+    const Completion& c = completion_of(entered_config);
+    for (int32_t alternative : c.alternatives) add(token_node, alternative);
+    if (c.draft >= 0) add(token_node, c.draft);
+    if (!c.alternatives.empty() || c.is_fenced) continue;
+    for (size_t k = 0; token_node >= 0 && k < c.symbols.size(); ++k) {
+      token_node = c.symbols[k] < 256 ? trie.child(token_node, static_cast<uint8_t>(c.symbols[k])) : -1;
+      if (token_node >= 0 && has_token(token_node)) best = std::min(best, plus(1, cost_after(c, k + 1)));
     }
-    if (at >= 0 && c.next >= 0 && trie.nodes()[at].children > 0) enter(at, c.next);
+    if (token_node >= 0 && c.next >= 0 && trie.nodes()[token_node].children > 0) add(token_node, c.next);
   }
   return best;
 }
 
-bool CompletionFinder::ends_token(int32_t node) const {
-  const TokenTrie::Node& found = masks_.vocabulary().trie.nodes()[node];
-  return found.payload_hi > found.payload_lo;
+bool CompletionFinder::has_token(int32_t node) const {
+  const TokenTrie::Node& n = masks_.vocabulary().trie.nodes()[node];
+  return n.payload_hi > n.payload_lo;
 }
 
 int64_t CompletionFinder::cost_after(const Completion& c, size_t i) {
-  return i < c.symbols.size() ? c.cost[i] : c.next < 0 ? 0 : stored(c.next).total;
+  return i < c.symbols.size() ? c.costs[i] : c.next < 0 ? 0 : completion_of(c.next).total;
 }
 
-void CompletionFinder::spell(Completion& c) {
+void CompletionFinder::compute_token_costs(Completion& c) {
   const TokenTrie& trie = masks_.vocabulary().trie;
   const size_t n = c.symbols.size();
-  c.cost.assign(n, kUnreachable);
+  c.costs.assign(n, kUnreachable);
   for (size_t i = n; i-- > 0;) {
     if (c.symbols[i] >= 256) {
-      c.cost[i] = plus(1, cost_after(c, i + 1));
+      c.costs[i] = plus(1, cost_after(c, i + 1));
       continue;
     }
     int32_t node = 0;
     CallMeter::work(kSymbolWork);
     for (size_t k = i; node >= 0 && k < n; ++k) {
       node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
-      if (node >= 0 && ends_token(node)) c.cost[i] = std::min(c.cost[i], plus(1, cost_after(c, k + 1)));
+      if (node >= 0 && has_token(node)) c.costs[i] = std::min(c.costs[i], plus(1, cost_after(c, k + 1)));
     }
-    if (node >= 0 && c.next >= 0 && !c.fenced && trie.nodes()[node].children > 0)
-      c.cost[i] = std::min(c.cost[i], across(node, c.next));
+    if (node >= 0 && c.next >= 0 && !c.is_fenced && trie.nodes()[node].children > 0)
+      c.costs[i] = std::min(c.costs[i], min_tokens_across(node, c.next));
   }
   c.total = cost_after(c, 0);
 }
 
-// Whether always following the nearest thread leads to an end.
-bool CompletionFinder::ends_straight(int32_t state, int64_t most_pieces) {
-  while (most_pieces-- > 0) {
+// Whether following only the nearest thread leads to an end.
+bool CompletionFinder::ends_if_nearest_is_followed(int32_t state, int64_t max_segments) {
+  while (max_segments-- > 0) {
     const Config& config = arena_.config(state);
     if (config.count == 0) return false;
-    const Thread at = nearest(config);
-    if (at.pos == kExit) return true;
-    Completion piece;
-    follow(at, piece);
-    written_.erase(&piece);
-    if (piece.impossible) return false;
-    if (piece.next < 0 || is_draft(piece.next)) return true;  // a draft is only made if it ends
-    state = piece.next;
+    const Thread thread = nearest_thread(config);
+    if (thread.pos == kExit) return true;
+    Completion segment;
+    follow(thread, segment);
+    written_values_.erase(&segment);
+    if (segment.is_impossible) return false;
+    if (segment.next < 0 || is_draft(segment.next)) return true;  // a draft is only created if it ends
+    state = segment.next;
   }
   return false;
 }
@@ -214,79 +218,82 @@ bool CompletionFinder::ends_straight(int32_t state, int64_t most_pieces) {
 bool CompletionFinder::ends(int32_t state) {
   const Config& c = arena_.config(state);
   if (c.accepting || c.count == 0) return c.accepting;
-  const int64_t least = std::min(estimate(nearest(c)), kUnreachable / kPiecesOfByte);
-  if (ends_straight(state, kMinPieces + std::min<int64_t>(least, 1 << 16))) return true;
+  const int64_t min_bytes = std::min(estimate_bytes_to_end(nearest_thread(c)), kUnreachable / kSegmentsPerByte);
+  if (ends_if_nearest_is_followed(state, kMinSegments + std::min<int64_t>(min_bytes, 1 << 16))) return true;
   try {
-    return completion(state, kMinPieces + kPiecesOfByte * least).total < kUnreachable;
+    return completion(state, kMinSegments + kSegmentsPerByte * min_bytes).total < kUnreachable;
   } catch (const NoEnd&) {
     return false;
   }
 }
 
-// Begins a completion: the configurations of several threads, or the first piece of one.
-void CompletionFinder::begin(int32_t id, bool nearest_alone, Completion& c) {
+// Begins a completion: the configurations of several threads, or the first segment of one thread.
+void CompletionFinder::begin(int32_t id, bool only_nearest, Completion& c) {
   const Config& config = arena_.config(id);
-  if (nearest_alone) {  // otherwise there may be more and more choices
-    c.either.push_back(arena_.intern({nearest(config)}, false));
+  if (only_nearest) {  // otherwise there might be more and more choices
+    c.alternatives.push_back(arena_.intern({nearest_thread(config)}, false));
     return;
   }
-  const int32_t alone = config.count == 1 ? arena_.intern({config.threads[0]}, false) : -1;
-  if (alone != id) {
-    for (const Thread& t : config) c.either.push_back(arena_.intern({t}, false));
+  const int32_t own_config = config.count == 1 ? arena_.intern({config.threads[0]}, false) : -1;
+  if (own_config != id) {
+    for (const Thread& t : config) c.alternatives.push_back(arena_.intern({t}, false));
     return;
   }
   const Thread t = config.threads[0];
   if (t.pos == kExit) return;
-  const int32_t drafted = draft(t);
-  if (drafted >= 0 && is_hard_to_end(t)) {
-    c.either.push_back(drafted);
+  const int32_t draft_config = find_draft(t);
+  if (draft_config >= 0 && is_hard_to_end(t)) {
+    c.alternatives.push_back(draft_config);
     return;
   }
   follow(t, c);
-  if (drafted >= 0 && c.next != drafted && (stored(drafted).entries > 0 || arena_.uniqueness().alive(t.mem)))
-    c.drafted = drafted;
+  if (draft_config >= 0 && c.next != draft_config &&
+      (completion_of(draft_config).entries > 0 || arena_.uniqueness().may_become_seen(t.mem)))
+    c.draft = draft_config;
 }
 
-// Computes the totals, once everything to which the texts lead is known.
+// Computes the totals once everything that follows the segment is known.
 void CompletionFinder::finish(int32_t id, Completion& c) {
   const Config& config = arena_.config(id);
-  auto take = [&](const Completion& one) {
-    if (one.total >= c.total) return;
-    c.total = one.total;
-    c.entries = one.entries;
+  auto take_if_shorter = [&](const Completion& alternative) {
+    if (alternative.total >= c.total) return;
+    c.total = alternative.total;
+    c.entries = alternative.entries;
   };
-  if (c.impossible || config.count == 0 || !c.either.empty()) {
+  if (c.is_impossible || config.count == 0 || !c.alternatives.empty()) {
     c.total = kUnreachable;
-    for (int32_t one : c.either) take(stored(one));
+    for (int32_t alternative : c.alternatives) take_if_shorter(completion_of(alternative));
   } else {
-    spell(c);
-    if (c.next >= 0) c.entries += stored(c.next).entries;
-    if (c.returns) c.exit = c.next;
-    if (const int32_t after = c.returns ? -1 : in_frame(c.next, config.threads[0].ret); after >= 0)
-      if (const Completion* rest = completions_.get(after)) c.exit = rest->exit;
+    compute_token_costs(c);
+    if (c.next >= 0) c.entries += completion_of(c.next).entries;
+    if (c.ends_frame) c.after_frame = c.next;
+    if (const int32_t continuation = c.ends_frame ? -1 : continuation_in_frame(c.next, config.threads[0].ret);
+        continuation >= 0)
+      if (const Completion* continuation_completion = completions_.get(continuation))
+        c.after_frame = continuation_completion->after_frame;
   }
-  if (c.drafted >= 0) take(stored(c.drafted));
+  if (c.draft >= 0) take_if_shorter(completion_of(c.draft));
 }
 
-// The completion of a later configuration, for use inside of completion(). After a copy, it may not exist yet.
-const Completion& CompletionFinder::stored(int32_t config) {
-  if (const Completion* known = completions_.get(config)) return *known;
-  if (nested_ < kMaxNested) return completion(config);
+// The completion of a later configuration, for use inside completion(). After a copy, it may not exist yet.
+const Completion& CompletionFinder::completion_of(int32_t config) {
+  if (const Completion* existing = completions_.get(config)) return *existing;
+  if (nesting_ < kMaxNested) return completion(config);
   throw Missing{config};
 }
 
-const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) {
-  if (const Completion* known = completions_.get(id)) return *known;
+const Completion& CompletionFinder::completion(int32_t id, int64_t max_segments) {
+  if (const Completion* existing = completions_.get(id)) return *existing;
   struct Nested {
     int& count;
-    explicit Nested(int& of) : count(++of) {}
+    explicit Nested(int& counter) : count(++counter) {}
     ~Nested() { --count; }
-  } nested(nested_);
-  Search search{{}, most_pieces};
+  } nested(nesting_);
+  Search search{{}, max_segments};
   search.tasks.push_back({id});
   while (!search.tasks.empty()) {
     try {
-      go_on(search);
+      take_step(search);
     } catch (const Missing& missing) {
       search.tasks.push_back({missing.config});
     }
@@ -294,76 +301,76 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t most_pieces) 
   return *completions_.get(id);
 }
 
-// Takes one step for the configuration that is needed first. After a Missing, the step is repeated.
-void CompletionFinder::go_on(Search& search) {
+// Takes one step for the configuration that is needed first. After a Missing, the caller repeats the step.
+void CompletionFinder::take_step(Search& search) {
   CallMeter::work(kSymbolWork);
   Task& task = search.tasks.back();
   const int32_t config = task.config;
   if (completions_.get(config)) {
-    keep_alike(config);
+    store_alike(config);
     search.tasks.pop_back();
     return;
   }
   if (!task.completion) {
-    const int32_t before = take_alike(config, task.completion);
-    if (before >= 0) {
-      search.tasks.push_back({before});
+    const int32_t needed_first = take_alike(config, task.completion);
+    if (needed_first >= 0) {
+      search.tasks.push_back({needed_first});
       return;
     }
-    if (--search.most_pieces < 0) throw NoEnd{};
+    if (--search.max_segments < 0) throw NoEnd{};
     if (!task.completion) {
       auto completion = std::make_unique<Completion>();
-      task.chooses = arena_.config(config).remembers && arena_.config(config).count > 1;
-      begin(config, task.chooses && search.choices >= kMaxChoices, *completion);
-      search.choices += task.chooses;
+      task.is_choosing = arena_.config(config).has_seen_set && arena_.config(config).count > 1;
+      begin(config, task.is_choosing && search.choosing_count >= kMaxChoosing, *completion);
+      search.choosing_count += task.is_choosing;
       arena_.charge(completion->bytes());
       task.completion = std::move(completion);
-      std::vector<int32_t> need = task.completion->either;
-      if (task.completion->next >= 0) need.push_back(task.completion->next);
-      for (int32_t x : need)  // `task` may be invalid from here on
-        if (!completions_.get(x)) search.tasks.push_back({x});
+      std::vector<int32_t> needed_configs = task.completion->alternatives;
+      if (task.completion->next >= 0) needed_configs.push_back(task.completion->next);
+      for (int32_t needed_config : needed_configs)  // `task` may be a dangling reference from here on
+        if (!completions_.get(needed_config)) search.tasks.push_back({needed_config});
       return;
     }
     arena_.charge(task.completion->bytes());
   } else {
     finish(config, *task.completion);
   }
-  search.choices -= task.chooses;
+  search.choosing_count -= task.is_choosing;
   arena_.charge(completions_.set(config, task.completion.release()));
 }
 
-std::vector<int32_t> CompletionFinder::spelled(int32_t state, size_t limit) {
+std::vector<int32_t> CompletionFinder::spelled_symbols(int32_t state, size_t limit) {
   std::vector<int32_t> out;
-  for (int32_t at = state; at >= 0 && out.size() < limit;) {
-    const Config& config = arena_.config(at);
+  for (int32_t config_id = state; config_id >= 0 && out.size() < limit;) {
+    const Config& config = arena_.config(config_id);
     if (config.count == 0) break;
     Thread thread = config.threads[0];
     if (config.count > 1) {
-      const Completion& c = completion(at);
-      for (int32_t one : c.either)
-        if (completion(one).total == c.total) thread = arena_.config(one).threads[0];
+      const Completion& c = completion(config_id);
+      for (int32_t alternative : c.alternatives)
+        if (completion(alternative).total == c.total) thread = arena_.config(alternative).threads[0];
     }
     if (thread.pos == kExit) break;
-    Completion piece;
-    follow(thread, piece, true);
-    written_.erase(&piece);
-    for (size_t i = 0; i < piece.symbols.size() && out.size() < limit; ++i) out.push_back(piece.symbols[i]);
-    at = piece.next;
+    Completion segment;
+    follow(thread, segment, true);
+    written_values_.erase(&segment);
+    for (size_t i = 0; i < segment.symbols.size() && out.size() < limit; ++i) out.push_back(segment.symbols[i]);
+    config_id = segment.next;
   }
   return out;
 }
 
 int64_t CompletionFinder::distance(int32_t state) {
   if (!grammar_.token_distance.empty()) {
-    int64_t least = kUnreachable;
+    int64_t min_distance = kUnreachable;
     for (const Thread& t : arena_.config(state))
-      least = std::min<int64_t>(least, t.pos == kExit ? 0 : grammar_.token_distance[t.pos]);
-    return least;
+      min_distance = std::min<int64_t>(min_distance, t.pos == kExit ? 0 : grammar_.token_distance[t.pos]);
+    return min_distance;
   }
-  const bool small = masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large;
-  if (small && !grammar_.recursive && grammar_.known.empty() && grammar_.token_rests.empty()) {
-    if (exact_.empty()) grammar_.too_large = !exact_.is_affordable();
-    if (!grammar_.too_large) return exact_.find(state);
+  const bool is_small = masks_.vocabulary().trie.nodes().size() <= kSmallTrie && !grammar_.too_large;
+  if (is_small && !grammar_.recursive && grammar_.known.empty() && grammar_.token_rests.empty()) {
+    if (exact_distances_.empty()) grammar_.too_large = !exact_distances_.is_affordable();
+    if (!grammar_.too_large) return exact_distances_.find(state);
   }
   return completion(state).total;
 }
@@ -371,41 +378,42 @@ int64_t CompletionFinder::distance(int32_t state) {
 void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
   completion(state);
   const TokenTrie& trie = masks_.vocabulary().trie;
-  std::vector<std::pair<int32_t, int32_t>> open{{0, state}};
+  std::vector<std::pair<int32_t, int32_t>> queue{{0, state}};
   std::unordered_set<uint64_t> visited;
-  for (size_t i = 0; i < open.size(); ++i) {
+  for (size_t i = 0; i < queue.size(); ++i) {
     CallMeter::work(kSymbolWork);
-    auto [node, config] = open[i];
+    auto [node, config] = queue[i];
     if (!visited.insert(pair_key(node, config)).second) continue;
     const Completion& c = completion(config);
-    for (int32_t one : c.either) open.push_back({node, one});
-    if (c.drafted >= 0) open.push_back({node, c.drafted});
-    if (!c.either.empty() || c.impossible || (c.fenced && node > 0)) continue;
+    for (int32_t alternative : c.alternatives) queue.push_back({node, alternative});
+    if (c.draft >= 0) queue.push_back({node, c.draft});
+    if (!c.alternatives.empty() || c.is_impossible || (c.is_fenced && node > 0)) continue;
     for (size_t k = 0; node >= 0 && k < c.symbols.size(); ++k) {
       node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
       if (node < 0) break;
-      const TokenTrie::Node& at = trie.nodes()[node];
-      out.insert(out.end(), trie.payloads().begin() + at.payload_lo, trie.payloads().begin() + at.payload_hi);
+      const TokenTrie::Node& n = trie.nodes()[node];
+      out.insert(out.end(), trie.payloads().begin() + n.payload_lo, trie.payloads().begin() + n.payload_hi);
     }
-    if (node >= 0 && c.next >= 0 && !(c.fenced && node > 0)) open.push_back({node, c.next});
+    if (node >= 0 && c.next >= 0 && !(c.is_fenced && node > 0)) queue.push_back({node, c.next});
   }
 }
 
-void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::Written>& out) {
+void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::WrittenValue>& out) {
   completion(state);
-  std::vector<int32_t> open{state};
+  std::vector<int32_t> stack{state};
   std::unordered_set<int32_t> visited{state};
-  while (!open.empty()) {
+  while (!stack.empty()) {
     CallMeter::work(kSymbolWork);
-    const int32_t config = open.back();
-    open.pop_back();
+    const int32_t config = stack.back();
+    stack.pop_back();
     if (is_draft(config)) continue;  // a draft chooses no values
-    for (const Thread& t : arena_.config(config)) arena_.uniqueness().written_since(t.mem, out);
+    for (const Thread& t : arena_.config(config)) arena_.uniqueness().append_values_after_unknown(t.mem, out);
     const Completion& c = completion(config);
-    if (auto it = written_.find(&c); it != written_.end()) out.insert(out.end(), it->second.begin(), it->second.end());
-    for (int32_t one : c.either)
-      if (visited.insert(one).second) open.push_back(one);
-    if (c.next >= 0 && visited.insert(c.next).second) open.push_back(c.next);
+    if (auto it = written_values_.find(&c); it != written_values_.end())
+      out.insert(out.end(), it->second.begin(), it->second.end());
+    for (int32_t alternative : c.alternatives)
+      if (visited.insert(alternative).second) stack.push_back(alternative);
+    if (c.next >= 0 && visited.insert(c.next).second) stack.push_back(c.next);
   }
 }
 

@@ -1,29 +1,31 @@
 // Shortest completions, in tokens.
 //
 // Problem: under a budget, a token is allowed only if the output can still end in time. So each state needs a number of
-// tokens to its end that is never too small. The shortest text in bytes can be computed once per position, but its
-// number of tokens cannot: tokens cross the ends of rules, and a state has a stack. A search over states would visit as
-// many states as the output has bytes, for each token of a mask.
+// tokens that is certain to suffice to end the output. The shortest text in bytes can be computed once per position,
+// but its number of tokens cannot: tokens cross the ends of rules, and a state has a stack. For each token of a mask, a
+// search over states would visit as many states as the output has bytes.
 //
-// How: one text is fixed for every thread. It follows the shortest-path tree over the rules' automata
-// (shortest_text.hpp). While an entry is read that may become a seen value, it follows the way to another value
-// (new_entry.hpp). The text is cut into linked segments. A segment ends at calls, register actions and the frame's end,
-// where the next configuration is entered. A configuration of several threads has the texts of each. So the texts of a
-// state form a tree, and its distance is the fewest tokens that spell any of them. This is dynamic programming over the
-// trie, in which a token that crosses from a segment into a configuration continues along each of its texts. The
-// distance is an upper bound on the least number of tokens. Example: inside of a string of an array in an object, the
-// text is `"]}`. With the tokens `"]` and `}`, the distance is 2; with a token `"]}`, it is 1.
+// How: each thread has one fixed text. It follows the shortest-path tree over the rules' automata (shortest_text.hpp).
+// While an entry is read that may become a seen value, the text follows the way to another value (new_entry.hpp). The
+// text is cut into linked segments. A segment ends at calls, register actions and the frame's end, where the next
+// configuration is entered. A configuration of several threads has the texts of all of them. So the texts of a state
+// form a tree, and the state's distance is the fewest tokens that spell any of them. It is computed by dynamic
+// programming over the trie: a token that crosses from a segment into a configuration continues along each of the
+// configuration's texts. The distance is an upper bound on the least number of tokens. Example: inside a string of an
+// array in an object, the text is `"]}`. With the tokens `"]` and `}`, the distance is 2; with a token `"]}`, it is 1.
 //
 // A matcher need not carry a completion along. After the first token of a best spelling, the state has a thread on the
-// same path. The texts of its return configuration contain everything that followed on this path, since merging only
-// unites configurations. So a state with bound b always allows a token that leads to a state with bound at most b - 1.
+// same path. When threads are merged, the union of their return configurations keeps all texts, so the rest of the path
+// is still among the state's texts. So a state with distance d always allows a token that leads to a state with a
+// distance of at most d - 1.
 //
-// For rules with a token limit, the text has the fewest tokens, and no token crosses its borders. So the limit holds
-// whatever surrounds the text.
+// For rules with a token limit, the text has the fewest tokens, and no token crosses the start or end of the text. So
+// the limit holds whatever surrounds the text.
 //
-// If the vocabulary is small and the language regular with few states, the exact minimum is known (token_distance.hpp);
-// likewise if some byte is not a token by itself (token_graph.hpp). The budgeted mask is then the largest possible one.
-// Cost: O(length of the segment * longest match) once per thread, stored. The plain mask needs none of this.
+// The exact minimum is known if the vocabulary is small and the language is regular with few states
+// (token_distance.hpp), or if some byte is not a token by itself (token_graph.hpp). The mask under a budget is then the
+// largest possible one.
+// Cost: O(length of the segment * longest match), once per thread. Masks without a budget need none of this.
 #pragma once
 
 #include <array>
@@ -36,20 +38,21 @@
 namespace guided {
 
 struct Completion {
-  std::vector<int32_t> symbols;  // of a single thread: bytes, or 256 + token; the segment up to the next link
-  std::vector<int64_t> cost;     // cost[i]: tokens that spell symbols[i..] and all that follows
+  std::vector<int32_t> symbols;  // of a single thread: the segment up to the next link, as bytes or 256 + token
+  std::vector<int64_t> costs;    // costs[i]: the number of tokens that spell symbols[i..] and everything that follows
   int32_t next = -1;             // the configuration that follows; -1: none
-  std::vector<int32_t> either;   // of several threads: the configurations of each alone
-  int32_t drafted = -1;          // of a single thread with a seen set: another text, with drafts of its entries; or -1
-  int32_t exit = -1;             // of a single thread: the configuration after its frame; -1: unknown
-  int32_t window = -1;           // see alike.cpp; -1: unknown
-  int32_t copied = -1;           // the alike configuration whose completion was copied; -1: none
-  bool returns = false;          // the segment ends the frame
-  bool impossible = false;       // there is no text
-  bool fenced = false;           // no token crosses its borders
+  std::vector<int32_t> alternatives;  // of several threads: one configuration for each of them
+  // Of a single thread with a seen set: the configuration of another text, with drafts of its entries; or -1.
+  int32_t draft = -1;
+  int32_t after_frame = -1;    // of a single thread: the configuration after its frame; -1: unknown
+  int32_t window = -1;         // see alike.cpp; -1: unknown
+  int32_t copied_from = -1;    // the configuration whose completion was copied; -1: none
+  bool ends_frame = false;     // whether the segment ends the frame
+  bool is_impossible = false;  // whether there is no text
+  bool is_fenced = false;      // whether no token crosses the start or end of the segment
   int64_t total = 0;
   int64_t entries = 0;  // of a draft: the number of entries that it writes
-  size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + either.size() * 4; }
+  size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + alternatives.size() * 4; }
 };
 
 class CompletionFinder {
@@ -61,91 +64,96 @@ class CompletionFinder {
         new_entry_(arena_),
         tree_(new_entry_.tree()),
         letters_(arena_, masks.vocabulary()),
-        exact_(masks) {}
+        exact_distances_(masks) {}
   ~CompletionFinder();
   CompletionFinder(const CompletionFinder&) = delete;
   NewEntry& new_entry() { return new_entry_; }
   // Tokens to an accepting state, without the end token. With the arena's lock held.
   int64_t distance(int32_t state);
-  // The tokens with which the texts of a state may begin; one of them leads to a state with a smaller distance.
+  // Appends the tokens with which the texts of a state may begin. One of them leads to a state with a smaller distance.
   void first_tokens(int32_t state, std::vector<int32_t>& out);
-  // The values that the texts of a state write in scopes that contain an unknown value.
-  void written_later(int32_t state, std::vector<Uniqueness::Written>& out);
-  // The symbols of a completion, at most `limit` of them.
-  std::vector<int32_t> spelled(int32_t state, size_t limit);
-  const Completion& completion(int32_t config, int64_t most_pieces = INT64_MAX);
-  // Whether a configuration belongs to a draft. The configuration of a state never does.
+  // Appends the values that the texts of a state write in scopes that contain an unknown value.
+  void written_later(int32_t state, std::vector<Uniqueness::WrittenValue>& out);
+  // The symbols of a completion of a state, at most `limit` of them.
+  std::vector<int32_t> spelled_symbols(int32_t state, size_t limit);
+  const Completion& completion(int32_t config, int64_t max_segments = INT64_MAX);
+  // Whether a configuration belongs to a draft. The configurations of states never do.
   bool is_draft(int32_t config) const {
     const Config& c = arena_.config(config);
     return c.count > 0 && c.threads[0].mem < 0;
   }
-  // Whether an end is known. Also false if the search gives up after many times the length of the shortest text.
+  // Whether an end is known. Also false if the search gives up, after many times the length of the shortest text.
   bool ends(int32_t state);
 
  private:
-  struct NoEnd {};  // thrown if a completion has more pieces than allowed
-  struct Missing {  // thrown if searches are nested too deeply: this completion is needed first
+  struct NoEnd {};  // thrown if a completion has more segments than allowed
+  struct Missing {  // thrown if searches are nested too deeply: the completion of `config` is needed first
     int32_t config;
   };
   struct Task {
     int32_t config;
-    std::unique_ptr<Completion> completion = nullptr;  // not finished
-    bool chooses = false;                              // between threads with seen sets
+    std::unique_ptr<Completion> completion = nullptr;  // null until it is begun; unfinished
+    bool is_choosing = false;                          // whether it chooses between threads with seen sets
   };
   struct Search {
-    std::vector<Task> tasks;  // the last one is needed first
-    int64_t most_pieces;
-    int choices = 0;  // current tasks that choose
+    std::vector<Task> tasks;  // the last task is needed first
+    int64_t max_segments;
+    int choosing_count = 0;  // the number of current tasks that are choosing
   };
-  void go_on(Search& search);
-  const Completion& stored(int32_t config);
-  bool ends_straight(int32_t state, int64_t most_pieces);
-  int64_t estimate(Thread thread);
-  Thread nearest(const Config& config);
-  void follow(Thread at, Completion& out, bool exactly = false);
-  bool operate(const EffectEdge& edge, Thread& at, Completion& out, bool exactly);
-  void begin(int32_t config, bool nearest_alone, Completion& out);
+  void take_step(Search& search);
+  const Completion& completion_of(int32_t config);
+  bool ends_if_nearest_is_followed(int32_t state, int64_t max_segments);
+  int64_t estimate_bytes_to_end(Thread thread);
+  Thread nearest_thread(const Config& config);
+  void follow(Thread thread, Completion& out, bool without_drafts = false);
+  bool apply_effect(const EffectEdge& edge, Thread& thread, Completion& out, bool without_drafts);
+  void begin(int32_t config, bool only_nearest, Completion& out);
   void finish(int32_t config, Completion& out);
-  void end_limited(const Thread& at, Completion& out);
-  void end_entry(const Thread& at, Completion& out);
+  void append_limited_end(const Thread& thread, Completion& out);
+  void append_entry_end(const Thread& thread, Completion& out);
   int32_t with_memory(int32_t config, int32_t memory);
-  int64_t across(int32_t node, int32_t config);
-  bool ends_token(int32_t node) const;
+  int64_t min_tokens_across(int32_t node, int32_t config);
+  bool has_token(int32_t node) const;
   int64_t cost_after(const Completion& c, size_t i);
-  void spell(Completion& c);
+  void compute_token_costs(Completion& c);
 
   // ---- texts that are alike (alike.cpp)
-  struct Rounds {  // iterations of one frame that are all alike, backwards from the last
+  struct AlikeIterations {  // iterations of one frame that are all alike, from the last one backwards
     Thread last;
     int64_t count = 0;                            // of `last`
-    std::vector<int32_t> configs;                 // where each begins
+    std::vector<int32_t> configs;                 // the configuration in which each iteration begins
     std::unordered_map<int32_t, size_t> windows;  // window -> the first iteration with it
-    size_t first = 0, period = 0;                 // where windows begin to repeat; period 0: they have not yet
-    bool unlike = false;
-    std::unordered_map<int32_t, bool> leading;  // by position of the frame: whether its text leads to an iteration
+    // The iteration from which windows repeat, and their period; period 0: none has repeated yet.
+    size_t first = 0, period = 0;
+    bool is_unlike = false;
+    // By position of the frame: whether the text from there leads to an iteration.
+    std::unordered_map<int32_t, bool> leading;
   };
-  enum class MemoryUse : int8_t { None, Own, Outer };  // entries of a rule: none, in scopes that it opens, in others
+  // The entries of a rule: none; in scopes that it opens; in other scopes.
+  enum class MemoryUse : int8_t { None, Own, Outer };
   int32_t take_alike(int32_t config, std::unique_ptr<Completion>& out);
-  int32_t take_round(const Thread& thread, int64_t left, int32_t config, std::unique_ptr<Completion>& out);
-  void keep_alike(int32_t config);
-  bool copy(int32_t alike, int64_t tokens, int64_t entries, int32_t config, std::unique_ptr<Completion>& out);
-  int32_t in_frame(int32_t config, int32_t caller);
-  bool add_round(Rounds& rounds, int32_t config);
-  int64_t rounds_left(const Thread& thread);
-  Thread in_round(const Thread& thread, int64_t count);
-  bool keeps_memory(const Thread& thread);
-  bool enters(const Thread& thread);
+  int32_t take_alike_iteration(const Thread& thread, int64_t iterations_left, int32_t config,
+                               std::unique_ptr<Completion>& out);
+  void store_alike(int32_t config);
+  bool copy_completion(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
+                       std::unique_ptr<Completion>& out);
+  int32_t continuation_in_frame(int32_t config, int32_t caller);
+  bool add_iteration(AlikeIterations& iterations, int32_t config);
+  int64_t alike_iterations_left(const Thread& thread);
+  Thread with_iteration_count(const Thread& thread, int64_t count);
+  bool leaves_memory_unchanged(const Thread& thread);
+  bool is_at_rule_start(const Thread& thread);
   void find_memory_use();
-  bool leads_to(Rounds& rounds, int32_t config);
-  int32_t window(int32_t config);
-  bool describe(int32_t config, int64_t base, size_t left, std::vector<int32_t>& out);
+  bool leads_to_iteration(AlikeIterations& iterations, int32_t config);
+  int32_t window_of(int32_t config);
+  bool append_window(int32_t config, int64_t base, size_t symbols_left, std::vector<int32_t>& out);
 
   // ---- drafts of entries (drafts.cpp)
-  int32_t draft(const Thread& thread);
+  int32_t find_draft(const Thread& thread);
   static int letters_of_draft(int32_t memory);
-  void follow_letters(const Thread& at, Completion& out);
-  bool draft_effect(const EffectEdge& edge, Thread& at, Completion& out);
-  bool comes_nearer(const Thread& entry, const NewLetters::Way& way);
+  void follow_letters(const Thread& thread, Completion& out);
+  bool apply_effect_in_draft(const EffectEdge& edge, Thread& thread, Completion& out);
+  bool gets_closer_to_end(const Thread& entry, const NewLetters::Way& way);
   bool is_drafted_from_here(const Thread& thread);
   bool is_hard_to_end(const Thread& thread);
 
@@ -155,16 +163,19 @@ class CompletionFinder {
   const Grammar& grammar_;
   NewEntry new_entry_;
   ShortestText& tree_;
-  std::map<std::array<int32_t, 4>, Rounds> rounds_;   // by position, register, memory, window after the frame
-  std::map<std::array<int32_t, 4>, Rounds*> frames_;  // by rule instead of position; null: unlike
-  std::map<std::array<int32_t, 4>, int32_t> alike_;   // by the key of rounds_: a configuration to copy
-  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> windows_;
-  std::vector<MemoryUse> memory_use_;  // by rule; filled when it is first needed
-  int nested_ = 0;                     // current calls of completion()
+  // By position, register, memory, and window after the frame.
+  std::map<std::array<int32_t, 4>, AlikeIterations> iterations_;
+  // By rule instead of position; null: the iterations are unlike.
+  std::map<std::array<int32_t, 4>, AlikeIterations*> iterations_by_rule_;
+  // By the key of iterations_: a configuration whose completion can be copied.
+  std::map<std::array<int32_t, 4>, int32_t> completions_to_copy_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> window_numbers_;
+  std::vector<MemoryUse> memory_use_;  // by rule; computed when it is first needed
+  int nesting_ = 0;                    // how deeply completion() is nested
   NewLetters letters_;
-  // For written_later(); nearly always empty.
-  std::unordered_map<const Completion*, std::vector<Uniqueness::Written>> written_;
-  TokenDistances exact_;
+  // The values that completions write, for written_later(). Nearly always empty.
+  std::unordered_map<const Completion*, std::vector<Uniqueness::WrittenValue>> written_values_;
+  TokenDistances exact_distances_;
 };
 
 }  // namespace guided

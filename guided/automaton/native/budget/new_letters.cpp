@@ -6,21 +6,21 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMaxNewThreads = 64;  // on the way to a loop
-constexpr size_t kLongestLetter = 16;
+constexpr size_t kMaxWayThreads = 64;  // on the way to a loop
+constexpr size_t kMaxLetterBytes = 16;
 bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 bool is_letter(uint8_t byte) { return byte < 0x7F && byte != StringProgress::kQuote && StringProgress::is_plain(byte); }
 }  // namespace
 
-int NewLetters::needed(const Way& way, int64_t values) {
+int NewLetters::letters_needed(const Way& way, int64_t values) {
   int out = 0;
   for (; values > 0; values /= way.letters) ++out;
   return out;
 }
 
-std::optional<Thread> NewLetters::after(const Way& way, int letters) const {
+std::optional<Thread> NewLetters::thread_after(const Way& way, int letters) const {
   Thread out = way.loop;
-  if (!way.counts) return out;
+  if (!way.is_counted) return out;
   const Rule& rule = arena_.grammar().rule_at(out.pos);
   const int64_t count = int64_t{out.reg} + letters;
   if (rule.max >= 0 && count + rule.reach > rule.max) return std::nullopt;
@@ -28,50 +28,51 @@ std::optional<Thread> NewLetters::after(const Way& way, int letters) const {
   return out;
 }
 
-// The largest number of tokens of one length. In a number, a last digit 0 might not change the value.
-int64_t NewLetters::count_letters(const ByteSet& bytes, bool digits) {
-  const std::pair key{std::array{bytes.w[0], bytes.w[1], bytes.w[2], bytes.w[3]}, digits};
+// The largest number of tokens with the same length. In a number, a token that ends with 0 might not change the value.
+int64_t NewLetters::count_letters(const ByteSet& bytes, bool are_digits) {
+  const std::pair key{std::array{bytes.w[0], bytes.w[1], bytes.w[2], bytes.w[3]}, are_digits};
   auto [it, inserted] = counts_.try_emplace(key, 0);
   if (!inserted) return it->second;
-  std::array<int64_t, kLongestLetter + 1> found{};
+  std::array<int64_t, kMaxLetterBytes + 1> counts{};
   for (const std::string& token : vocabulary_.tokens) {
-    if (token.empty() || token.size() > kLongestLetter || (digits && token.back() == '0')) continue;
-    if (std::ranges::all_of(token, [&](char ch) { return bytes.has(static_cast<uint8_t>(ch)); })) ++found[token.size()];
+    if (token.empty() || token.size() > kMaxLetterBytes || (are_digits && token.back() == '0')) continue;
+    if (std::ranges::all_of(token, [&](char ch) { return bytes.has(static_cast<uint8_t>(ch)); }))
+      ++counts[token.size()];
   }
-  return it->second = *std::ranges::max_element(found);
+  return it->second = *std::ranges::max_element(counts);
 }
 
-// Whether the same letters can be read at a position again and again.
+// Whether the same letters can be read at a position again and again. If so, fills `out`.
 bool NewLetters::find_loop(const Thread& thread, Way& out) {
   const Grammar& g = arena_.grammar();
   auto [it, inserted] = loops_.try_emplace(thread.pos);
   if (inserted) {
     const Position& p = g.positions[thread.pos];
-    const bool string = arena_.in_string(thread.pos), number = arena_.repeats_digits(thread.pos);
-    ByteSet loops, counted;
-    if (string || number) {
+    const bool is_string = arena_.is_in_string(thread.pos), is_number = arena_.repeats_digits(thread.pos);
+    ByteSet loop_bytes, counted_bytes;
+    if (is_string || is_number) {
       p.bytes.each([&](uint8_t byte) {
-        if (string ? !is_letter(byte) : !is_digit(byte)) return;
+        if (is_string ? !is_letter(byte) : !is_digit(byte)) return;
         const int32_t to = g.step(thread.pos, byte);
-        if (to == thread.pos) loops.add(byte);
-        const Position& after = g.positions[to];
-        for (int32_t i = after.effect_lo; string && i < after.effect_hi; ++i) {
+        if (to == thread.pos) loop_bytes.add(byte);
+        const Position& next = g.positions[to];
+        for (int32_t i = next.effect_lo; is_string && i < next.effect_hi; ++i) {
           const EffectEdge& e = g.effects[i];
-          if (e.effect.op == Effect::Inc && e.effect.b < 0 && e.to == thread.pos) counted.add(byte);
+          if (e.effect.op == Effect::Inc && e.effect.b < 0 && e.to == thread.pos) counted_bytes.add(byte);
         }
       });
     }
     Way way;
-    way.letters = count_letters(loops, number);
+    way.letters = count_letters(loop_bytes, is_number);
     if (way.letters < 2) {
-      way.counts = true;
-      way.letters = counted.count();
+      way.is_counted = true;
+      way.letters = counted_bytes.count();
     }
     if (way.letters > 1) it->second = way;
   }
   if (!it->second) return false;
   out.letters = it->second->letters;
-  out.counts = it->second->counts;
+  out.is_counted = it->second->is_counted;
   out.loop = {thread.pos, thread.reg, thread.ret};
   return true;
 }
@@ -86,46 +87,46 @@ const NewLetters::Way* NewLetters::find(Thread thread) {
   return it->second ? &*it->second : nullptr;
 }
 
-// Breadth first, in byte order. So the rest of a way is the way from each thread on it.
+// A breadth-first search in byte order. So the rest of a way is the way from each thread on it.
 std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
   struct Step {
-    Thread at;
+    Thread thread;
     std::string text;
   };
   const Grammar& g = arena_.grammar();
-  std::vector<Step> now{{thread, {}}}, then;
+  std::vector<Step> current_steps{{thread, {}}}, next_steps;
   std::unordered_set<Thread, ThreadHash> visited{thread};
   Way out;
-  for (; !now.empty(); now = std::exchange(then, {})) {
-    for (size_t i = 0; i < now.size(); ++i) {
+  for (; !current_steps.empty(); current_steps = std::exchange(next_steps, {})) {
+    for (size_t i = 0; i < current_steps.size(); ++i) {
       CallMeter::work(kLookup);
-      const Step step = now[i];
-      if (find_loop(step.at, out)) {
+      const Step step = current_steps[i];
+      if (find_loop(step.thread, out)) {
         out.text = step.text;
         return out;
       }
-      auto lead = [&](const Thread& to) {
-        if (visited.size() < kMaxNewThreads && visited.insert(to).second) now.push_back({to, step.text});
+      auto add = [&](const Thread& to) {
+        if (visited.size() < kMaxWayThreads && visited.insert(to).second) current_steps.push_back({to, step.text});
       };
-      const Thread& t = step.at;
-      const Position& p = g.positions[t.pos];
-      if (g.is_later(t.pos)) continue;
-      for (const CallEdge& call : g.calls_of(p)) lead(arena_.called(t, call));
+      const Thread& current = step.thread;
+      const Position& p = g.positions[current.pos];
+      if (g.is_later(current.pos)) continue;
+      for (const CallEdge& call : g.calls_of(p)) add(arena_.callee_thread(current, call));
       for (const EffectEdge& edge : g.effects_of(p)) {
-        Thread after = t;
-        if (edge.effect.op != Effect::Inc || !arena_.apply(g.rules[p.rule], edge.effect, after)) continue;
-        after.pos = edge.to;
-        lead(after);
+        Thread next = current;
+        if (edge.effect.op != Effect::Inc || !arena_.apply(g.rules[p.rule], edge.effect, next)) continue;
+        next.pos = edge.to;
+        add(next);
       }
-      const bool string = arena_.in_string(t.pos);
-      if (p.accept && string && arena_.may_end(g.rules[p.rule], t.reg))
-        for (const Thread& caller : arena_.config(t.ret))
-          if (caller.pos != kExit) lead({caller.pos, caller.reg, caller.ret});
+      const bool is_string = arena_.is_in_string(current.pos);
+      if (p.accept && is_string && arena_.may_end(g.rules[p.rule], current.reg))
+        for (const Thread& caller : arena_.config(current.ret))
+          if (caller.pos != kExit) add({caller.pos, caller.reg, caller.ret});
       p.bytes.each([&](uint8_t byte) {
-        if (string ? !is_letter(byte) : byte != StringProgress::kQuote && (!is_digit(byte) || byte == '0')) return;
-        const Thread to{g.step(t.pos, byte), t.reg, t.ret};
-        if (visited.size() < kMaxNewThreads && visited.insert(to).second)
-          then.push_back({to, step.text + static_cast<char>(byte)});
+        if (is_string ? !is_letter(byte) : byte != StringProgress::kQuote && (!is_digit(byte) || byte == '0')) return;
+        const Thread to{g.step(current.pos, byte), current.reg, current.ret};
+        if (visited.size() < kMaxWayThreads && visited.insert(to).second)
+          next_steps.push_back({to, step.text + static_cast<char>(byte)});
       });
     }
   }

@@ -1,18 +1,18 @@
-// How many tokens make an entry (uniqueness.hpp) unseen, whatever was written.
+// Finds how many tokens make an entry (uniqueness.hpp) unseen, whatever has been written.
 //
-// Problem: a text that writes a thousand more names must avoid all names that were written, and those that it writes.
-// Constructing each name takes a search, and a mask needs such texts after many tokens.
+// Problem: a text that writes a thousand more names must avoid all names that have been written, and the names that it
+// writes itself. Constructing each name takes a search, and a mask needs such texts after many tokens.
 //
 // How: most entries have a *loop* nearby: a position in a string or in the digits of a number at which the same
 // characters can be read again and again. *Letters* are tokens of equal length that consist of such characters.
 // Different letters make different values. So if n seen values begin with the text so far, one of A letters leads to at
-// most n / A of them (the pigeonhole principle). After log_A(n) + 1 letters, the entry can become none of them.
+// most n / A of them (the pigeonhole principle). After floor(log_A(n)) + 1 letters, the entry can become none of them.
 //
-// In: a thread at the start of an entry, or within one. Out: the bytes to the nearest loop, the thread there, and the
-// number of different letters. Nothing if the loop is deeper, in an array or object.
-// Example: at the start of a name, the bytes are `"`, and the letters are the words of six characters, about ten
+// In: a thread at the start of an entry or inside one. Out: the bytes to the nearest loop, the thread there, and the
+// number of different letters. Nothing if the only loops are deeper, in an array or object.
+// Example: at the start of a name, the bytes are `"`, and the letters are the tokens with six characters, about ten
 // thousand.
-// Cost: a few positions, once per thread; once for each set of characters, the tokens of the vocabulary.
+// Cost: a few positions, once per thread; all tokens of the vocabulary, once for each set of characters.
 #pragma once
 
 #include <optional>
@@ -28,17 +28,17 @@ class NewLetters {
  public:
   NewLetters(Arena& arena, const TokenVocabulary& vocabulary) : arena_(arena), vocabulary_(vocabulary) {}
   struct Way {
-    std::string text;     // to the loop
-    Thread loop;          // its memory has no meaning
-    int64_t letters = 0;  // the number of different letters, at least two
-    bool counts = false;  // each adds one to the register
+    std::string text;         // the bytes to the loop
+    Thread loop;              // the thread at the loop; its memory has no meaning
+    int64_t letters = 0;      // the number of different letters, at least two
+    bool is_counted = false;  // whether each letter adds one to the register
   };
-  // `thread`: its memory is ignored. Null if no way is known.
+  // The memory of `thread` is ignored. Null if no way is known.
   const Way* find(Thread thread);
   // The number of letters after which the entry can become none of `values` values.
-  static int needed(const Way& way, int64_t values);
-  // The thread after some letters; nullopt if the count has no room for them.
-  std::optional<Thread> after(const Way& way, int letters) const;
+  static int letters_needed(const Way& way, int64_t values);
+  // The thread after some letters; nullopt if they would exceed the maximum count.
+  std::optional<Thread> thread_after(const Way& way, int letters) const;
 
  private:
   std::optional<Way> search(const Thread& thread);

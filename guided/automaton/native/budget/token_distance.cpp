@@ -6,8 +6,8 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kNever = INT64_MAX / 8;
-constexpr int64_t kMaxWork = 400'000;  // units of CallMeter for a search from the initial state: a few milliseconds
+constexpr int64_t kNoDistance = INT64_MAX / 8;
+constexpr int64_t kMaxWork = 400'000;  // units of CallMeter for a search from the initial state; a few milliseconds
 constexpr size_t kProbeMemory = size_t{64} << 20;
 }  // namespace
 
@@ -17,66 +17,67 @@ bool TokenDistances::is_affordable() const {
   MaskBuilder masks(arena, masks_.vocabulary());
   try {
     TokenDistances(masks).search(arena.initial(), CallMeter::worked() + kMaxWork);
-  } catch (const TooMuch&) {
+  } catch (const TooMuchWork&) {
     return false;
   }
   return true;
 }
 
 int64_t TokenDistances::find(int32_t state) {
-  if (auto it = known_.find(state); it != known_.end()) return it->second;
+  if (auto it = distances_.find(state); it != distances_.end()) return it->second;
   return search(state, INT64_MAX);
 }
 
-int64_t TokenDistances::search(int32_t state, int64_t most_worked) {
+int64_t TokenDistances::search(int32_t state, int64_t max_work) {
   const Grammar& grammar = arena_.grammar();
   std::vector<int32_t> order{state};
   std::unordered_map<int32_t, int32_t> index{{state, 0}};
-  std::vector<std::vector<int32_t>> before(1);
+  std::vector<std::vector<int32_t>> predecessors(1);
   std::vector<std::pair<int64_t, int32_t>> sources;
   for (size_t i = 0; i < order.size(); ++i) {
     if (arena_.config(order[i]).accepting) sources.push_back({0, static_cast<int32_t>(i)});
-    auto link = [&](int32_t after) {
+    auto link = [&](int32_t next_state) {
       CallMeter::work(kLookup);
-      if (CallMeter::worked() > most_worked) throw TooMuch{};
-      auto known = known_.find(after);
-      if (known != known_.end()) {
-        sources.push_back({known->second + 1, static_cast<int32_t>(i)});
+      if (CallMeter::worked() > max_work) throw TooMuchWork{};
+      auto cached = distances_.find(next_state);
+      if (cached != distances_.end()) {
+        sources.push_back({cached->second + 1, static_cast<int32_t>(i)});
         return;
       }
-      auto [at, inserted] = index.try_emplace(after, static_cast<int32_t>(order.size()));
+      auto [it, inserted] = index.try_emplace(next_state, static_cast<int32_t>(order.size()));
       if (inserted) {
-        order.push_back(after);
-        before.emplace_back();
+        order.push_back(next_state);
+        predecessors.emplace_back();
       }
-      before[at->second].push_back(static_cast<int32_t>(i));
+      predecessors[it->second].push_back(static_cast<int32_t>(i));
     };
-    int32_t from = order[i];
-    masks_.each_token(from, [&](int32_t, int32_t after) { link(after); });
-    for (const Thread& t : arena_.config(from)) {
+    int32_t current_state = order[i];
+    masks_.each_token(current_state, [&](int32_t, int32_t next_state) { link(next_state); });
+    for (const Thread& t : arena_.config(current_state)) {
       if (t.pos == kExit) continue;
       const Position& p = grammar.positions[t.pos];
-      for (const TokenEdge& edge : grammar.tokens_of(p)) link(arena_.step_token(from, edge.token));
+      for (const TokenEdge& edge : grammar.tokens_of(p)) link(arena_.step_token(current_state, edge.token));
     }
   }
-  std::vector<int64_t> distance(order.size(), kNever);
+  std::vector<int64_t> distance(order.size(), kNoDistance);
   std::sort(sources.begin(), sources.end());
-  std::deque<std::pair<int64_t, int32_t>> queue;  // sorted: sources join in order of distance, and each step adds 1
-  size_t next = 0;
-  while (next < sources.size() || !queue.empty()) {
-    std::pair<int64_t, int32_t> top;
-    if (queue.empty() || (next < sources.size() && sources[next].first <= queue.front().first))
-      top = sources[next++];
+  // Sorted, because sources join in order of distance and each step adds 1.
+  std::deque<std::pair<int64_t, int32_t>> queue;
+  size_t next_source = 0;
+  while (next_source < sources.size() || !queue.empty()) {
+    std::pair<int64_t, int32_t> current;
+    if (queue.empty() || (next_source < sources.size() && sources[next_source].first <= queue.front().first))
+      current = sources[next_source++];
     else {
-      top = queue.front();
+      current = queue.front();
       queue.pop_front();
     }
-    if (distance[top.second] <= top.first) continue;
-    distance[top.second] = top.first;
-    for (int32_t p : before[top.second])
-      if (distance[p] > top.first + 1) queue.push_back({top.first + 1, p});
+    if (distance[current.second] <= current.first) continue;
+    distance[current.second] = current.first;
+    for (int32_t p : predecessors[current.second])
+      if (distance[p] > current.first + 1) queue.push_back({current.first + 1, p});
   }
-  for (size_t i = 0; i < order.size(); ++i) known_[order[i]] = distance[i];
+  for (size_t i = 0; i < order.size(); ++i) distances_[order[i]] = distance[i];
   return distance[0];
 }
 

@@ -1,9 +1,9 @@
 // Groups the tokens that a state allows by the state to which they lead.
 //
-// In: a state. Out: its groups. How: if characters lead back to the state itself, as inside of a string, the tokens
-// that consist of them are one set of the vocabulary (class_token_sets.hpp), and only what follows such characters is
-// walked. The same is possible one character later, as after the quote that opens a string.
-// Cost: a copy of that set and the tokens with other characters; otherwise the trie nodes that the state reaches.
+// In: a state. Out: its groups. How: if characters lead back to the state itself, as inside a string, the tokens that
+// consist of them are one set of the vocabulary (class_token_sets.hpp), and only the bytes after such characters are
+// walked. The same is possible one character later, for example after the quotation mark that opens a string.
+// Cost: a copy of that set, and the tokens with other characters; otherwise the trie nodes that the state reaches.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -15,60 +15,62 @@ namespace guided {
 
 namespace {
 
-constexpr int kManyKinds = 16;   // with fewer character classes, walking costs less than building their set
-constexpr int kManyTokens = 64;  // below a node: fewer are walked
+constexpr int kMinLoopClasses = 16;    // with fewer character classes, walking costs less than building their set
+constexpr int kMinSubtreeTokens = 64;  // if fewer tokens are below a node, they are walked
 
-// Whether each byte of lo..hi, and all bytes that complete a character after it, lead to `goal`.
-bool completes(Arena& arena, int32_t from, int lo, int hi, int more, int32_t goal) {
-  int32_t last = kDead;
+// Whether each byte in lo..hi, and all continuation bytes that complete its character, lead to `goal`.
+bool characters_lead_to(Arena& arena, int32_t from, int lo, int hi, int remaining, int32_t goal) {
+  int32_t last_state = kDead;
   for (int b = lo; b <= hi; ++b) {
     const int32_t to = arena.step(from, static_cast<uint8_t>(b));
-    if (to == kDead || (more == 0 && to != goal)) return false;
-    if (more > 0 && to != last && !completes(arena, to, 0x80, 0xBF, more - 1, goal)) return false;
-    last = to;
+    if (to == kDead || (remaining == 0 && to != goal)) return false;
+    if (remaining > 0 && to != last_state && !characters_lead_to(arena, to, 0x80, 0xBF, remaining - 1, goal))
+      return false;
+    last_state = to;
   }
   return true;
 }
 
 // The character classes that lead a state back to itself.
-CharClasses loops(Arena& arena, int32_t state) {
-  CharClasses out = 0, others = 0;
+CharClasses loop_classes(Arena& arena, int32_t state) {
+  CharClasses looping = 0, not_looping = 0;
   for (int b = 0; b < 0x80; ++b) {
     const auto byte = static_cast<uint8_t>(b);
-    (arena.step(state, byte) == state ? out : others) |= char_class_of_ascii(byte);
+    (arena.step(state, byte) == state ? looping : not_looping) |= char_class_of_ascii(byte);
   }
-  out &= ~others;
-  if (std::popcount(out) < kManyKinds) return 0;
-  const bool leads = std::ranges::all_of(kCharacterLeads, [&](const CharacterLead& c) {
-    int32_t last = kDead;
+  looping &= ~not_looping;
+  if (std::popcount(looping) < kMinLoopClasses) return 0;
+  const bool all_leads_loop = std::ranges::all_of(kCharacterLeads, [&](const CharacterLead& c) {
+    int32_t last_state = kDead;
     for (int b = c.lo; b <= c.hi; ++b) {
       const int32_t to = arena.step(state, static_cast<uint8_t>(b));
       if (to == kDead) return false;
-      if (to != last && !completes(arena, to, c.second_lo, c.second_hi, c.more - 1, state)) return false;
-      last = to;
+      if (to != last_state && !characters_lead_to(arena, to, c.second_lo, c.second_hi, c.continuation_bytes - 1, state))
+        return false;
+      last_state = to;
     }
     return true;
   });
-  const bool all = leads && std::ranges::all_of(kCharacterEnds, [&](const CharacterEnd& c) {
-                     const int32_t first = arena.step(state, c.first);
-                     const int32_t second = first == kDead ? kDead : arena.step(first, c.second);
-                     return second != kDead && completes(arena, second, c.lo, c.hi, 0, state);
-                   });
-  return all ? out | kWholeCharacters : out;
+  const bool all_characters_loop = all_leads_loop && std::ranges::all_of(kCharacterEnds, [&](const CharacterEnd& c) {
+                                     const int32_t first = arena.step(state, c.first);
+                                     const int32_t second = first == kDead ? kDead : arena.step(first, c.second);
+                                     return second != kDead && characters_lead_to(arena, second, c.lo, c.hi, 0, state);
+                                   });
+  return all_characters_loop ? looping | kWholeCharacters : looping;
 }
 
-class Grouping {
+class TokenGrouper {
  public:
-  Grouping(MaskBuilder& masks) : masks_(masks), arena_(masks.arena()), trie_(masks.vocabulary().trie) {}
+  TokenGrouper(MaskBuilder& masks) : masks_(masks), arena_(masks.arena()), trie_(masks.vocabulary().trie) {}
 
   TokenGroups run(int32_t state) {
-    if (!take_loop(0, state, ~CharClasses{0})) take_by_first_character(state);
+    if (!add_loop(0, state, ~CharClasses{0})) add_by_first_character(state);
     TokenGroups out;
-    if (whole_.set && at_boundary(arena_, whole_.state))
-      if (TokenGroup group = with_others(); group.one >= 0) out.push_back(std::move(group));
+    if (main_loop_.set && at_boundary(arena_, main_loop_.state))
+      if (TokenGroup group = main_loop_group(); group.representative >= 0) out.push_back(std::move(group));
     for (auto& [next, tokens] : by_state_) {
-      const int32_t one = tokens[0];
-      out.push_back({one, make_token_set(std::move(tokens), masks_.vocabulary().words)});
+      const int32_t representative = tokens[0];
+      out.push_back({representative, make_token_set(std::move(tokens), masks_.vocabulary().words)});
     }
     return out;
   }
@@ -79,90 +81,96 @@ class Grouping {
     std::shared_ptr<const ClassTokens> set;  // null if there are few such tokens
   };
 
-  const Loop& loop_of(int32_t state) {
+  const Loop& loop_at(int32_t state) {
     const auto [it, inserted] = loops_.try_emplace(state);
-    if (inserted && (it->second.char_classes = loops(arena_, state)) != 0)
+    if (inserted && (it->second.char_classes = loop_classes(arena_, state)) != 0)
       it->second.set = masks_.vocabulary().tokens_of_classes(it->second.char_classes, true);
     return it->second;
   }
 
-  void take(int32_t token, int32_t next) {
-    if (next != last_) into_ = &by_state_[next];
-    last_ = next;
-    into_->push_back(token);
+  void add(int32_t token, int32_t next) {
+    if (next != last_state_) last_group_ = &by_state_[next];
+    last_state_ = next;
+    last_group_->push_back(token);
   }
-  // Takes the tokens of a node, except those that are `taken`.
-  void take_at(const TokenTrie::Node& node, int32_t state, const ClassTokens* taken) {
+  // Adds the tokens of a node, except the tokens in `added`.
+  void add_at_node(const TokenTrie::Node& node, int32_t state, const ClassTokens* added) {
     if (node.payload_hi == node.payload_lo || !at_boundary(arena_, state)) return;
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
-      if (!taken || !(taken->members[static_cast<size_t>(i) >> 6] >> (i & 63) & 1)) take(trie_.payloads()[i], state);
+      if (!added || !(added->payload_bits[static_cast<size_t>(i) >> 6] >> (i & 63) & 1))
+        add(trie_.payloads()[i], state);
   }
 
-  // Takes the tokens at and below a node that is reached in a state, if the state is a loop for some of the characters
-  // before it. `read`: their classes (any, at the root).
-  bool take_loop(int32_t at, int32_t state, CharClasses read) {
-    const Loop loop = loop_of(state);
+  // Adds the tokens at and below a node that is reached in a state, if some of the characters that were just read loop
+  // in the state. `read`: the classes of these characters; at the root, all classes. Returns false if they do not loop.
+  bool add_loop(int32_t node_index, int32_t state, CharClasses read) {
+    const Loop loop = loop_at(state);
     if (!loop.set || (loop.char_classes & read) == 0) return false;
-    const TokenTrie::Node& node = trie_.nodes()[at];
-    if (at == 0)
-      whole_ = {state, loop.set};
+    const TokenTrie::Node& node = trie_.nodes()[node_index];
+    if (node_index == 0)
+      main_loop_ = {state, loop.set};
     else if (at_boundary(arena_, state))
-      loop.set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { take(trie_.payloads()[i], state); });
+      loop.set->each_token(node.payload_lo, node.subtree_hi, [&](int32_t i) { add(trie_.payloads()[i], state); });
     for (int b = 0; b < 256; ++b) {
       const auto byte = static_cast<uint8_t>(b);
       const int32_t next = loop.set->edges[byte].empty() ? kDead : arena_.step(state, byte);
       if (next == kDead) continue;
-      // Of a character that loops, only tokens that end inside of it: what follows it is in the set, or at an edge.
-      const bool inside_only = b >= 0x80 && (loop.char_classes & kWholeCharacters);
+      // Of a character that loops, only add the tokens that end inside it: tokens that continue after it are in the
+      // set, or below an edge.
+      const bool is_inside_only = b >= 0x80 && (loop.char_classes & kWholeCharacters);
       loop.set->each_edge(trie_, node, byte, [&](const ClassTokens::Edge& edge) {
-        if (edge.node > at) take_below(edge.node, next, inside_only, loop.set.get());  // other nodes are above `at`
+        // Other nodes are above `node_index`.
+        if (edge.node > node_index) add_subtree(edge.node, next, is_inside_only, loop.set.get());
       });
     }
     return true;
   }
 
-  // Takes the tokens at and below a node; `inside_only`: those that end inside of its character.
-  void take_below(int32_t from, int32_t state, bool inside_only, const ClassTokens* taken) {
-    walk_trie_from(arena_, trie_, from, state, [&](const TokenTrie::Node& node, int32_t after) {
-      if (inside_only && !node.inside) return false;
-      take_at(node, after, taken);
+  // Adds the tokens at and below a node. `is_inside_only`: only the tokens that end inside the node's character.
+  void add_subtree(int32_t start_node, int32_t state, bool is_inside_only, const ClassTokens* added) {
+    walk_trie_from(arena_, trie_, start_node, state, [&](const TokenTrie::Node& node, int32_t node_state) {
+      if (is_inside_only && !node.is_inside_character) return false;
+      add_at_node(node, node_state, added);
       return true;
     });
   }
 
-  // For states in which many characters lead to the same few states, which are loops.
-  void take_by_first_character(int32_t state) {
-    struct First {
+  // For states in which many characters lead to the same few states, in which characters loop.
+  void add_by_first_character(int32_t state) {
+    struct FirstCharacter {
       int32_t node, state;
     };
-    std::vector<First> firsts;
-    walk_trie_from(arena_, trie_, 0, state, [&](const TokenTrie::Node& node, int32_t at) {
-      const auto number = static_cast<int32_t>(&node - trie_.nodes().data());
-      if (number == 0 || node.inside) {
-        take_at(node, at, nullptr);
+    std::vector<FirstCharacter> first_characters;
+    walk_trie_from(arena_, trie_, 0, state, [&](const TokenTrie::Node& node, int32_t node_state) {
+      const auto node_index = static_cast<int32_t>(&node - trie_.nodes().data());
+      if (node_index == 0 || node.is_inside_character) {
+        add_at_node(node, node_state, nullptr);
         return true;
       }
-      firsts.push_back({number, at});
+      first_characters.push_back({node_index, node_state});
       return false;
     });
-    for (const First& first : firsts) {
-      const TokenTrie::Node& node = trie_.nodes()[first.node];
-      const CharClasses kind = node.byte < 0x80 ? char_class_of_ascii(node.byte) : kWholeCharacters;
-      if (node.subtree_hi - node.payload_lo > kManyTokens && take_loop(first.node, first.state, kind)) continue;
-      take_below(first.node, first.state, false, nullptr);
+    for (const FirstCharacter& first_character : first_characters) {
+      const TokenTrie::Node& node = trie_.nodes()[first_character.node];
+      const CharClasses char_class = node.byte < 0x80 ? char_class_of_ascii(node.byte) : kWholeCharacters;
+      if (node.subtree_hi - node.payload_lo > kMinSubtreeTokens &&
+          add_loop(first_character.node, first_character.state, char_class))
+        continue;
+      add_subtree(first_character.node, first_character.state, false, nullptr);
     }
   }
 
-  // The set of the loop that begins the walk, and the tokens that lead back through others; `one`: -1 if it is empty.
-  TokenGroup with_others() {
-    TokenSet all{whole_.set->tokens, whole_.set->ids};
-    for (int32_t token : by_state_[whole_.state])
+  // The group of the first state's loop: the set of the loop, and the tokens that lead back through other characters.
+  // `representative` is -1 if the group is empty.
+  TokenGroup main_loop_group() {
+    TokenSet all{main_loop_.set->tokens, main_loop_.set->ids};
+    for (int32_t token : by_state_[main_loop_.state])
       all.dense.empty() ? all.sparse.push_back(token) : set_bit(all.dense.data(), token);
-    by_state_.erase(whole_.state);
+    by_state_.erase(main_loop_.state);
     std::sort(all.sparse.begin(), all.sparse.end());
-    int32_t one = -1;
-    all.each([&](int32_t token) { one = token; });
-    return {one, std::move(all)};
+    int32_t representative = -1;
+    all.each([&](int32_t token) { representative = token; });
+    return {representative, std::move(all)};
   }
 
   MaskBuilder& masks_;
@@ -170,16 +178,16 @@ class Grouping {
   const TokenTrie& trie_;
   std::unordered_map<int32_t, Loop> loops_;
   std::unordered_map<int32_t, std::vector<int32_t>> by_state_;
-  int32_t last_ = kDead;
-  std::vector<int32_t>* into_ = nullptr;
+  int32_t last_state_ = kDead;
+  std::vector<int32_t>* last_group_ = nullptr;
   struct {
     int32_t state = kDead;
     std::shared_ptr<const ClassTokens> set;
-  } whole_;
+  } main_loop_;
 };
 
 }  // namespace
 
-TokenGroups BudgetMasks::group(int32_t state) { return Grouping(masks_).run(state); }
+TokenGroups BudgetMasks::group_tokens(int32_t state) { return TokenGrouper(masks_).run(state); }
 
 }  // namespace guided

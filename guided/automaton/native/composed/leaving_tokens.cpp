@@ -42,7 +42,7 @@ void LeavingTokens::walk(Spot from, int32_t node, bool begins_here, std::vector<
     if (child_node.children == 0) return;
     const bool ends = has_next_part && part.accepting(to);
     if (ends) exits.push_back({from.occurrence, child});
-    if (begins_here || ends || (child_node.below & ~part.loops(to)) != 0) todo.emplace_back(child, to);
+    if (begins_here || ends || (child_node.classes_below & ~part.loops(to)) != 0) todo.emplace_back(child, to);
   };
   while (!todo.empty()) {
     const auto [parent, state] = todo.back();

@@ -3,18 +3,19 @@
 // In: values, and the part of a value that has been read. Out: keys, and the trie node to which that part leads: all
 // values that it may still become are below this node.
 //
-// The key of a scalar is its content: a letter, then the characters of a string, or the sign of a number, its digits
-// without zeros at either end, and its exponent (json_number.hpp). So 1, 1.0 and 10e-1 have one key. The key of an array
-// is a letter and the keys of its items in order, each with a byte at its end that no UTF-8 text contains. So an array
-// is followed within its current item, however deep.
+// The key of a scalar is its content: a letter for the type, followed by the characters of a string, or by the sign of
+// a number, its digits without zeros at either end, and its exponent (json_number.hpp). So 1, 1.0 and 10e-1 have the
+// same key. The key of an array is a letter and the keys of its items in order. Each item's key ends with a byte that
+// no UTF-8 text contains. So an unfinished array leads to a node within its current item, however deeply nested.
 //
-// Members of an object may come in any order, so a single key cannot be followed. Therefore an object's key is only its
-// number in the store (json_store.hpp). For each object of the set, also within other values, there are two more keys
-// for each member: the name and the value's number, and the name and the value's key. Each ends with the object's
-// number. An unfinished object may become any object that has all of its members. The objects with its rarest member are
-// compared with it. If they are many, its current name or value must at least begin one of theirs.
+// The members of an object may come in any order, so no single key leads to it. Therefore an object's key is only its
+// number in the store (json_store.hpp). Each member of each object of the set, including objects within other values,
+// has two more keys: the name with the value's number, and the name with the value's key. Both end with the object's
+// number. An unfinished object may become any object that has all of its members. It is compared with the objects that
+// contain its rarest member. If there are too many of them, only the current name or value is checked: it must begin
+// like a name in the set, or like a value of the current name.
 //
-// Cost: the length of a key, and of the current scalar; for each open object, at most kFewObjects comparisons.
+// Cost: the length of a key, and of the current scalar; for each open object, at most kMaxComparedObjects comparisons.
 #include <charconv>
 
 #include "json/json_number.hpp"
@@ -23,7 +24,7 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kFewObjects = 16;  // objects that are compared, member by member, with an unfinished one
+constexpr int32_t kMaxComparedObjects = 16;  // that are compared, member by member, with an unfinished one
 
 void append_number(std::string& out, int32_t number, char end) {
   char digits[12];
@@ -34,30 +35,30 @@ void append_number(std::string& out, int32_t number, char end) {
 
 }  // namespace
 
-// Appends a value's key. Arrays may nest as deeply as texts, so there is no recursion.
+// Appends a value's key. There is no recursion, because arrays may nest as deeply as the text.
 void JsonValues::append_key(int32_t value, std::string& out) const {
-  struct Array {
+  struct OpenArray {
     std::vector<int32_t> items;
     size_t next = 0;
   };
-  std::vector<Array> open;
+  std::vector<OpenArray> open_arrays;
   for (;;) {
     const std::string& content = values_.content(value);
     if (content[0] == 'a') {
-      open.push_back({values_.parts(value)});
+      open_arrays.push_back({values_.parts(value)});
       out += 'a';
     } else if (content[0] == 'o') {
       append_number(out += 'o', value, ':');
     } else {
       out += content;
     }
-    if (content[0] != 'a' && !open.empty()) out += kItemEnd;
-    while (!open.empty() && open.back().next == open.back().items.size()) {
-      open.pop_back();
-      if (!open.empty()) out += kItemEnd;
+    if (content[0] != 'a' && !open_arrays.empty()) out += kItemEnd;
+    while (!open_arrays.empty() && open_arrays.back().next == open_arrays.back().items.size()) {
+      open_arrays.pop_back();
+      if (!open_arrays.empty()) out += kItemEnd;
     }
-    if (open.empty()) return;
-    value = open.back().items[open.back().next++];
+    if (open_arrays.empty()) return;
+    value = open_arrays.back().items[open_arrays.back().next++];
   }
 }
 
@@ -67,7 +68,8 @@ std::string JsonValues::key(int32_t value) const {
   return out;
 }
 
-// The beginning of the keys of a member. `kind`: m for those with its value's number, k for those with its value's key.
+// The common prefix of the keys of all members with this name. `kind`: m for keys with the value's number, k for keys
+// with the value's key.
 std::string JsonValues::name_key(char kind, int32_t name) const {
   return std::string(1, kind).append(values_.content(name)) += kItemEnd;
 }
@@ -78,51 +80,51 @@ std::string JsonValues::member_key(int32_t name, int32_t value) const {
   return out;
 }
 
-int32_t JsonValues::with(PersistentTrie& set, int32_t root, int32_t value) const {
-  root = set.with(root, key(value));
-  std::vector<int32_t> inner{value};
-  while (!inner.empty()) {
-    const int32_t at = inner.back();
-    inner.pop_back();
-    const char kind = values_.content(at)[0];
+int32_t JsonValues::insert(PersistentTrie& set, int32_t root, int32_t value) const {
+  root = set.insert(root, key(value));
+  std::vector<int32_t> pending{value};
+  while (!pending.empty()) {
+    const int32_t current = pending.back();
+    pending.pop_back();
+    const char kind = values_.content(current)[0];
     if (kind != 'a' && kind != 'o') continue;
-    const std::vector<int32_t> parts = values_.parts(at);
-    inner.insert(inner.end(), parts.begin(), parts.end());
+    const std::vector<int32_t> parts = values_.parts(current);
+    pending.insert(pending.end(), parts.begin(), parts.end());
     for (size_t i = 0; kind == 'o' && i + 1 < parts.size(); i += 2) {
       std::string numbered = member_key(parts[i], parts[i + 1]), spelled = name_key('k', parts[i]);
-      append_number(numbered, at, ':');
+      append_number(numbered, current, ':');
       append_key(parts[i + 1], spelled);
-      append_number(spelled += kItemEnd, at, ':');
-      root = set.with(set.with(root, numbered), spelled);
+      append_number(spelled += kItemEnd, current, ':');
+      root = set.insert(set.insert(root, numbered), spelled);
     }
   }
   return root;
 }
 
-// The beginning of the key of the current string, number or literal; empty between two of them.
+// A prefix of the key of the current string, number or literal; empty between scalars.
 std::string JsonValues::scalar_key(int32_t text) const {
   if (texts_[text].kind == Kind::String) return string_key(string(text).text);
-  if (texts_[text].kind != Kind::Bare) return {};
-  const std::string word = bare(text);
-  const bool literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
-  return literal ? std::string(1, 'l').append(word) : number_stem(word);
+  if (texts_[text].kind != Kind::Word) return {};
+  const std::string word = current_word(text);
+  const bool is_literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
+  return is_literal ? std::string(1, 'l').append(word) : number_stem(word);
 }
 
-// The node to which the items of an array lead from its beginning. `last`: the last item. Nodes never change, so the
-// answers are kept, and another item takes one more step.
-int32_t JsonValues::after_items(const PersistentTrie& set, int32_t node, int32_t last) {
+// The node to which the complete items of an array lead from `node`, the node of its beginning. `last`: the index of
+// the last item in parts_. Nodes never change, so the results are cached, and each further item takes one step.
+int32_t JsonValues::node_after_items(const PersistentTrie& set, int32_t node, int32_t last) {
   std::vector<int32_t> path;
-  int32_t at = last, out = node;
-  for (; at >= 0; at = parts_[at].before) {
-    if (const int32_t* known = after_items_.find(pair_key(node, at))) {
-      out = *known;
+  int32_t part = last, out = node;
+  for (; part >= 0; part = parts_[part].previous) {
+    if (const int32_t* cached = item_nodes_.find(pair_key(node, part))) {
+      out = *cached;
       break;
     }
-    path.push_back(at);
+    path.push_back(part);
   }
   for (size_t i = path.size(); i-- > 0;) {
-    out = set.at(out, key(parts_[path[i]].value) += kItemEnd);
-    after_items_.set(pair_key(node, path[i]), out);
+    out = set.descend(out, key(parts_[path[i]].value) += kItemEnd);
+    item_nodes_.set(pair_key(node, path[i]), out);
     bytes_ += 24;
   }
   return out;
@@ -130,59 +132,62 @@ int32_t JsonValues::after_items(const PersistentTrie& set, int32_t node, int32_t
 
 int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part) {
   if (part == Part::Unknown || part == Part::Empty) return kUndecided;
-  if (part == Part::Whole) return set.at(root, key(value(start, text)));
-  const std::vector<int32_t> open = open_frames(start, text);
+  if (part == Part::Whole) return set.descend(root, key(value(start, text)));
+  const std::vector<int32_t> frames = open_frames(start, text);
   int32_t node = root;
-  for (size_t level = open.size(); level-- > 0 && node >= 0;) {
-    const Frame& frame = frames_[open[level]];
+  for (size_t level = frames.size(); level-- > 0 && node >= 0;) {
+    const Frame& frame = frames_[frames[level]];
     node = set.child(node, static_cast<uint8_t>(frame.kind));
     if (node < 0) return node;
     if (frame.kind == 'a') {
-      node = after_items(set, node, frame.parts);
+      node = node_after_items(set, node, frame.last_part);
       continue;
     }
-    const std::vector<int32_t> members = parts(open[level]);
-    if (const auto objects = few_objects(set, root, node, members)) {
-      const auto own = std::span(open).first(level + 1);
-      const bool fit = std::ranges::any_of(*objects, [&](int32_t object) {
+    const std::vector<int32_t> members = parts(frames[level]);
+    if (const auto objects = find_few_objects(set, root, node, members)) {
+      const auto inner_frames = std::span(frames).first(level + 1);
+      const bool any_fits = std::ranges::any_of(*objects, [&](int32_t object) {
         std::string number;
         append_number(number, object, ':');
-        return set.at(node, number) >= 0 && fits(own, text, object);
+        return set.descend(node, number) >= 0 && may_become(inner_frames, text, object);
       });
-      return fit ? node : PersistentTrie::kNowhere;
+      return any_fits ? node : PersistentTrie::kNoNode;
     }
     if (members.size() % 2 == 0)  // between members, or in a name
-      return texts_[text].kind == Kind::Between ? node : set.at(root, std::string(1, 'k').append(scalar_key(text)));
-    node = set.at(root, name_key('k', members.back()));
+      return texts_[text].kind == Kind::Between ? node
+                                                : set.descend(root, std::string(1, 'k').append(scalar_key(text)));
+    node = set.descend(root, name_key('k', members.back()));
   }
-  return set.at(node, scalar_key(text));
+  return set.descend(node, scalar_key(text));
 }
 
-// The numbers of the objects that have the rarest of the members read so far, or the name of the current one; nullopt
-// if they are more than kFewObjects. `here`: the node below which the numbers of the possible objects are.
-std::optional<std::vector<int32_t>> JsonValues::few_objects(const PersistentTrie& set, int32_t root, int32_t here,
-                                                            const std::vector<int32_t>& members) const {
-  int32_t rarest = here;
+// The numbers of the objects that have the rarest of the members read so far; of the current member, only the name is
+// considered. nullopt if there are more than kMaxComparedObjects. `numbers_node`: the node above the numbers of all
+// possible objects.
+std::optional<std::vector<int32_t>> JsonValues::find_few_objects(const PersistentTrie& set, int32_t root,
+                                                                 int32_t numbers_node,
+                                                                 const std::vector<int32_t>& members) const {
+  int32_t rarest = numbers_node;
   for (size_t i = 0; i < members.size() && rarest >= 0; i += 2) {
-    const int32_t with_it =
-        set.at(root, i + 1 < members.size() ? member_key(members[i], members[i + 1]) : name_key('m', members[i]));
-    if (with_it < 0 || set.count(with_it) < set.count(rarest)) rarest = with_it;
+    const int32_t member_node =
+        set.descend(root, i + 1 < members.size() ? member_key(members[i], members[i + 1]) : name_key('m', members[i]));
+    if (member_node < 0 || set.count(member_node) < set.count(rarest)) rarest = member_node;
   }
   std::vector<int32_t> objects;
   if (rarest < 0) return objects;
-  if (set.count(rarest) > kFewObjects) return std::nullopt;
-  std::vector<std::pair<int32_t, int32_t>> below{{rarest, 0}};  // (node, the number spelled since the last colon)
-  while (!below.empty()) {
-    const auto [node, number] = below.back();
-    below.pop_back();
+  if (set.count(rarest) > kMaxComparedObjects) return std::nullopt;
+  std::vector<std::pair<int32_t, int32_t>> pending{{rarest, 0}};  // (node, the number since the last colon)
+  while (!pending.empty()) {
+    const auto [node, number] = pending.back();
+    pending.pop_back();
     for (const PersistentTrie::Child& c : set.children(node)) {
       const int32_t digit = c.byte <= '9' ? c.byte - '0' : c.byte - 'a' + 10;
       if (c.byte != ':')
-        below.push_back({c.node, number * 16 + digit});
-      else if (rarest == here || set.ends(c.node))
+        pending.push_back({c.node, number * 16 + digit});
+      else if (rarest == numbers_node || set.is_end(c.node))
         objects.push_back(number);
       else
-        below.push_back({c.node, 0});  // that was the number of a member's value
+        pending.push_back({c.node, 0});  // that was the number of a member's value
     }
   }
   return objects;

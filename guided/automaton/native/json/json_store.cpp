@@ -9,11 +9,11 @@ namespace guided {
 // ---- the store
 int32_t ValueStore::intern(std::string content) {
   const uint64_t hash = std::hash<std::string>{}(content);
-  const int32_t known = known_.find(hash, [&](int32_t id) { return contents_[static_cast<size_t>(id)] == content; });
-  if (known >= 0) return known;
+  const int32_t existing = ids_.find(hash, [&](int32_t id) { return contents_[static_cast<size_t>(id)] == content; });
+  if (existing >= 0) return existing;
   const auto id = static_cast<int32_t>(contents_.size());
   contents_.push_back(std::move(content));
-  known_.add(hash, id);
+  ids_.add(hash, id);
   bytes_ += contents_.back().size() + 96;
   return id;
 }
@@ -52,30 +52,31 @@ void sort_members(std::vector<int32_t>& parts) {
 }
 
 int32_t ValueStore::import(const ValueStore& other, int32_t value) {
-  // No recursion, since values nest as deeply as texts. Parts have smaller numbers than the values that contain them.
-  std::unordered_map<int32_t, int32_t> moved;
-  std::vector<int32_t> need{value}, order;
-  while (!need.empty()) {
-    int32_t id = need.back();
-    need.pop_back();
-    if (!moved.emplace(id, -1).second) continue;
+  // There is no recursion, because values may nest as deeply as the text. Parts have smaller numbers than the values
+  // that contain them.
+  std::unordered_map<int32_t, int32_t> new_ids;
+  std::vector<int32_t> pending{value}, order;
+  while (!pending.empty()) {
+    int32_t id = pending.back();
+    pending.pop_back();
+    if (!new_ids.emplace(id, -1).second) continue;
     order.push_back(id);
     char kind = other.content(id)[0];
     if (kind == 'a' || kind == 'o')
-      for (int32_t part : other.parts(id)) need.push_back(part);
+      for (int32_t part : other.parts(id)) pending.push_back(part);
   }
   std::sort(order.begin(), order.end());
   for (int32_t id : order) {
     const std::string& c = other.content(id);
     if (c[0] != 'a' && c[0] != 'o') {
-      moved[id] = intern(c);
+      new_ids[id] = intern(c);
       continue;
     }
     std::vector<int32_t> parts = other.parts(id);
-    for (int32_t& part : parts) part = moved[part];
-    moved[id] = container(c[0], std::move(parts));  // sorts members again, by their numbers in this store
+    for (int32_t& part : parts) part = new_ids[part];
+    new_ids[id] = container(c[0], std::move(parts));  // sorts members again, by their numbers in this store
   }
-  return moved[value];
+  return new_ids[value];
 }
 
 }  // namespace guided

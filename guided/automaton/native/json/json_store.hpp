@@ -1,8 +1,8 @@
 // JSON values, each stored once.
 //
 // Equal values have equal numbers: strings are compared by their code points, numbers by their numeric value
-// (json_number.hpp), objects regardless of the order of their members. A text that is not JSON is a value that equals
-// only its own spelling.
+// (json_number.hpp), objects regardless of the order of their members. Text that is not JSON is a value that equals
+// only text with the same bytes.
 //
 // Cost: each distinct value is stored once.
 #pragma once
@@ -17,7 +17,8 @@
 
 namespace guided {
 
-// A content begins with its type's letter: s string, n number, l literal, a array, o object, r text that is not JSON.
+// The content of a value begins with a letter for its type: s (string), n (number), l (literal), a (array), o (object),
+// r (text that is not JSON).
 class ValueStore {
  public:
   int32_t intern(std::string content);
@@ -26,16 +27,18 @@ class ValueStore {
   const std::string& content(int32_t value) const { return contents_[static_cast<size_t>(value)]; }
   // The items of an array, or the names and values of an object, alternating.
   std::vector<int32_t> parts(int32_t value) const;
+  // Copies a value of another store into this one, and returns its number here.
   int32_t import(const ValueStore& other, int32_t value);
   size_t bytes() const { return bytes_; }
 
  private:
   std::deque<std::string> contents_;
-  NumberTable known_;
+  NumberTable ids_;
   size_t bytes_ = 0;
 };
 
-// Sorts alternating names and values by the numbers of the names. A last name without a value stays at the end.
+// Sorts alternating names and values by the numbers of the names. If the last name has no value yet, it stays at the
+// end.
 void sort_members(std::vector<int32_t>& parts);
 
 }  // namespace guided

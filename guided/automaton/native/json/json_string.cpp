@@ -2,7 +2,7 @@
 
 namespace guided {
 
-void JsonString::put(uint32_t c) {
+void JsonString::append(uint32_t c) {
   if (c < 0x80) {
     text += static_cast<char>(c);
   } else if (c < 0x800) {
@@ -35,8 +35,8 @@ bool JsonString::read(uint8_t b) {
       unit = 0;
       return true;
     }
-    const size_t at = kShort.find(static_cast<char>(b));
-    text += at == std::string_view::npos ? static_cast<char>(b) : kMeaning[at];
+    const size_t i = kShort.find(static_cast<char>(b));
+    text += i == std::string_view::npos ? static_cast<char>(b) : kMeaning[i];
     escape = -1;
     return true;
   }
@@ -46,17 +46,17 @@ bool JsonString::read(uint8_t b) {
   if (unit >= 0xD800 && unit < 0xDC00)
     high = unit;
   else if (unit >= 0xDC00 && unit < 0xE000 && high)
-    put(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00));
+    append(0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00));
   else
-    put(unit);
+    append(unit);
   if (unit < 0xD800 || unit >= 0xDC00) high = 0;
   return true;
 }
 
-bool JsonString::fits(std::string_view target) const {
+bool JsonString::may_become(std::string_view target) const {
   if (target.substr(0, text.size()) != text) return false;
   if (between_characters()) return true;
-  // Part of the next character has been read, as an escape.
+  // Part of the next character has been read: an unfinished escape or surrogate pair.
   std::string_view rest = target.substr(text.size());
   if (rest.empty()) return false;
   const uint32_t c = code_point(rest);
@@ -64,16 +64,18 @@ bool JsonString::fits(std::string_view target) const {
   uint32_t second = c < 0x10000 ? 0 : 0xDC00 + ((c - 0x10000) & 0x3FF);
   if (high && high != first) return false;
   if (escape <= 0) return true;
-  uint32_t wanted = high ? second : first;
-  return wanted >> (4 * (5 - escape)) == unit;
+  uint32_t target_unit = high ? second : first;
+  return target_unit >> (4 * (5 - escape)) == unit;
 }
 
 uint32_t code_point(std::string_view text) {
-  auto at = [&](size_t i) { return i < text.size() ? static_cast<uint32_t>(static_cast<uint8_t>(text[i])) & 63 : 0; };
+  auto low_bits = [&](size_t i) {
+    return i < text.size() ? static_cast<uint32_t>(static_cast<uint8_t>(text[i])) & 63 : 0;
+  };
   const uint32_t lead = static_cast<uint8_t>(text[0]);
-  if (lead >= 0xF0) return (lead & 7) << 18 | at(1) << 12 | at(2) << 6 | at(3);
-  if (lead >= 0xE0) return (lead & 15) << 12 | at(1) << 6 | at(2);
-  return lead >= 0xC0 ? (lead & 31) << 6 | at(1) : lead;
+  if (lead >= 0xF0) return (lead & 7) << 18 | low_bits(1) << 12 | low_bits(2) << 6 | low_bits(3);
+  if (lead >= 0xE0) return (lead & 15) << 12 | low_bits(1) << 6 | low_bits(2);
+  return lead >= 0xC0 ? (lead & 31) << 6 | low_bits(1) : lead;
 }
 
 }  // namespace guided

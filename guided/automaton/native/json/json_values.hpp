@@ -1,14 +1,14 @@
 // Reads JSON texts byte by byte while they are being written.
 //
 // In: the number of a text, and the next byte. Out: the number of the longer text; equal texts have equal numbers. A
-// text stores its open containers with their values so far, and its current string or bare word (a number or a
-// literal). White space outside of strings is ignored. A value may be the end of a longer text; it is then identified
-// by the text at which it starts.
+// text stores its open containers with their values so far, and its current string or word (a number or a literal).
+// White space outside of strings is ignored. A value may be the last part of a longer text. It is then identified by
+// the text before it and the text up to its end.
 //
-// A set of values is a trie of their keys. All spellings of a value have the same key. The key of the part of a value
-// that has been read leads to the keys of all values that it may still become (json_keys.cpp).
+// A set of values is a trie of their keys. All spellings of a value have the same key. An unfinished value leads to a
+// node of the trie, and the keys of all values that it may still become are below this node (json_keys.cpp).
 //
-// Cost: O(1) per byte; at its end, a string, number or container is read once more.
+// Cost: O(1) per byte. At its end, a string, number or container is read once more.
 #pragma once
 
 #include <deque>
@@ -26,39 +26,43 @@ namespace guided {
 
 class JsonValues {
  public:
-  // No text; the empty text; an unknown text; the empty text after an unknown one.
-  static constexpr int32_t kNone = 0, kStart = 1, kBlank = 2, kFrom = 3;
-  // What a byte adds to the current string: nothing, one byte (below 256), or a code point (256 + code point).
+  // In this order: no text; the empty text; an unknown text; the empty text after an unknown one.
+  static constexpr int32_t kNoText = 0, kEmptyText = 1, kUnknownText = 2, kAfterUnknownText = 3;
+  // What a text's last byte adds to the current string: kNothing, one byte (below 256), or a code point (256 + code
+  // point).
   static constexpr int32_t kNothing = -1;
 
   using String = JsonString;
-  // The bytes that may occur between two values, other than brackets.
+  // The bytes that may occur between two values, except brackets.
   static constexpr std::string_view kSeparators = " \t\r\n,";
 
   JsonValues();
   int32_t read(int32_t text, uint8_t byte);
-  bool in_string(int32_t text) const {
+  bool is_in_string(int32_t text) const {
     return texts_[text].kind == Kind::String || (texts_[text].kind == Kind::Broken && texts_[text].unit > 0);
   }
-  int32_t before(int32_t text) const { return texts_[text].before; }
+  int32_t previous(int32_t text) const { return texts_[text].previous; }
   uint8_t byte(int32_t text) const { return texts_[text].byte; }
-  int32_t adds(int32_t text) const { return texts_[text].adds; }
+  int32_t added_character(int32_t text) const { return texts_[text].added_character; }
   // The current escape of a string, without the characters before it.
   JsonString escape(int32_t text) const { return {{}, texts_[text].escape, texts_[text].unit, texts_[text].high}; }
 
   // What has been read since `start`. Unknown: not the beginning of a single JSON value.
-  enum class Part : uint8_t { Unknown, Empty, String, Bare, Whole, Open };
+  enum class Part : uint8_t { Unknown, Empty, String, Word, Whole, Open };
   Part part(int32_t start, int32_t text) const;
-  int32_t value(int32_t start, int32_t text);  // text that is not JSON becomes a value that equals only its spelling
-  std::string raw(int32_t start, int32_t text) const;
-  // The current string or bare word.
+  // Text that is not JSON becomes a value that equals only text with the same bytes.
+  int32_t value(int32_t start, int32_t text);
+  std::string raw_text(int32_t start, int32_t text) const;
+  // The current string or word.
   JsonString string(int32_t text) const;
-  std::string bare(int32_t text) const { return raw(texts_[text].since, text); }
-  // Whether open containers, innermost first, may still become this value. Also true if this is unknown.
-  bool fits(std::span<const int32_t> open, int32_t text, int32_t value) const;
-  // Appends a description to `out`: equal for parts that no continuation distinguishes, however they are spelled.
+  std::string current_word(int32_t text) const { return raw_text(texts_[text].word_start, text); }
+  // Whether the outermost of these open containers may still become this value. `frames`: innermost first. Also true if
+  // the value is text that is not JSON.
+  bool may_become(std::span<const int32_t> frames, int32_t text, int32_t value) const;
+  // Appends a description of a part to `out`. Parts that no continuation distinguishes have equal descriptions, however
+  // they are spelled.
   void describe(int32_t start, int32_t text, std::vector<int32_t>& out);
-  // The number in this store of a value of another one.
+  // Copies a value of another object into this one, and returns its number here.
   int32_t import(const JsonValues& other, int32_t value) { return values_.import(other.values_, value); }
   size_t bytes() const { return bytes_ + values_.bytes(); }
 
@@ -67,66 +71,67 @@ class JsonValues {
   std::string key(int32_t value) const;
   static std::string string_key(std::string_view text) { return std::string(1, 's').append(text); }
   // Adds the keys of a value to a set; returns the new set.
-  int32_t with(PersistentTrie& set, int32_t root, int32_t value) const;
-  // The node of a set to which the part since `start` leads: the values that it may become are below.
-  // PersistentTrie::kNowhere: it can become none of them. kUndecided: the trie alone does not tell.
+  int32_t insert(PersistentTrie& set, int32_t root, int32_t value) const;
+  // The node of a set to which the part since `start` leads. The values that the part may become are below this node.
+  // PersistentTrie::kNoNode: it can become none of them. kUndecided: the trie alone cannot decide.
   static constexpr int32_t kUndecided = -2;
   int32_t find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part);
-  // Whether every part is kUndecided, because the set contains a text that is not JSON.
+  // Whether the trie alone can decide nothing, because the set contains text that is not JSON.
   static bool is_undecided(const PersistentTrie& set, int32_t root) { return set.child(root, 'r') >= 0; }
 
  private:
-  enum class Kind : uint8_t { Between, String, Bare, Broken };
+  enum class Kind : uint8_t { Between, String, Word, Broken };
   struct Text {
-    int32_t before = -1;
-    int32_t frame = 0;  // the innermost open container
-    int32_t since = 0;  // of a scalar: the text before its first byte
-    int32_t adds = kNothing;
+    int32_t previous = -1;
+    int32_t frame = 0;       // the innermost open container
+    int32_t word_start = 0;  // of a string or word: the text before its first byte
+    int32_t added_character = kNothing;
     uint32_t high = 0;  // as in JsonString
     uint16_t unit = 0;  // as in JsonString; if Broken: 1 in a string, 2 after a backslash in it
     int8_t escape = -1;
     uint8_t byte = 0;
     Kind kind = Kind::Between;
   };
-  // Begin: just opened; Item: an item or name must follow; Colon, Member: a colon, or a member's value, must follow
+  // Begin: just opened; Item: an item or a name must follow; Colon: a colon must follow; Member: a member's value must
+  // follow; Ended: an item or member has ended.
   enum class Phase : uint8_t { Begin, Item, Colon, Member, Ended };
   struct Frame {
-    int32_t outer, parts, count, depth;
+    int32_t outer, last_part, part_count, depth;
     char kind;  // t: the text itself; a: array; o: object
     Phase phase;
   };
-  struct PartOf {
-    int32_t before, value;
+  struct PartLink {
+    int32_t previous, value;
   };
 
-  Text next(int32_t text, uint8_t byte);
+  Text extend(int32_t text, uint8_t byte);
   void read_string(Text& out, uint8_t byte);
   void read_structure(Text& out, uint8_t byte);
-  bool expects(int32_t frame, bool string) const;
-  void add(Text& out, int32_t value);
-  void close(Text& out, char kind);
-  int32_t in_phase(int32_t frame, Phase phase);
-  int32_t bare_value(int32_t text);  // -1: not a JSON value
-  int32_t frame_at(int32_t frame, int32_t depth) const;
+  bool expects_value(int32_t frame, bool is_string) const;
+  void add_part(Text& out, int32_t value);
+  void close_container(Text& out, char kind);
+  int32_t with_phase(int32_t frame, Phase phase);
+  int32_t word_value(int32_t text);  // -1: not a JSON value
+  int32_t ancestor_at(int32_t frame, int32_t depth) const;
   std::vector<int32_t> open_frames(int32_t start, int32_t text) const;
   std::vector<int32_t> parts(int32_t frame) const;
-  bool fits_scalar(int32_t text, int32_t value) const;
+  bool scalar_may_become(int32_t text, int32_t value) const;
 
   static constexpr char kItemEnd = '\xff';
   void append_key(int32_t value, std::string& out) const;
   std::string scalar_key(int32_t text) const;
-  int32_t after_items(const PersistentTrie& set, int32_t node, int32_t last);
+  int32_t node_after_items(const PersistentTrie& set, int32_t node, int32_t last);
   std::string name_key(char kind, int32_t name) const;
   std::string member_key(int32_t name, int32_t value) const;
-  std::optional<std::vector<int32_t>> few_objects(const PersistentTrie& set, int32_t root, int32_t here,
-                                                  const std::vector<int32_t>& members) const;
+  std::optional<std::vector<int32_t>> find_few_objects(const PersistentTrie& set, int32_t root, int32_t numbers_node,
+                                                       const std::vector<int32_t>& members) const;
 
   ValueStore values_;
   std::deque<Text> texts_;  // growing does not copy the elements
   std::vector<Frame> frames_;
-  std::vector<PartOf> parts_;
-  PairMap next_;         // (text, byte) -> text
-  PairMap after_items_;  // (node, part) -> node
+  std::vector<PartLink> parts_;
+  PairMap next_;        // (text, byte) -> text
+  PairMap item_nodes_;  // (node, part) -> node
   size_t bytes_ = 0;
 };
 

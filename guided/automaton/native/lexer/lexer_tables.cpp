@@ -242,9 +242,9 @@ void LexerTables::collect_continuations(int32_t lexeme, Spot spot, WalkResult::P
 void LexerTables::collect_below(int32_t lexeme, Spot spot, WalkResult& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
-  if (spot.competing == 0 && !node.inside && node.subtree_hi - node.payload_hi >= kMinLoopTokens) {
+  if (spot.competing == 0 && !node.is_inside_character && node.subtree_hi - node.payload_hi >= kMinLoopTokens) {
     const CharClasses loops = lexemes_.loops(lexeme);
-    if (loops & node.below) return collect_loop(lexeme, loops, spot.node, found);
+    if (loops & node.classes_below) return collect_loop(lexeme, loops, spot.node, found);
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   if (spot.competing != 0) {
@@ -353,7 +353,7 @@ void LexerTables::walk_loop_below(const Loop& loop, int32_t node, WalkResult& fo
       leave_loop(loop, c, found, true);
       continue;
     }
-    const bool is_whole_subtree = (child.below & ~loop.loops) == 0;
+    const bool is_whole_subtree = (child.classes_below & ~loop.loops) == 0;
     std::vector<int32_t>& tokens = found.stay_for({loop.lexeme, 0}).tokens;
     tokens.insert(tokens.end(), trie.payloads().begin() + child.payload_lo,
                   trie.payloads().begin() + (is_whole_subtree ? child.subtree_hi : child.payload_hi));

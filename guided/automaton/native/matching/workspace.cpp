@@ -12,7 +12,7 @@ int32_t Workspace::known_after_token(int32_t state, int32_t id) const {
     state = arena.peek(state, static_cast<uint8_t>(ch));
     if (state == kUnknown || state == kDead) return state;
   }
-  return at_boundary(arena, state) ? arena.peek_counted(state) : kDead;
+  return at_boundary(arena, state) ? arena.peek_token_end(state) : kDead;
 }
 
 int32_t Workspace::advance_text(int32_t state, std::string_view bytes) {
@@ -33,10 +33,10 @@ int32_t Workspace::advance_text(int32_t state, std::string_view bytes) {
 
 int32_t Workspace::token_ended(int32_t state) {
   if (!at_boundary(arena, state)) return kDead;
-  const int32_t next = arena.peek_counted(state);
+  const int32_t next = arena.peek_token_end(state);
   if (next != kUnknown) return next;
   const StatesLock lock(*this);
-  return arena.counted(state);
+  return arena.end_token(state);
 }
 
 int32_t Workspace::after_bytes(int32_t state, std::string_view bytes) { return advance_text(state, bytes); }
@@ -46,7 +46,7 @@ int32_t Workspace::after_token(int32_t state, int32_t id) {
   const int32_t next = v.textual(id) ? advance_text(state, v.tokens[id]) : kDead;
   if (arena.grammar().tokens.empty()) return next;
   const StatesLock lock(*this);  // the grammar may also name a token with text by its id
-  return arena.either(next, arena.step_token(state, id));
+  return arena.union_of(next, arena.step_token(state, id));
 }
 
 // ---- masks
@@ -118,17 +118,17 @@ std::tuple<int64_t, int64_t, int64_t> Workspace::rests(int32_t state) {
 
 std::vector<int32_t> Workspace::shortest(int32_t state, size_t limit) {
   const StatesLock lock(*this);
-  return completions.spelled(state, limit);
+  return completions.spelled_symbols(state, limit);
 }
 
 std::vector<int32_t> Workspace::walk_mask(int32_t state) {
   const StatesLock lock(*this);
-  return masks.walk(state);
+  return masks.walk_all(state);
 }
 
 // ---- looking ahead
 std::vector<int32_t> Workspace::controls(int32_t state) const {
-  arena.need(state);
+  arena.require_compiled(state);
   const Grammar& g = arena.grammar();
   std::vector<int32_t> out;
   for (const Thread& t : arena.config(state)) {
@@ -157,11 +157,11 @@ std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
   constexpr int kMaxSteps = 20000;
   const Config& config = arena.config(state);
   const bool memory_matters =
-      config.remembers && steps < kMaxSteps &&
+      config.has_seen_set && steps < kMaxSteps &&
       !std::all_of(
           config.begin(), config.end(),
-          [&](const Thread& thread) { return thread.pos == kExit || arena.goes_on_surely(thread); });
-  if (!config.remembers || memory_matters) return {state};
+          [&](const Thread& thread) { return thread.pos == kExit || arena.surely_continues(thread); });
+  if (!config.has_seen_set || memory_matters) return {state};
   std::vector<int32_t> out;
   for (const Thread& thread : config) out.insert(out.end(), {thread.pos, thread.reg, thread.ret});
   return out;
@@ -170,7 +170,7 @@ std::vector<int32_t> Workspace::character_key(int32_t state, int steps) {
 // ---- the compiled grammar
 bool CompiledRules::can_end() {
   Arena& arena = current_->arena;
-  if (arena.grammar().known.empty() || arena.unbounded().all_entries()) return true;
+  if (arena.grammar().known.empty() || arena.unbounded().has_only_unbounded_entries()) return true;
   const StatesLock lock(*current_);
   return current_->completions.ends(arena.initial());
 }
@@ -202,7 +202,7 @@ std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& ol
   std::shared_ptr<Workspace> renewed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (current_ == old || current_->is_broken() || current_->arena.given_up()) renew(fresh());
+    if (current_ == old || current_->is_broken() || current_->arena.is_abandoned()) renew(fresh());
     renewed = current_;
   }
   Arena& from = static_cast<Workspace&>(*old).arena;

@@ -25,8 +25,10 @@ class Workspace final : public States {
         budgets(masks, completions),
         rest_bytes(arena, completions.new_entry().tree(), v, false, least_rests),
         rest_tokens(arena, completions.new_entry().tree(), v, true, least_rests) {
-    arena.viable = [this](const Thread& thread) { return completions.new_entry().exists(thread); };
-    arena.viable_inside = [this](const Thread& thread) { return completions.new_entry().ends_innermost(thread); };
+    arena.can_end_new = [this](const Thread& thread) { return completions.new_entry().exists(thread); };
+    arena.innermost_can_end_new = [this](const Thread& thread) {
+      return completions.new_entry().ends_innermost(thread);
+    };
   }
 
   int32_t initial() const override { return arena.initial(); }
@@ -47,14 +49,14 @@ class Workspace final : public States {
   int32_t step(int32_t state, uint8_t byte) override { return arena.step(state, byte); }
   int32_t step_control(int32_t state, int32_t token) override { return arena.step_token(state, token); }
   ByteSet bytes(int32_t state) const override {
-    arena.need(state);
+    arena.require_compiled(state);
     return arena.config(state).bytes;
   }
   std::vector<int32_t> controls(int32_t state) const override;
   bool ends_token(int32_t state) const override { return at_boundary(arena, state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
   std::vector<int32_t> character_key(int32_t state, int steps) override;
-  bool full() const override { return arena.full(); }
+  bool full() const override { return arena.is_full(); }
   size_t bytes() const override { return arena.bytes(); }
   int32_t size() const override { return arena.size(); }
 
@@ -68,10 +70,10 @@ class Workspace final : public States {
  private:
   void begin_call() override {
     States::begin_call();
-    arena.need_nothing();
+    arena.check_not_abandoned();
   }
   void abandon_call() override {
-    if (!arena.given_up()) States::abandon_call();
+    if (!arena.is_abandoned()) States::abandon_call();
   }
   int32_t advance_text(int32_t state, std::string_view bytes);
   int64_t rest_in_tokens(int32_t state);

@@ -91,7 +91,7 @@ void bind_compiled(nb::module_& m) {
       .def(nb::new_(&make_vocabulary), "tokens"_a, "end_tokens"_a, "size"_a, "cache_bytes"_a, kMakeVocabulary)
       .def_ro("size", &TokenVocabulary::size, "How many token ids there are. A bitmask row has a bit for each id.")
       .def_ro("byte_complete", &TokenVocabulary::byte_complete, "Whether every single byte is a token.")
-      .def_ro("longest", &TokenVocabulary::longest, "The length of the longest token in bytes.")
+      .def_ro("longest", &TokenVocabulary::max_token_bytes, "The length of the longest token in bytes.")
       .def_prop_ro(
           "trie_nodes", [](const TokenVocabulary& v) { return v.trie.nodes().size(); }, "How many nodes the trie has.")
       .def_prop_ro(

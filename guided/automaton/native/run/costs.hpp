@@ -1,4 +1,4 @@
-// Costs of texts. They saturate: a sum or a product beyond kUnreachable is kUnreachable.
+// Costs of texts. They saturate: a sum or product above kUnreachable becomes kUnreachable.
 #pragma once
 
 #include <algorithm>

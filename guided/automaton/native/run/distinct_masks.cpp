@@ -1,17 +1,17 @@
-// The mask of a thread in a uniqueness scope (masks.hpp): all tokens that it could read if no value had been seen,
-// except those that end an entry with a seen value, or after which no unseen value is left.
+// The mask of a thread in a uniqueness scope (masks.hpp). It contains all tokens that the thread could read if no value
+// had been seen, except tokens that end an entry with a seen value, and tokens after which no unseen value is left.
 //
-// How: the tokens of a position are sorted once by what they do to the entries (entry_tokens.hpp). A mask then examines
-//   - in a string: which tokens end it with a seen string (seen_strings.hpp);
+// How: the tokens of a position are sorted once by how they affect the entries (entry_tokens.hpp). A mask then examines
+//   - in a string: which tokens complete a seen string (seen_strings.hpp);
 //   - in another entry that may still become a seen value: each text with which tokens may end it;
-//   - whether the values that tokens write completely have been seen;
+//   - whether values that a token writes completely have been seen;
 //   - the few unsure tokens, step by step. If there are many, for example because few values are left, a walk of the
-//     vocabulary along the seen values finds the refused ones instead.
-// If all entries are unbounded strings, as member names nearly always are, an unseen value is always left. Then only
-// tokens with at least three quotation marks can end a second entry. Between two entries, a token that contains one
-// complete string without escapes is looked up.
+//     vocabulary along the seen values finds the refused tokens instead.
+// If all entries are unbounded strings, as member names nearly always are, an unseen value is always left. Then only a
+// token with at least three quotation marks can end a second entry. Between two entries, if a token contains exactly
+// one complete string and no escapes, this string is looked up.
 //
-// Cost: proportional to what the tokens and the seen values have in common, however many there are.
+// Cost: proportional to what the tokens and the seen values have in common, however many seen values there are.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -22,7 +22,7 @@
 namespace guided {
 
 namespace {
-// The content of a token's only string, if it has no escapes and only separators precede it.
+// The content of a token's only string, if the string has no escapes and only separators precede it.
 std::optional<std::string_view> whole_string(std::string_view token) {
   constexpr char kQuote = StringProgress::kQuote, kEscape = StringProgress::kEscape;
   const size_t from = token.find_first_not_of(ValueSyntax::kSeparators);
@@ -32,168 +32,181 @@ std::optional<std::string_view> whole_string(std::string_view token) {
   return token.substr(from + 1, to - from - 1);
 }
 
-// The offset after the quotation mark that ends the current string; npos: the text does not end it. `read`: its escape.
-size_t end_of_string(std::string_view text, StringProgress read) {
+// The offset after the quotation mark that ends the current string; npos if the text does not end it. `progress`: the
+// current escape of the string.
+size_t end_of_string(std::string_view text, StringProgress progress) {
   for (size_t i = 0; i < text.size(); ++i)
-    if (!read.read(static_cast<uint8_t>(text[i]))) return i + 1;
+    if (!progress.read(static_cast<uint8_t>(text[i]))) return i + 1;
   return text.npos;
 }
 }  // namespace
 
 bool MaskBuilder::is_sure(int32_t state) {
   for (const Thread& t : arena_.config(state))
-    if (arena_.uniqueness().touched(t.mem) < 2) return true;
+    if (arena_.uniqueness().touched_entries(t.mem) < 2) return true;
   return false;
 }
 
 bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
   Uniqueness& uniqueness = arena_.uniqueness();
-  const int32_t between = uniqueness.between(memory);
+  const int32_t open_scope = uniqueness.scope_between_entries(memory);
   for (const Thread& t : arena_.config(state))
-    if (t.mem != kOutside && (uniqueness.alive(t.mem) || (between >= 0 && uniqueness.between(t.mem) == between)))
+    if (t.mem != kOutside && (uniqueness.may_become_seen(t.mem) ||
+                              (open_scope >= 0 && uniqueness.scope_between_entries(t.mem) == open_scope)))
       return true;
   return false;
 }
 
-void MaskBuilder::verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused) {
+void MaskBuilder::check_tokens(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused) {
   sort_unique(tokens);
-  const int32_t from = arena_.lone(thread);
+  const int32_t start = arena_.state_of_thread(thread);
   for (int32_t token : tokens) {
     CallMeter::work(kLookup);
-    const int32_t state = arena_.step_text(from, vocabulary_.tokens[token]);
+    const int32_t state = arena_.step_text(start, vocabulary_.tokens[token]);
     if (state == kDead || !at_boundary(arena_, state)) refused.push_back(token);
   }
 }
 
-void MaskBuilder::remainders_of_unknown(Thread t, const TokenTable& table, std::vector<int32_t>& leaving,
-                                        std::vector<int32_t>& unsure) {
+void MaskBuilder::find_leaving_if_unknown(Thread t, const TokenTable& table, std::vector<int32_t>& leaving,
+                                          std::vector<int32_t>& unsure) {
   t.mem = kUnknownSet;
-  each_needed(t, table, [&](const TokenTable& tokens) {
-    const size_t sure = unsure.size(), before = leaving.size();
-    if (each_kept_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
-    leaving.resize(before);
-    unsure.resize(sure);
+  each_needed_table(t, table, [&](const TokenTable& tokens) {
+    const size_t unsure_size = unsure.size(), leaving_size = leaving.size();
+    if (each_cached_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
+    leaving.resize(leaving_size);
+    unsure.resize(unsure_size);
     each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
   });
 }
 
-bool MaskBuilder::find_strings(const Thread& t, TokenTable& tokens, Share& share) {
+bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& tokens, Share& share) {
   Uniqueness& uniqueness = arena_.uniqueness();
   std::optional<Uniqueness::StringAhead> ahead;
-  if (uniqueness.reading(t.mem)) {
+  if (uniqueness.is_reading(t.mem)) {
     ahead = uniqueness.string_ahead(t.mem);
-    if (!ahead || ahead->inside) return false;
-    if (!(ahead->opened ? arena_.unbounded().goes_on(t.pos) : arena_.unbounded().begins_string(t.pos))) return false;
-  } else if (uniqueness.between(t.mem) < 0) {
+    if (!ahead || ahead->is_nested) return false;
+    if (!(ahead->is_opened ? arena_.unbounded().is_unbounded(t.pos)
+                           : arena_.unbounded().begins_unbounded_string(t.pos)))
+      return false;
+  } else if (uniqueness.scope_between_entries(t.mem) < 0) {
     return false;
   }
-  const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
+  const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, t) : tokens.staying;
   std::vector<int32_t>&leaving = share.own, &refused = share.refused;
   std::vector<int32_t> unsure;
   for (int32_t token : tokens.unsure)
     if (staying.has(token)) unsure.push_back(token);
-  remainders_of_unknown(t, tokens, leaving, unsure);
+  find_leaving_if_unknown(t, tokens, leaving, unsure);
   std::sort(leaving.begin(), leaving.end());
   auto refuse = [&](int32_t token) {
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
   };
   if (ahead) {
-    SeenStrings taken(uniqueness.trie(), refuse);
-    if (ahead->opened)
-      taken.inside(vocabulary_.quoting(), ahead->escape, ahead->node);
+    SeenStrings seen_strings(uniqueness.trie(), refuse);
+    if (ahead->is_opened)
+      seen_strings.visit_inside_string(vocabulary_.quoting_tokens(), ahead->escape, ahead->node);
     else
-      taken.whole(vocabulary_.quoting(), ahead->node);
+      seen_strings.visit_before_string(vocabulary_.quoting_tokens(), ahead->node);
     std::erase_if(unsure, [&](int32_t token) {
       return std::ranges::count(vocabulary_.tokens[token], StringProgress::kQuote) < 3;
     });
   } else {
     std::erase_if(unsure, [&](int32_t token) {
-      const std::optional<std::string_view> whole = whole_string(vocabulary_.tokens[token]);
-      const std::optional<bool> taken = whole ? uniqueness.string_was_there(t.mem, *whole) : std::nullopt;
-      if (taken.value_or(false)) refused.push_back(token);
-      return taken.has_value();
+      const std::optional<std::string_view> content = whole_string(vocabulary_.tokens[token]);
+      const std::optional<bool> is_seen = content ? uniqueness.has_seen_string(t.mem, *content) : std::nullopt;
+      if (is_seen.value_or(false)) refused.push_back(token);
+      return is_seen.has_value();
     });
   }
-  verify(t, unsure, refused);
+  check_tokens(t, unsure, refused);
   share.staying = &staying;
   share.leaving = &leaving;
   return true;
 }
 
 const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& tokens) {
-  Thread noting = thread;
-  noting.mem = arena_.uniqueness().noting(thread.mem);
-  if (const EntryTokens* known = entry_tokens_.find(noting)) return *known;
-  const TokenSet& staying = tokens.relative ? within_bounds(tokens, thread) : tokens.all;
-  EntryTokens found = EntryTokensBuilder(arena_, vocabulary_, alike_)
-                          .build(noting, staying, tokens.within_bytes, [&](auto&& look, std::vector<int32_t>& unsure) {
-                            each_needed(thread, tokens, [&](const TokenTable& needed) {
-                              walk_remainders(noting, needed, [&](const Remainder& r, int32_t after) {
-                                if (!at_boundary(arena_, after)) return;
-                                look(r.token, after);
-                                if (r.touched > 0) unsure.push_back(r.token);
-                              });
-                            });
-                          });
-  arena_.charge(found.bytes());
-  return entry_tokens_.add(noting, std::move(found));
+  Thread noting_thread = thread;
+  noting_thread.mem = arena_.uniqueness().with_noting(thread.mem);
+  if (const EntryTokens* cached = entry_tokens_.find(noting_thread)) return *cached;
+  const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, thread) : tokens.staying;
+  EntryTokens built =
+      EntryTokensBuilder(arena_, vocabulary_, alike_tokens_)
+          .build(noting_thread, staying, tokens.reads_only_bytes, [&](auto&& examine, std::vector<int32_t>& unsure) {
+            each_needed_table(thread, tokens, [&](const TokenTable& needed_table) {
+              walk_remainders(noting_thread, needed_table, [&](const Remainder& r, int32_t next_state) {
+                if (!at_boundary(arena_, next_state)) return;
+                examine(r.token, next_state);
+                if (r.touched_entries > 0) unsure.push_back(r.token);
+              });
+            });
+          });
+  arena_.charge(built.bytes());
+  return entry_tokens_.add(noting_thread, std::move(built));
 }
 
-// For a string that is an entry: the tokens that end it with a seen string.
-void MaskBuilder::find_repeated(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
+// Appends the tokens that end the current entry, which is a string, with a seen string.
+void MaskBuilder::find_repeated(const Thread& t, const EntryTokens& entry_tokens, std::vector<int32_t>& refused) {
   Uniqueness& uniqueness = arena_.uniqueness();
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness.string_ahead(t.mem);
-  std::vector<int32_t> taken;
-  SeenStrings walk(uniqueness.trie(), [&](int32_t token) { taken.push_back(token); });
-  walk.inside(vocabulary_.quoting(), ahead->escape, ahead->node);
-  std::sort(taken.begin(), taken.end());
-  known.each_ending(vocabulary_.tokens, [&](std::string_view text, int32_t around, const std::vector<int32_t>& tokens) {
-    if (around != ahead->around || end_of_string(text, ahead->escape) != text.size()) return;
-    for (int32_t token : tokens)
-      if (std::binary_search(taken.begin(), taken.end(), token)) refused.push_back(token);
-  });
+  std::vector<int32_t> repeating;
+  SeenStrings walk(uniqueness.trie(), [&](int32_t token) { repeating.push_back(token); });
+  walk.visit_inside_string(vocabulary_.quoting_tokens(), ahead->escape, ahead->node);
+  std::sort(repeating.begin(), repeating.end());
+  entry_tokens.each_ending(vocabulary_.tokens,
+                           [&](std::string_view text, int32_t scope_depth, const std::vector<int32_t>& tokens) {
+                             if (scope_depth != ahead->scope_depth || end_of_string(text, ahead->escape) != text.size())
+                               return;
+                             for (int32_t token : tokens)
+                               if (std::binary_search(repeating.begin(), repeating.end(), token))
+                                 refused.push_back(token);
+                           });
 }
 
-void MaskBuilder::find_refused(const Thread& t, const EntryTokens& known, std::vector<int32_t>& refused) {
+void MaskBuilder::find_refused(const Thread& t, const EntryTokens& entry_tokens, std::vector<int32_t>& refused) {
   Uniqueness& uniqueness = arena_.uniqueness();
-  if (known.many) {
-    each_watched(t, t.mem, [&](int32_t token, int32_t after) {
-      if (after == kDead || !at_boundary(arena_, after)) refused.push_back(token);
+  if (entry_tokens.has_many_unsure) {
+    each_watched(t, t.mem, [&](int32_t token, int32_t next_state) {
+      if (next_state == kDead || !at_boundary(arena_, next_state)) refused.push_back(token);
     });
-    std::vector<int32_t> unsure = known.unsure_after_end;
-    if (!uniqueness.reading(t.mem))
-      for (const auto* list : {&known.unsure, &known.unsure_if_alive})
+    std::vector<int32_t> unsure = entry_tokens.unsure_after_end;
+    if (!uniqueness.is_reading(t.mem))
+      for (const auto* list : {&entry_tokens.unsure, &entry_tokens.unsure_if_alive})
         unsure.insert(unsure.end(), list->begin(), list->end());
-    verify(t, unsure, refused);
+    check_tokens(t, unsure, refused);
     return;
   }
   const std::optional<Uniqueness::StringAhead> ahead = uniqueness.string_ahead(t.mem);
-  const bool in_string = ahead && ahead->opened;
-  if (in_string) find_repeated(t, known, refused);
-  known.each_ending(vocabulary_.tokens, [&](std::string_view text, int32_t around, const std::vector<int32_t>& tokens) {
-    if (in_string && around == ahead->around && end_of_string(text, ahead->escape) == text.size()) return;
-    if (!uniqueness.may_end(t.mem, around)) return;
-    if (arena_.step_text(arena_.lone(t), text) == kDead) refused.insert(refused.end(), tokens.begin(), tokens.end());
-  });
-  for (const EntryTokens::Whole& w : known.whole)
-    if (uniqueness.was_written(t.mem, w.value)) refused.push_back(w.token);
-  std::vector<int32_t> unsure = known.unsure;
-  if (uniqueness.alive(t.mem)) unsure.insert(unsure.end(), known.unsure_if_alive.begin(), known.unsure_if_alive.end());
-  verify(t, unsure, refused);
+  const bool is_in_string = ahead && ahead->is_opened;
+  if (is_in_string) find_repeated(t, entry_tokens, refused);
+  entry_tokens.each_ending(
+      vocabulary_.tokens, [&](std::string_view text, int32_t scope_depth, const std::vector<int32_t>& tokens) {
+        if (is_in_string && scope_depth == ahead->scope_depth && end_of_string(text, ahead->escape) == text.size())
+          return;
+        if (!uniqueness.may_become_seen_at(t.mem, scope_depth)) return;
+        if (arena_.step_text(arena_.state_of_thread(t), text) == kDead)
+          refused.insert(refused.end(), tokens.begin(), tokens.end());
+      });
+  for (const EntryTokens::WholeEntry& whole_entry : entry_tokens.whole_entries)
+    if (uniqueness.has_seen(t.mem, whole_entry.value)) refused.push_back(whole_entry.token);
+  std::vector<int32_t> unsure = entry_tokens.unsure;
+  if (uniqueness.may_become_seen(t.mem))
+    unsure.insert(unsure.end(), entry_tokens.unsure_if_alive.begin(), entry_tokens.unsure_if_alive.end());
+  check_tokens(t, unsure, refused);
 }
 
-const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens) {
-  if (const Share* known = shares_.find(t)) return *known;
+const MaskBuilder::Share& MaskBuilder::share_of(const Thread& t, TokenTable& tokens) {
+  if (const Share* cached = shares_.find(t)) return *cached;
   Share& share = shares_.add(t, {});
-  if (!arena_.unbounded().all_entries() || !find_strings(t, tokens, share)) {
-    const EntryTokens& known = entry_tokens(t, tokens);
+  if (!arena_.unbounded().has_only_unbounded_entries() || !compute_string_share(t, tokens, share)) {
+    const EntryTokens& known_tokens = entry_tokens(t, tokens);
     share.own.clear();
-    share.staying = known.staying;
-    share.leaving = &known.leaving;
-    share.refused = known.refused;
-    find_refused(t, known, share.refused);
+    share.staying = known_tokens.staying;
+    share.leaving = &known_tokens.leaving;
+    share.refused = known_tokens.refused;
+    find_refused(t, known_tokens, share.refused);
     std::erase_if(share.refused, [&](int32_t token) {
-      return !known.staying->has(token) && !std::binary_search(known.leaving.begin(), known.leaving.end(), token);
+      return !known_tokens.staying->has(token) &&
+             !std::binary_search(known_tokens.leaving.begin(), known_tokens.leaving.end(), token);
     });
   }
   std::sort(share.refused.begin(), share.refused.end());
@@ -203,8 +216,9 @@ const MaskBuilder::Share& MaskBuilder::share(const Thread& t, TokenTable& tokens
 
 // A token is refused only if no thread allows it.
 void MaskBuilder::add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const {
-  auto allowed = [&](int32_t token, const Share* but) {
-    return std::any_of(shares.begin(), shares.end(), [&](const Share* s) { return s != but && s->allows(token); }) ||
+  auto is_allowed_by_others = [&](int32_t token, const Share* excluded) {
+    return std::any_of(shares.begin(), shares.end(),
+                       [&](const Share* s) { return s != excluded && s->allows(token); }) ||
            std::any_of(out.dense.begin(), out.dense.end(),
                        [&](const uint32_t* row) { return row[token >> 5] >> (token & 31) & 1; });
   };
@@ -212,7 +226,7 @@ void MaskBuilder::add_shares(const std::vector<const Share*>& shares, MaskRecipe
   for (const Share* s : shares) {
     CallMeter::work(std::ssize(s->refused) * std::ssize(shares));
     for (int32_t token : s->refused)
-      if (!std::binary_search(out.sparse.begin(), out.sparse.end(), token) && !allowed(token, s))
+      if (!std::binary_search(out.sparse.begin(), out.sparse.end(), token) && !is_allowed_by_others(token, s))
         out.refused.push_back(token);
   }
   for (const Share* s : shares) {

@@ -7,31 +7,34 @@
 namespace guided {
 
 size_t EntryTokens::bytes() const {
-  size_t n = sizeof(EntryTokens) + whole.size() * sizeof(Whole) + closings.size() * sizeof(Closing);
+  size_t n = sizeof(EntryTokens) + whole_entries.size() * sizeof(WholeEntry) + closings.size() * sizeof(Closing);
   for (const auto* list : {&leaving, &refused, &unsure, &unsure_if_alive, &unsure_after_end}) n += list->size() * 4;
   for (const Ending& e : endings) n += sizeof(Ending) + e.text.size() + e.tokens.size() * 4;
   return n;
 }
 
 // Whether only tokens with a quotation mark can end an entry, because the thread is in an unbounded string.
-bool EntryTokensBuilder::ends_with_quote(const Thread& thread) { return arena_.in_unbounded_string(thread.pos); }
+bool EntryTokensBuilder::only_quotes_end_entries(const Thread& thread) {
+  return arena_.is_in_unbounded_string(thread.pos);
+}
 
-// Whether tokens that stay in the frame touch no entry, and can always continue.
-bool EntryTokensBuilder::is_quiet(const Thread& thread) {
-  if (arena_.uniqueness().in_entry(thread.mem) || arena_.uniqueness().between(thread.mem) < 0) return false;
+// Whether tokens that stay in the frame touch no entry and can always continue.
+bool EntryTokensBuilder::touches_no_entry(const Thread& thread) {
+  if (arena_.uniqueness().is_in_entry(thread.mem) || arena_.uniqueness().scope_between_entries(thread.mem) < 0)
+    return false;
   const Grammar& g = arena_.grammar();
   return g.all_reachable(g.positions[thread.pos].rule,
                          [](const Rule& rule) { return !rule.keeps && rule.kind != RuleKind::Set; });
 }
 
-// Whether a thread can continue after a text, whatever was seen. The text must meet nothing but bytes.
-bool EntryTokensBuilder::goes_on_within(Thread thread, const std::string& text) {
+// Whether a thread can continue after a text, whatever has been seen. On the text's way, there must be only byte edges.
+bool EntryTokensBuilder::continues_after(Thread thread, const std::string& text) {
   for (char c : text) thread.pos = arena_.grammar().step(thread.pos, static_cast<uint8_t>(c));
-  return arena_.goes_on_surely(thread);
+  return arena_.surely_continues(thread);
 }
 
-const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSet& staying, size_t count) {
-  auto [it, inserted] = alike_.try_emplace({&staying, thread.pos, thread.reg});
+const AlikeTokens& EntryTokensBuilder::alike_tokens(const Thread& thread, const TokenSet& staying, size_t count) {
+  auto [it, inserted] = alike_tokens_.try_emplace({&staying, thread.pos, thread.reg});
   AlikeTokens& out = it->second;
   if (!inserted) return out;
   std::map<int32_t, std::vector<int32_t>> by_state;
@@ -39,16 +42,18 @@ const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSe
   auto add = [&](int32_t token, int32_t state) {
     if (!staying.has(token)) return;
     ++token_count;
-    const bool untouched = state != kDead && std::ranges::all_of(arena_.config(state),
-                                                                 [&](const Thread& t) { return t.mem == kUnknownSet; });
-    (untouched ? by_state[state] : out.others).push_back(token);
+    const bool touches_nothing = state != kDead && std::ranges::all_of(arena_.config(state), [&](const Thread& t) {
+                                   return t.mem == kUnknownSet;
+                                 });
+    (touches_nothing ? by_state[state] : out.others).push_back(token);
   };
-  const int32_t from = arena_.lone({thread.pos, thread.reg, kTop, kUnknownSet});
+  const int32_t start = arena_.state_of_thread({thread.pos, thread.reg, kTop, kUnknownSet});
   const TokenTrie& trie = vocabulary_.trie;
   if (count == 0) {
-    for (int32_t token : vocabulary_.quoting().all) add(token, arena_.step_text(from, vocabulary_.tokens[token]));
+    for (int32_t token : vocabulary_.quoting_tokens().all)
+      add(token, arena_.step_text(start, vocabulary_.tokens[token]));
   } else {
-    walk_trie(arena_, trie, from, [&](const TokenTrie::Node& node, int32_t state) {
+    walk_trie(arena_, trie, start, [&](const TokenTrie::Node& node, int32_t state) {
       if (!at_boundary(arena_, state)) return;
       for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) add(trie.payloads()[i], state);
     });
@@ -58,106 +63,109 @@ const AlikeTokens& EntryTokensBuilder::alike(const Thread& thread, const TokenSe
       staying.each([&](int32_t token) { out.others.push_back(token); });
     }
   }
-  size_t kept = out.others.size();
+  size_t stored_count = out.others.size();
   for (auto& [state, tokens] : by_state) {
-    kept += tokens.size();
+    stored_count += tokens.size();
     out.lists.push_back(std::make_shared<const std::vector<int32_t>>(std::move(tokens)));
   }
-  arena_.charge(128 + 64 * out.lists.size() + 4 * kept);
+  arena_.charge(128 + 64 * out.lists.size() + 4 * stored_count);
   return out;
 }
 
-// Examines one of the tokens, and applies the result to all. Returns false, with no result, if one is not enough.
-bool EntryTokensBuilder::look_at_all(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out) {
+// Examines one of the tokens and applies the result to all of them. Returns false, without a result, if one token is
+// not enough.
+bool EntryTokensBuilder::examine_together(const std::shared_ptr<const std::vector<int32_t>>& tokens, EntryTokens& out) {
   const int32_t token = tokens->front();
-  EntryTokens one;
-  look(token, arena_.step_text(from_, vocabulary_.tokens[token]), one);
-  const bool at_last = std::ranges::all_of(
-      one.endings, [&](const EntryTokens::Ending& e) { return e.text.size() == vocabulary_.tokens[token].size(); });
-  if (!one.whole.empty() || !at_last) return false;
-  for (const EntryTokens::Ending& e : one.endings) out.closings.push_back({e.around, tokens});
-  auto all_to = [&](const std::vector<int32_t>& found, std::vector<int32_t>& list) {
-    if (!found.empty()) list.insert(list.end(), tokens->begin(), tokens->end());
+  EntryTokens result;
+  examine(token, arena_.step_text(start_state_, vocabulary_.tokens[token]), result);
+  const bool ends_at_last_byte = std::ranges::all_of(
+      result.endings, [&](const EntryTokens::Ending& e) { return e.text.size() == vocabulary_.tokens[token].size(); });
+  if (!result.whole_entries.empty() || !ends_at_last_byte) return false;
+  for (const EntryTokens::Ending& e : result.endings) out.closings.push_back({e.scope_depth, tokens});
+  auto append_all_if = [&](const std::vector<int32_t>& found_tokens, std::vector<int32_t>& list) {
+    if (!found_tokens.empty()) list.insert(list.end(), tokens->begin(), tokens->end());
   };
-  all_to(one.refused, out.refused);
-  all_to(one.unsure, out.unsure);
-  all_to(one.unsure_if_alive, out.unsure_if_alive);
-  all_to(one.unsure_after_end, out.unsure_after_end);
+  append_all_if(result.refused, out.refused);
+  append_all_if(result.unsure, out.unsure);
+  append_all_if(result.unsure_if_alive, out.unsure_if_alive);
+  append_all_if(result.unsure_after_end, out.unsure_after_end);
   return true;
 }
 
-void EntryTokensBuilder::look(int32_t token, int32_t after, EntryTokens& out) {
-  if (after == kDead) {
+void EntryTokensBuilder::examine(int32_t token, int32_t state, EntryTokens& out) {
+  if (state == kDead) {
     out.refused.push_back(token);
     return;
   }
   const Uniqueness& uniqueness = arena_.uniqueness();
-  const Config& c = arena_.config(after);
+  const Config& c = arena_.config(state);
   const int32_t notes = uniqueness.notes(c.threads[0].mem);
-  bool sure = false, alike = true, once_new = false, any_ended = false;
+  bool is_any_sure = false, have_equal_notes = true, continues_if_new = false, has_any_ended = false;
   for (const Thread& t : c) {
-    const bool goes_on = arena_.goes_on_surely(t);
-    const bool clean = t.pos != kExit && uniqueness.noted(uniqueness.notes(t.mem)).empty();
-    if (goes_on && clean) return;  // this thread can continue whatever was seen
-    once_new |= clean && uniqueness.none_begun(t.mem) && arena_.goes_on_surely(t, true);
-    sure |= goes_on;
-    any_ended |= !clean;
-    alike &= uniqueness.notes(t.mem) == notes;
+    const bool continues = arena_.surely_continues(t);
+    const bool has_no_ended_entry = t.pos != kExit && uniqueness.noted_values(uniqueness.notes(t.mem)).empty();
+    if (continues && has_no_ended_entry) return;  // this thread can continue, whatever has been seen
+    continues_if_new |= has_no_ended_entry && uniqueness.has_no_new_entry(t.mem) && arena_.surely_continues(t, true);
+    is_any_sure |= continues;
+    has_any_ended |= !has_no_ended_entry;
+    have_equal_notes &= uniqueness.notes(t.mem) == notes;
   }
-  const std::vector<Uniqueness::Written> ended = uniqueness.noted(notes);
-  auto several = [&](const Uniqueness::Written& one) {  // an unknown value may equal another one
-    return std::ranges::count_if(ended, [&](const auto& other) { return other.first == one.first; }) > 1;
+  const std::vector<Uniqueness::WrittenValue> ended = uniqueness.noted_values(notes);
+  // An unknown value may equal another value of its scope.
+  auto shares_scope = [&](const Uniqueness::WrittenValue& value) {
+    return std::ranges::count_if(ended, [&](const auto& other) { return other.first == value.first; }) > 1;
   };
-  const bool unknown =
-      std::ranges::any_of(ended, [&](const auto& one) { return one.second == Uniqueness::kUnknown && several(one); });
-  if (!sure || !alike || unknown) {
-    (once_new ? out.unsure_if_alive : out.unsure).push_back(token);
-    if (any_ended) out.unsure_after_end.push_back(token);
+  const bool has_ambiguous_value = std::ranges::any_of(
+      ended, [&](const auto& value) { return value.second == Uniqueness::kUnknown && shares_scope(value); });
+  if (!is_any_sure || !have_equal_notes || has_ambiguous_value) {
+    (continues_if_new ? out.unsure_if_alive : out.unsure).push_back(token);
+    if (has_any_ended) out.unsure_after_end.push_back(token);
     return;
   }
-  for (const Uniqueness::Written& one : ended) {
-    if (one.second == Uniqueness::kUnknown)
-      end(token, one.first, out);
+  for (const Uniqueness::WrittenValue& value : ended) {
+    if (value.second == Uniqueness::kUnknown)
+      add_ending(token, value.first, out);
     else
-      out.whole.push_back({one, token});
+      out.whole_entries.push_back({value, token});
   }
 }
 
-// Looks at the tokens that may end an entry. A string ends with a quotation mark. Of many tokens, nearly all are in one.
-void EntryTokensBuilder::look_for_ends(const Thread& thread, const TokenSet& staying, EntryTokens& out) {
-  if (!arena_.uniqueness().run_out) return;
-  const bool in_string = arena_.in_string(thread.pos);
+// Examines the tokens that may end an entry. A string ends with a quotation mark. If there are many tokens, nearly all
+// of them read a string.
+void EntryTokensBuilder::examine_ends(const Thread& thread, const TokenSet& staying, EntryTokens& out) {
+  if (!arena_.uniqueness().may_run_out) return;
+  const bool is_in_string = arena_.is_in_string(thread.pos);
   staying.each([&](int32_t token) {
     const std::string& text = vocabulary_.tokens[token];
-    const auto quotes = std::ranges::count(text, StringProgress::kQuote);
-    if (in_string ? quotes > 0 : quotes != 1) look(token, arena_.step_text(from_, text), out);
+    const auto quote_count = std::ranges::count(text, StringProgress::kQuote);
+    if (is_in_string ? quote_count > 0 : quote_count != 1) examine(token, arena_.step_text(start_state_, text), out);
   });
 }
 
-void EntryTokensBuilder::end(int32_t token, int32_t around, EntryTokens& out) {
-  std::string text = text_to_end(token, around);
+void EntryTokensBuilder::add_ending(int32_t token, int32_t scope_depth, EntryTokens& out) {
+  std::string text = text_to_entry_end(token, scope_depth);
   for (EntryTokens::Ending& e : out.endings) {
-    if (e.around != around || e.text != text) continue;
+    if (e.scope_depth != scope_depth || e.text != text) continue;
     e.tokens.push_back(token);
     return;
   }
-  out.endings.push_back({std::move(text), around, {token}});
+  out.endings.push_back({std::move(text), scope_depth, {token}});
 }
 
 // The prefix of a token after which all threads have ended the entry.
-std::string EntryTokensBuilder::text_to_end(int32_t token, int32_t around) {
+std::string EntryTokensBuilder::text_to_entry_end(int32_t token, int32_t scope_depth) {
   const Uniqueness& uniqueness = arena_.uniqueness();
   const std::string& text = vocabulary_.tokens[token];
-  auto ended = [&](const Thread& t) {
-    for (const Uniqueness::Written& one : uniqueness.noted(uniqueness.notes(t.mem)))
-      if (one.first == around && one.second == Uniqueness::kUnknown) return true;
+  auto has_ended = [&](const Thread& t) {
+    for (const Uniqueness::WrittenValue& value : uniqueness.noted_values(uniqueness.notes(t.mem)))
+      if (value.first == scope_depth && value.second == Uniqueness::kUnknown) return true;
     return false;
   };
-  int32_t state = from_;
+  int32_t state = start_state_;
   for (size_t i = 0; i < text.size(); ++i) {
     state = arena_.step(state, static_cast<uint8_t>(text[i]));
     const Config& c = arena_.config(state);
-    if (std::all_of(c.begin(), c.end(), ended)) return text.substr(0, i + 1);
+    if (std::all_of(c.begin(), c.end(), has_ended)) return text.substr(0, i + 1);
   }
   return text;
 }

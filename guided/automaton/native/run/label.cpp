@@ -4,40 +4,40 @@
 
 namespace guided {
 
-Label Labels::of(const Config& config) {
+Label Labels::label_of(const Config& config) {
   Label label;
   for (const Thread& t : config) {
     if (t.pos == kExit)
       label.leave.push_back(t.reg);
     else
-      label.stay = label.stay < 0 ? count_of(t) : std::min(label.stay, count_of(t));
+      label.stay = label.stay < 0 ? min_final_count(t) : std::min(label.stay, min_final_count(t));
   }
   return label;
 }
 
 // The lowest count at which the bottom frame can end, over all stacks that `thread` represents. No recursion, since
 // stacks may be deep.
-int32_t Labels::count_of(const Thread& thread) {
+int32_t Labels::min_final_count(const Thread& thread) {
   const auto& positions = arena_.grammar().positions;
-  auto needed = [&](const Thread& t) { return t.reg + positions[t.pos].rest; };
-  if (thread.ret == kFree) return needed(thread);
-  std::vector<int32_t> open{thread.ret};
-  while (!open.empty()) {
-    const Config& c = arena_.config(open.back());
-    int32_t least = INT32_MAX;
-    bool known = true;
+  auto own_count = [&](const Thread& t) { return t.reg + positions[t.pos].rest; };
+  if (thread.ret == kFree) return own_count(thread);
+  std::vector<int32_t> stack{thread.ret};
+  while (!stack.empty()) {
+    const Config& c = arena_.config(stack.back());
+    int32_t min_count = INT32_MAX;
+    bool is_complete = true;
     for (const Thread& t : c) {
       auto it = t.ret == kFree ? counts_.end() : counts_.find(t.ret);
       if (t.ret != kFree && it == counts_.end()) {
-        known = false;
-        open.push_back(t.ret);
+        is_complete = false;
+        stack.push_back(t.ret);
       } else {
-        least = std::min(least, t.ret == kFree ? needed(t) : it->second);
+        min_count = std::min(min_count, t.ret == kFree ? own_count(t) : it->second);
       }
     }
-    if (!known) continue;
-    counts_[open.back()] = least;
-    open.pop_back();
+    if (!is_complete) continue;
+    counts_[stack.back()] = min_count;
+    stack.pop_back();
   }
   return counts_[thread.ret];
 }

@@ -1,10 +1,10 @@
 // How a token changes the register of a counter's frame.
 //
-// In a rule whose frame counts, a token table is built once, without bounds. Each token is stored under a label that
-// says how far it counts. A look-up then selects the labels that fit the register (token_table.hpp).
+// For a rule that is a counter, a token table is built only once, without bounds. Each token is stored under a label
+// that says how far it counts. A look-up then selects the labels that fit the register (token_table.hpp).
 //
-// In: the configuration to which a token leads, in a walk whose bottom frame has an unknown caller and counts from the
-// register with which it was entered. Out: the label.
+// In: the configuration to which a token leads, in a walk whose bottom frame has an unknown caller. The frame counts
+// from the register at the start of the walk. Out: the label.
 // Cost: each return configuration is examined once per walk.
 #pragma once
 
@@ -16,9 +16,9 @@
 
 namespace guided {
 
-// What a token does to a counter's frame that has the count c. It may stay inside, so the frame cannot end with a count
-// below c + stay (-1: it never stays). Or it may end exactly at the frame's end with the count c + leave, for each
-// `leave`.
+// What a token does to the frame of a counter that has the count c. It may stay inside; then the frame cannot end with
+// a count below c + stay (-1: the token never stays). Or it may end exactly at the frame's end with the count c + n,
+// for each n in `leave`.
 struct Label {
   int32_t stay = -1;
   std::vector<int32_t> leave;
@@ -28,13 +28,14 @@ struct Label {
 class Labels {
  public:
   explicit Labels(const Arena& arena) : arena_(arena) {}
-  Label of(const Config& config);
+  Label label_of(const Config& config);
 
  private:
-  int32_t count_of(const Thread& thread);
+  int32_t min_final_count(const Thread& thread);
 
   const Arena& arena_;
-  std::unordered_map<int32_t, int32_t> counts_;  // return configuration -> the lowest count of the frame at its bottom
+  // Return configuration -> the lowest count at which the bottom frame can end.
+  std::unordered_map<int32_t, int32_t> counts_;
 };
 
 }  // namespace guided

@@ -10,8 +10,8 @@ namespace guided {
 
 namespace {
 constexpr int32_t kAnyRegister = -1;
-constexpr size_t kMaxSparse = 3000;   // a recipe with more single ids gets its own bitmask
-constexpr size_t kManyBeyond = 2000;  // more remainders of tokens that count beyond a bound are not worth a table
+constexpr size_t kMaxSparse = 3000;         // a recipe with more single ids gets its own bitmask
+constexpr size_t kMaxStayingBeyond = 2000;  // more remainders of tokens that count beyond a bound are not worth a table
 
 }  // namespace
 
@@ -34,12 +34,12 @@ bool MaskRecipe::allows_all(int32_t size) const {
   size_t listed = sparse.size();
   for (const std::vector<int32_t>* list : lists) listed += list->size();
   const int32_t words = (size + 31) / 32;
-  size_t missing = 0;  // tokens that only the lists can contain
+  size_t missing = 0;  // tokens that no dense row contains
   for (int32_t w = 0; w < words; ++w) {
     uint32_t word = w + 1 < words || size % 32 == 0 ? 0 : ~0u << size % 32;
     for (const uint32_t* set : dense) word |= set[w];
     missing += static_cast<size_t>(std::popcount(~word));
-    if (missing > listed) return false;  // for most masks in one of the first words
+    if (missing > listed) return false;  // most masks return here after a few words
   }
   if (missing == 0) return refused.empty();
   std::vector<uint32_t> row(static_cast<size_t>(words));
@@ -66,11 +66,12 @@ Thread MaskBuilder::table_thread(const Thread& t) const {
   if (rule.relative) return {.pos = t.pos, .reg = 0, .ret = kFree, .mem = mem};
   Thread out{t.pos, rule.max_tokens >= 0 ? 0 : t.reg, kTop, mem};  // tokens are counted only when they end
   if (rule.kind == RuleKind::Counter) {
-    // If no token from this count can reach a bound, and no guard can look past one, all such counts share a table.
-    const int64_t seen = t.reg + int64_t{vocabulary_.longest} + 1 + rule.reach;
-    if (rule.max < 0 || seen <= rule.max) {
+    // If no token can reach a bound from this count, and no guard looks ahead past a bound, all such counts share a
+    // table.
+    const int64_t max_reached = t.reg + int64_t{vocabulary_.max_token_bytes} + 1 + rule.reach;
+    if (rule.max < 0 || max_reached <= rule.max) {
       if (t.reg >= rule.min) out.reg = static_cast<int32_t>(rule.min);
-      if (seen < rule.min) out.reg = 0;
+      if (max_reached < rule.min) out.reg = 0;
     }
   }
   return out;
@@ -83,124 +84,128 @@ Counts MaskBuilder::counts_at_exit(const Thread& t) const {
 
 int32_t MaskBuilder::state_outside(const Thread& t) {
   Uniqueness& uniqueness = arena_.uniqueness();
-  int32_t memory = uniqueness.unread(t.mem);
-  for (int32_t open = arena_.grammar().positions[t.pos].scopes; open > 0; --open) memory = uniqueness.close(memory);
+  int32_t memory = uniqueness.with_unread_entries(t.mem);
+  for (int32_t open_scopes = arena_.grammar().positions[t.pos].scopes; open_scopes > 0; --open_scopes)
+    memory = uniqueness.close(memory);
   return arena_.return_to(t.ret, memory);
 }
 
-std::pair<ByteSet, int32_t> MaskBuilder::follow_of(const Thread& t) {
+std::pair<ByteSet, int32_t> MaskBuilder::following_bytes(const Thread& t) {
   const ByteSet follow = arena_.config(state_outside(t)).bytes;
-  auto [it, inserted] =
-      follows_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]}, static_cast<int32_t>(follows_.size()));
+  auto [it, inserted] = follow_numbers_.try_emplace({follow.w[0], follow.w[1], follow.w[2], follow.w[3]},
+                                                    static_cast<int32_t>(follow_numbers_.size()));
   return {follow, it->second};
 }
 
-const TokenTable& MaskBuilder::remainder_table(const Thread& t, const TokenTable& left) {
+const TokenTable& MaskBuilder::remainder_table(const Thread& t, const TokenTable& first_table) {
   const Thread key_thread = table_thread(t);
-  const auto [follow, number] = follow_of(t);
-  auto& table = remainder_tables_[{&left, key_thread.pos, key_thread.reg, number}];
+  const auto [follow, number] = following_bytes(t);
+  auto& table = remainder_tables_[{&first_table, key_thread.pos, key_thread.reg, number}];
   if (!table) {
-    table = build_remainder_table(arena_, vocabulary_, key_thread, follow, left);
+    table = build_remainder_table(arena_, vocabulary_, key_thread, follow, first_table);
     arena_.charge(table->bytes());
   }
   return *table;
 }
 
-const TokenTable& MaskBuilder::first_alike(const TokenTable& table) {
-  const TokenTable*& first = first_alike_[&table];
+const TokenTable& MaskBuilder::first_equal_table(const TokenTable& table) {
+  const TokenTable*& first = first_equal_tables_[&table];
   if (first) return *first;
-  const auto in_order = [](std::vector<Remainder> entries) {
+  const auto sorted = [](std::vector<Remainder> entries) {
     std::ranges::sort(entries);
     return entries;
   };
-  uint64_t content = table.entries.size();  // the entries may be in any order
+  uint64_t content_hash = table.entries.size();  // the entries may be in any order
   for (const Remainder& r : table.entries)
-    content += combine(combine(0, pair_key(r.token, r.depth)), pair_key(r.count, r.touched));
-  const auto [from, to] = alike_tables_.equal_range(content);
-  for (auto at = from; at != to && !first; ++at)
-    if (at->second->entries == table.entries || in_order(at->second->entries) == in_order(table.entries))
-      first = at->second;
-  if (!first) alike_tables_.emplace(content, first = &table);
+    content_hash += combine(combine(0, pair_key(r.token, r.depth)), pair_key(r.count, r.touched_entries));
+  const auto [from, to] = tables_by_content_.equal_range(content_hash);
+  for (auto it = from; it != to && !first; ++it)
+    if (it->second->entries == table.entries || sorted(it->second->entries) == sorted(table.entries))
+      first = it->second;
+  if (!first) tables_by_content_.emplace(content_hash, first = &table);
   return *first;
 }
 
 TokenTable& MaskBuilder::table(const Thread& t) {
   Thread key_thread = table_thread(t);
-  const auto [follow, follow_number] = follow_of(t);
-  const uint64_t local = pair_key(key_thread.pos, key_thread.reg);
-  if (static_cast<size_t>(follow_number) >= local_.size()) local_.resize(static_cast<size_t>(follow_number) + 1);
-  PairMap& tables = local_[static_cast<size_t>(follow_number)];
-  if (const int32_t* known = tables.find(local)) return *kept_[static_cast<size_t>(*known)];
+  const auto [follow, follow_number] = following_bytes(t);
+  const uint64_t local_key = pair_key(key_thread.pos, key_thread.reg);
+  if (static_cast<size_t>(follow_number) >= table_indices_.size())
+    table_indices_.resize(static_cast<size_t>(follow_number) + 1);
+  PairMap& tables = table_indices_[static_cast<size_t>(follow_number)];
+  if (const int32_t* cached = tables.find(local_key)) return *tables_[static_cast<size_t>(*cached)];
 
   const Grammar& g = arena_.grammar();
   const Rule& rule = g.rule_at(t.pos);
   const uint64_t any_register = pair_key(key_thread.pos, kAnyRegister);
   if (rule.kind == RuleKind::Set)
-    if (const int32_t* known = tables.find(any_register)) return *kept_[static_cast<size_t>(*known)];
+    if (const int32_t* cached = tables.find(any_register)) return *tables_[static_cast<size_t>(*cached)];
   Digest key = rule.digest;
   key.add(static_cast<uint64_t>(t.pos - rule.base));
   if (rule.kind == RuleKind::Set) {
-    const SeenSet& seen = arena_.seen(key_thread.reg);
-    key.add(static_cast<uint64_t>(seen.count));
-    key.add(static_cast<uint64_t>(static_cast<int64_t>(seen.last)));
-    for (uint64_t w : seen.bits) key.add(w);
+    const SeenSet& members = arena_.seen(key_thread.reg);
+    key.add(static_cast<uint64_t>(members.count));
+    key.add(static_cast<uint64_t>(static_cast<int64_t>(members.last)));
+    for (uint64_t w : members.bits) key.add(w);
   } else {
     key.add(static_cast<uint64_t>(key_thread.reg));
   }
   for (uint64_t w : follow.w) key.add(w);
   std::shared_ptr<TokenTable> table = vocabulary_.cache.find(key);
-  const std::pair<int32_t, int32_t> latest{g.positions[t.pos].rule, follow_number};
+  const std::pair<int32_t, int32_t> latest_key{g.positions[t.pos].rule, follow_number};
   if (!table) {
-    const auto other = latest_.find(latest);
+    const auto sibling = latest_tables_.find(latest_key);
     table = build_token_table(arena_, vocabulary_, key_thread, follow, runs_,
-                              other == latest_.end() ? nullptr : &other->second);
+                              sibling == latest_tables_.end() ? nullptr : &sibling->second);
     vocabulary_.cache.insert(key, table, table->bytes());
   }
-  if (rule.kind == RuleKind::Plain && table->is_plain()) latest_[latest] = {t.pos, table.get()};
-  const bool any = rule.kind == RuleKind::Set && table->within_bytes;
-  tables.set(any ? any_register : local, static_cast<int32_t>(kept_.size()));
-  kept_.push_back(std::move(table));
-  return *kept_.back();
+  if (rule.kind == RuleKind::Plain && table->is_plain()) latest_tables_[latest_key] = {t.pos, table.get()};
+  const bool serves_any_register = rule.kind == RuleKind::Set && table->reads_only_bytes;
+  tables.set(serves_any_register ? any_register : local_key, static_cast<int32_t>(tables_.size()));
+  tables_.push_back(std::move(table));
+  return *tables_.back();
 }
 
 bool MaskBuilder::may_leave(const Thread& t, const TokenTable& table) const {
-  return !table.relative || arena_.grammar().rule_at(t.pos).min - t.reg <= table.furthest;
+  return !table.is_relative || arena_.grammar().rule_at(t.pos).min - t.reg <= table.max_count;
 }
 
-std::optional<int64_t> MaskBuilder::room_near_bound(const Thread& t, const TokenTable& table) const {
-  if (!table.relative) return std::nullopt;
+std::optional<int64_t> MaskBuilder::counts_to_upper_bound(const Thread& t, const TokenTable& table) const {
+  if (!table.is_relative) return std::nullopt;
   const Rule& rule = arena_.grammar().rule_at(t.pos);
-  if (rule.max < 0 || rule.max - t.reg >= table.furthest) return std::nullopt;
+  if (rule.max < 0 || rule.max - t.reg >= table.max_count) return std::nullopt;
   return rule.max - t.reg;
 }
 
 void MaskBuilder::add_leaving(const Thread& t, const TokenTable& table, const TokenSet& staying, MaskRecipe& out) {
   if (!may_leave(t, table)) return;
-  const auto add = [&](const TokenTable& remainders) {
-    std::vector<int32_t> left;
-    auto leaves = [&](int32_t token, int32_t = kUnknown) { left.push_back(token); };
-    if (!each_kept_remainder(t, remainders, leaves, nullptr)) {
-      left.clear();
-      each_remainder(t, remainders, leaves);
+  const auto add_remainders = [&](const TokenTable& remainders) {
+    std::vector<int32_t> leaving_ids;
+    auto add_id = [&](int32_t token, int32_t = kUnknown) { leaving_ids.push_back(token); };
+    if (!each_cached_remainder(t, remainders, add_id, nullptr)) {
+      leaving_ids.clear();
+      each_remainder(t, remainders, add_id);
     }
-    out.sparse.insert(out.sparse.end(), left.begin(), left.end());
+    out.sparse.insert(out.sparse.end(), leaving_ids.begin(), leaving_ids.end());
   };
-  const std::optional<int64_t> room = room_near_bound(t, table);
-  const size_t beyond = room ? table.staying_beyond(*room) : 0;
-  if (beyond > kManyBeyond) return add_by_walk(t, staying, out);
-  add(table);
-  if (beyond > 0) add(table.remainders_of_staying(beyond, vocabulary_.tokens));
+  const std::optional<int64_t> counts_left = counts_to_upper_bound(t, table);
+  const size_t staying_beyond = counts_left ? table.count_staying_beyond(*counts_left) : 0;
+  if (staying_beyond > kMaxStayingBeyond) return add_by_walk(t, staying, out);
+  add_remainders(table);
+  if (staying_beyond > 0) add_remainders(table.remainders_of_staying(staying_beyond, vocabulary_.tokens));
 }
 
-// Adds all tokens that a thread can read, except for those that stay. Near a bound, few nodes of the vocabulary's trie
-// can be reached; parts of it that only have tokens that stay are left out.
+// Adds all tokens that a thread can read, except the tokens that stay. Near a bound, only few nodes of the vocabulary's
+// trie can be reached. Subtrees in which all tokens stay are skipped.
 void MaskBuilder::add_by_walk(const Thread& t, const TokenSet& staying, MaskRecipe& out) {
   const TokenTrie& trie = vocabulary_.trie;
-  std::vector<int32_t> others(trie.payloads().size() + 1, 0);  // by payload: how many before it do not stay
-  for (size_t i = 0; i + 1 < others.size(); ++i) others[i + 1] = others[i] + !staying.has(trie.payloads()[i]);
-  walk_trie_from(arena_, trie, 0, arena_.lone(t), [&](const TokenTrie::Node& node, int32_t state) {
-    if (others[node.subtree_hi] == others[node.payload_lo]) return false;
-    if (others[node.payload_hi] > others[node.payload_lo] && at_boundary(arena_, state))
+  // By payload: how many tokens before it do not stay.
+  std::vector<int32_t> others_before(trie.payloads().size() + 1, 0);
+  for (size_t i = 0; i + 1 < others_before.size(); ++i)
+    others_before[i + 1] = others_before[i] + !staying.has(trie.payloads()[i]);
+  walk_trie_from(arena_, trie, 0, arena_.state_of_thread(t), [&](const TokenTrie::Node& node, int32_t state) {
+    if (others_before[node.subtree_hi] == others_before[node.payload_lo]) return false;
+    if (others_before[node.payload_hi] > others_before[node.payload_lo] && at_boundary(arena_, state))
       for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) out.sparse.push_back(trie.payloads()[i]);
     return true;
   });
@@ -208,13 +213,13 @@ void MaskBuilder::add_by_walk(const Thread& t, const TokenSet& staying, MaskReci
 
 const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread& t) {
   const Rule& rule = arena_.grammar().rule_at(t.pos);
-  // No token counts further than `furthest`, so all larger distances to a bound are equivalent.
-  int64_t beyond = int64_t{table.furthest} + 1;
-  int64_t room = rule.max < 0 ? beyond : std::min(beyond, rule.max - t.reg);
-  int64_t missing = std::clamp<int64_t>(rule.min - t.reg, 0, beyond);
-  auto& set = within_bounds_[{&table, room, missing}];
+  // No token counts further than `max_count`, so all larger distances to a bound are equivalent.
+  int64_t max_distance = int64_t{table.max_count} + 1;
+  int64_t counts_left = rule.max < 0 ? max_distance : std::min(max_distance, rule.max - t.reg);
+  int64_t counts_missing = std::clamp<int64_t>(rule.min - t.reg, 0, max_distance);
+  auto& set = within_bounds_[{&table, counts_left, counts_missing}];
   if (!set) {
-    set = std::make_unique<TokenSet>(table.allowed(room, missing, vocabulary_.words));
+    set = std::make_unique<TokenSet>(table.allowed_tokens(counts_left, counts_missing, vocabulary_.words));
     arena_.charge(set->bytes());
   }
   return *set;
@@ -222,8 +227,8 @@ const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread
 
 const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   const Config& c = arena_.config(state);
-  if (const MaskRecipe* known = recipes_.get(state)) return *known;
-  arena_.need(state);
+  if (const MaskRecipe* cached = recipes_.get(state)) return *cached;
+  arena_.require_compiled(state);
   auto out = std::make_unique<MaskRecipe>();
   const Grammar& g = arena_.grammar();
   std::vector<const Share*> shares;
@@ -234,21 +239,21 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& tokens = table(t);
     if (t.mem > kLastUnknownSet && !tokens.overflow) {
-      shares.push_back(&share(t, tokens));
+      shares.push_back(&share_of(t, tokens));
       continue;
     }
     if (tokens.overflow) {
-      each_token(arena_.lone(t), [&](int32_t token, int32_t) { out->sparse.push_back(token); });
+      each_token(arena_.state_of_thread(t), [&](int32_t token, int32_t) { out->sparse.push_back(token); });
       continue;
     }
-    const TokenSet& staying = tokens.relative ? within_bounds(tokens, t) : tokens.all;
+    const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, t) : tokens.staying;
     out->add(staying);
     add_leaving(t, tokens, staying, *out);
   }
   if (!shares.empty()) add_shares(shares, *out);
   if (is_near_limit(state)) {
     *out = {};
-    out->sparse = walk(state);
+    out->sparse = walk_all(state);
   } else if (c.accepting)
     out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   if (out->sparse.size() > kMaxSparse) {
@@ -268,8 +273,8 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
 bool MaskBuilder::is_near_limit(int32_t state) const {
   const Grammar& g = arena_.grammar();
   if (g.token_rests.empty()) return false;
-  auto is_near = [](const Rule& rule, int64_t before) {
-    return rule.max_tokens >= 0 && before + 1 + rule.furthest_rest > rule.max_tokens;
+  auto is_near = [](const Rule& rule, int64_t count) {
+    return rule.max_tokens >= 0 && count + 1 + rule.furthest_rest > rule.max_tokens;
   };
   for (const Rule& rule : g.rules)  // any of them may begin inside the token
     if (is_near(rule, 0)) return true;
@@ -278,10 +283,10 @@ bool MaskBuilder::is_near_limit(int32_t state) const {
   return false;
 }
 
-std::vector<int32_t> MaskBuilder::walk(int32_t state) {
+std::vector<int32_t> MaskBuilder::walk_all(int32_t state) {
   std::vector<int32_t> ids;
-  each_token(state, [&](int32_t token, int32_t after) {
-    if (arena_.counted(after) != kDead) ids.push_back(token);
+  each_token(state, [&](int32_t token, int32_t next_state) {
+    if (arena_.end_token(next_state) != kDead) ids.push_back(token);
   });
   const Config& c = arena_.config(state);
   const Grammar& g = arena_.grammar();

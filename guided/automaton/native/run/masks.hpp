@@ -1,22 +1,22 @@
 // Token masks of states.
 //
-// Problem: a state allows some of 128,000 tokens. Trying each takes milliseconds. Storing a row takes 16 KB per state,
-// and a document visits thousands of states.
+// Problem: a state allows some of 128,000 tokens. Trying each token takes milliseconds. Storing a row takes 16 KB per
+// state, and a document visits thousands of states.
 //
-// How: the mask of a state is a union over its parser threads: of the tokens that stay in the thread's frame, which a
-// *token table* (token_table.hpp) contains, and of those that leave it, whose *remainders* are walked from the state
-// after returning. Tables are keyed by the content of a rule, so all grammars of a vocabulary that contain the same
-// rule share one. A state stores not its row but a *recipe*: pointers to the dense rows of tables, and short lists of
-// further ids. Example, after `{"name": "An`:
+// How: the mask of a state is a union over its parser threads. For each thread, a *token table* (token_table.hpp)
+// contains the tokens that stay in the thread's frame. For tokens that leave the frame, the table contains
+// *remainders*, which are walked from the state after the frame returns. The key of a table is the content of a rule,
+// so all grammars with the same rule share the table. A state does not store its row but a *recipe*: pointers to dense
+// rows of tables, and short lists of further ids. Example, after `{"name": "An`:
 //
 //   dense    the row of "inside of a string": 90,000 ids, shared by all strings of all grammars
 //   sparse   ids of tokens such as `",` and `"}` that end the string and continue as this object allows
 //
-// Filling a row is then a copy, sometimes an OR, and a few single bits.
+// Filling a row then takes a copy, sometimes an OR, and setting a few bits.
 //
-// In a uniqueness scope (uniqueness.hpp), a thread has the tokens that it would have if no value had been seen, except
-// those that end an entry with a seen value, or after which no unseen value is left (distinct_masks.cpp,
-// entry_tokens.hpp).
+// In a uniqueness scope (uniqueness.hpp), the mask contains the tokens that would be allowed if no value had been seen,
+// except tokens that end an entry with a seen value, and tokens after which no unseen value is left
+// (distinct_masks.cpp, entry_tokens.hpp).
 //
 // Cost: once the tables exist, a recipe takes one look-up per thread and a walk of the remainders, about 1 us.
 #pragma once
@@ -46,13 +46,13 @@ struct MaskRecipe {
   std::vector<const std::vector<int32_t>*> lists;  // more ids
   std::vector<int32_t> refused;                    // ids to remove from all of these
   std::deque<TokenSet> own;                        // sets that no table contains
-  bool everything = false;                         // every token is allowed
+  bool everything = false;                         // whether every token is allowed
   void write(uint32_t* row, int32_t words) const;
-  bool allows_all(int32_t size) const;  // every token of a vocabulary of this size
+  bool allows_all(int32_t size) const;  // whether all ids below `size` are allowed
   void add(const TokenSet& set);
 };
 
-// How far a frame may have counted, from a thread to the frame's end.
+// How far a frame may count between a thread's position and the frame's end.
 struct Counts {
   int64_t low = 0, high = INT64_MAX;
   bool has(int64_t count) const { return count >= low && count <= high; }
@@ -63,102 +63,108 @@ class MaskBuilder {
   MaskBuilder(Arena& arena, const TokenVocabulary& vocabulary)
       : arena_(arena),
         vocabulary_(vocabulary),
-        runs_(arena.grammar(), vocabulary.live, vocabulary.trie.with_char_class()) {}
+        runs_(arena.grammar(), vocabulary.live, vocabulary.trie.string_counts()) {}
   ~MaskBuilder();
   MaskBuilder(const MaskBuilder&) = delete;
   // With the arena's lock held.
   const MaskRecipe& recipe(int32_t state);
-  // Without the lock: null if it has not been computed.
+  // Without the lock: null if the recipe has not been computed.
   const MaskRecipe* known_recipe(int32_t state) const { return recipes_.get(state); }
   TokenTable& table(const Thread& thread);
-  // Finds all tokens allowed in `state` by walking the whole trie (the definition; also for states without tables).
-  std::vector<int32_t> walk(int32_t state);
-  // Calls visit(token, state after it) for every textual token that `state` allows.
+  // Finds all tokens that `state` allows by walking the whole trie. This defines the mask; it is also used for states
+  // without tables.
+  std::vector<int32_t> walk_all(int32_t state);
+  // Calls visit(token, state after it) for every token with text that `state` allows.
   template <class Visit>
   void each_token(int32_t state, Visit&& visit);
-  // Calls use(table) for the tables with the remainders on which a thread's mask depends. `table` itself lacks the
-  // remainders of tokens that can also stay.
+  // Calls use(table) for each table whose remainders affect a thread's mask. `table` itself lacks the remainders of
+  // tokens that can also stay.
   template <class Use>
-  void each_needed(const Thread& thread, const TokenTable& table, Use&& use) const;
+  void each_needed_table(const Thread& thread, const TokenTable& table, Use&& use) const;
   // Calls visit(token, state after it) for the tokens that leave the frame of `thread` before they end. In that state,
-  // the text of the thread's current entries is unknown; `unsure` receives the tokens for which this matters.
+  // the text of the thread's current entries is unknown. The tokens for which this matters are appended to `unsure`.
   template <class Visit>
   void each_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
                       std::vector<int32_t>* unsure = nullptr);
-  // Calls visit(remainder, state after it) for these tokens.
+  // As each_remainder(), but calls visit(remainder, state after it).
   template <class Visit>
   void walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit);
-  // As each_remainder(), without the states after the tokens, for a thread without a seen set or with an unknown one.
-  // Uses cached tables of how one frame continues the remainders of another. Returns false if they do not suffice; the
-  // visited tokens must then be discarded. `counts`: for the frame that the tokens left first.
+  // As each_remainder(), but calls visit(token), for a thread without a seen set or with an unknown one. It uses cached
+  // tables, which say how one frame continues the remainders of another. Returns false if these do not suffice; the
+  // visited tokens must then be discarded.
   template <class Visit>
-  bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure) {
+  bool each_cached_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
+                             std::vector<int32_t>* unsure) {
     LeftFrames frames;
-    return each_kept_remainder(thread, table, visit, unsure, {}, frames);
+    return each_cached_remainder(thread, table, visit, unsure, {}, frames);
   }
-  // Calls visit(token, state after it or kDead) for the tokens along which a thread may reach a seen value, if it could
-  // read them without its seen set. `memory`: as for is_watched().
+  // Calls visit(token, state after it or kDead) for the tokens along which a thread may reach a seen value and that it
+  // could read without its seen set. `memory`: as for is_watched().
   template <class Visit>
   void each_watched(const Thread& thread, int32_t memory, Visit&& visit);
-  // The thread for which the table is built: with an unknown caller, and with the count only as far as it matters.
+  // The thread for which the table is built. Its caller is unknown, and its count is reduced to what matters.
   Thread table_thread(const Thread& thread) const;
-  std::vector<std::shared_ptr<TokenTable>>& tables() { return kept_; }
+  std::vector<std::shared_ptr<TokenTable>>& tables() { return tables_; }
   const TokenVocabulary& vocabulary() const { return vocabulary_; }
   Arena& arena() { return arena_; }
 
-  // Whether a state may reach a seen value, in a current entry or in the next entry after `memory`; kOutside: only in a
-  // current entry.
+  // Whether a state may reach a seen value, either in a current entry or in the next entry after `memory`. With
+  // kOutside, only current entries are considered.
   bool is_watched(int32_t state, int32_t memory);
 
  private:
   // The frames that a search for remainders has left, each with the remainders. Frames may be left in many ways, but
-  // few of these differ in what follows.
-  using LeftFrames = std::set<std::pair<int32_t, const TokenTable*>>;  // by the state outside, and the remainders
+  // few of these ways differ in what follows.
+  // Elements: (state outside of the frame, table with the remainders).
+  using LeftFrames = std::set<std::pair<int32_t, const TokenTable*>>;
   static constexpr size_t kMaxFrames = 1 << 12;
+  // `counts`: the allowed counts of the frame that the tokens have left first.
   template <class Visit>
-  bool each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
-                           Counts counts, LeftFrames& frames);
-  // The first table with the same remainders.
-  const TokenTable& first_alike(const TokenTable& table);
-  // How far the frame of a thread may still count, if a token of its table may count further; otherwise nullopt.
-  std::optional<int64_t> room_near_bound(const Thread& thread, const TokenTable& table) const;
+  bool each_cached_remainder(const Thread& thread, const TokenTable& table, Visit&& visit, std::vector<int32_t>* unsure,
+                             Counts counts, LeftFrames& frames);
+  // The first table that has the same remainders.
+  const TokenTable& first_equal_table(const TokenTable& table);
+  // How far the frame of a thread may still count, if a token of the table may count further; otherwise nullopt.
+  std::optional<int64_t> counts_to_upper_bound(const Thread& thread, const TokenTable& table) const;
   bool may_leave(const Thread& thread, const TokenTable& table) const;
-  // Adds the tokens that leave the frame of a thread without a seen set. `staying`: those that stay.
+  // Adds the tokens that leave the frame of a thread without a seen set. `staying`: the tokens that stay.
   void add_leaving(const Thread& thread, const TokenTable& table, const TokenSet& staying, MaskRecipe& out);
   void add_by_walk(const Thread& thread, const TokenSet& staying, MaskRecipe& out);
   bool is_near_limit(int32_t state) const;
   Counts counts_at_exit(const Thread& thread) const;
-  // The state after the frame of a thread, without the scopes that it opened. The current entries are unread there.
+  // The state after the frame of a thread has returned and the scopes that the frame opened are closed. The text of the
+  // current entries is unknown there.
   int32_t state_outside(const Thread& thread);
-  // The bytes that may follow the frame of a thread, and the number of this set.
-  std::pair<ByteSet, int32_t> follow_of(const Thread& thread);
-  const TokenTable& remainder_table(const Thread& thread, const TokenTable& left);
-  // Steps through each of the tokens, and appends those that the thread cannot accept to `refused`.
-  void verify(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
+  // The set of bytes that may follow the frame of a thread, and the number of this set.
+  std::pair<ByteSet, int32_t> following_bytes(const Thread& thread);
+  const TokenTable& remainder_table(const Thread& thread, const TokenTable& first_table);
+  // Steps through each of the tokens, and appends the tokens that the thread cannot accept to `refused`.
+  void check_tokens(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused);
   // Whether some thread of a state does not depend on unknown values.
   bool is_sure(int32_t state);
-  // What a thread with a seen set adds to a recipe.
+  // The part of a recipe that a thread with a seen set contributes.
   struct Share {
     const TokenSet* staying = nullptr;              // of its table
     const std::vector<int32_t>* leaving = nullptr;  // sorted
-    std::vector<int32_t> own;                       // storage for `leaving`, if no table has it
+    std::vector<int32_t> own;                       // storage for `leaving` if no table contains the list
     std::vector<int32_t> refused;                   // sorted
     bool allows(int32_t token) const {
       return (staying->has(token) || std::binary_search(leaving->begin(), leaving->end(), token)) &&
              !std::binary_search(refused.begin(), refused.end(), token);
     }
   };
-  const Share& share(const Thread& thread, TokenTable& tokens);
+  const Share& share_of(const Thread& thread, TokenTable& tokens);
   const EntryTokens& entry_tokens(const Thread& thread, TokenTable& tokens);
   // Appends the tokens that the seen values forbid.
-  void find_refused(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
-  void find_repeated(const Thread& thread, const EntryTokens& known, std::vector<int32_t>& refused);
+  void find_refused(const Thread& thread, const EntryTokens& entry_tokens, std::vector<int32_t>& refused);
+  void find_repeated(const Thread& thread, const EntryTokens& entry_tokens, std::vector<int32_t>& refused);
   void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
-  // The tokens that leave the frame if its seen set is unknown. Adds those that touch two entries to `unsure`.
-  void remainders_of_unknown(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
-                             std::vector<int32_t>& unsure);
-  // Computes a share if all entries are unbounded strings. Returns false if what has been read is unknown.
-  bool find_strings(const Thread& thread, TokenTable& tokens, Share& share);
+  // Appends the tokens that leave the frame if the thread's seen set is unknown. Appends the tokens that touch two
+  // entries to `unsure`.
+  void find_leaving_if_unknown(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
+                               std::vector<int32_t>& unsure);
+  // Computes a share if all entries are unbounded strings. Returns false if the text that has been read is unknown.
+  bool compute_string_share(const Thread& thread, TokenTable& tokens, Share& share);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
@@ -166,87 +172,88 @@ class MaskBuilder {
   Arena& arena_;
   const TokenVocabulary& vocabulary_;
   FreeRuns runs_;
-  std::vector<PairMap> local_;  // by number of the following bytes: position and register -> index in kept_
-  std::map<std::vector<uint64_t>, int32_t> follows_;
+  std::vector<PairMap> table_indices_;  // by number of the following bytes: (position, register) -> index in tables_
+  std::map<std::vector<uint64_t>, int32_t> follow_numbers_;
   std::map<std::tuple<const TokenTable*, int32_t, int32_t, int32_t>, std::shared_ptr<TokenTable>> remainder_tables_;
-  std::multimap<uint64_t, const TokenTable*> alike_tables_;  // by a hash of the entries; the first of equal ones
-  std::unordered_map<const TokenTable*, const TokenTable*> first_alike_;
-  std::map<std::pair<int32_t, int32_t>, OtherTable> latest_;  // by rule and following bytes
+  // By a hash of the entries; of equal tables, only the first.
+  std::multimap<uint64_t, const TokenTable*> tables_by_content_;
+  std::unordered_map<const TokenTable*, const TokenTable*> first_equal_tables_;
+  std::map<std::pair<int32_t, int32_t>, SiblingTable> latest_tables_;  // by rule and following bytes
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
-  std::vector<std::shared_ptr<TokenTable>> kept_;
+  std::vector<std::shared_ptr<TokenTable>> tables_;
   ThreadMap<Share> shares_;
-  ThreadMap<EntryTokens> entry_tokens_;  // by threads with noting memory
-  KnownAlike alike_;
+  ThreadMap<EntryTokens> entry_tokens_;  // by threads with a memory of with_noting()
+  AlikeTokensMap alike_tokens_;
 };
 
 template <class Visit>
 void MaskBuilder::each_token(int32_t state, Visit&& visit) {
-  walk_trie(arena_, vocabulary_.trie, state, [&](const TokenTrie::Node& node, int32_t after) {
-    if (!at_boundary(arena_, after)) return;
-    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], after);
+  walk_trie(arena_, vocabulary_.trie, state, [&](const TokenTrie::Node& node, int32_t next_state) {
+    if (!at_boundary(arena_, next_state)) return;
+    for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], next_state);
   });
 }
 
 template <class Use>
-void MaskBuilder::each_needed(const Thread& thread, const TokenTable& table, Use&& use) const {
+void MaskBuilder::each_needed_table(const Thread& thread, const TokenTable& table, Use&& use) const {
   if (!may_leave(thread, table)) return;
   use(table);
-  if (room_near_bound(thread, table) && !table.staying_entries.empty())
+  if (counts_to_upper_bound(thread, table) && !table.staying_entries.empty())
     use(table.remainders_of_staying(table.staying_entries.size(), vocabulary_.tokens));
 }
 
 template <class Visit>
 void MaskBuilder::walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit) {
   if (table.remainders.nodes().size() <= 1) return;
-  const Counts counts = table.relative ? counts_at_exit(thread) : Counts{};
+  const Counts counts = table.is_relative ? counts_at_exit(thread) : Counts{};
   const int32_t outside = state_outside(thread);
-  walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t after) {
+  walk_trie(arena_, table.remainders, outside, [&](const TokenTrie::Node& node, int32_t state) {
     for (int32_t i = node.payload_lo; i < node.payload_hi; ++i)
-      if (const Remainder& r = table.entries[table.remainders.payloads()[i]]; counts.has(r.count)) visit(r, after);
+      if (const Remainder& r = table.entries[table.remainders.payloads()[i]]; counts.has(r.count)) visit(r, state);
   });
 }
 
 template <class Visit>
 void MaskBuilder::each_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
                                  std::vector<int32_t>* unsure) {
-  int32_t looked_at = kUnknown;
-  bool sure = false;
-  walk_remainders(thread, table, [&](const Remainder& r, int32_t after) {
-    if (after != looked_at) sure = thread.mem == kOutside || is_sure(after);
-    looked_at = after;
-    visit(r.token, after);
-    if (unsure && (!sure || r.touched > 0)) unsure->push_back(r.token);
+  int32_t examined_state = kUnknown;
+  bool is_sure_state = false;
+  walk_remainders(thread, table, [&](const Remainder& r, int32_t state) {
+    if (state != examined_state) is_sure_state = thread.mem == kOutside || is_sure(state);
+    examined_state = state;
+    visit(r.token, state);
+    if (unsure && (!is_sure_state || r.touched_entries > 0)) unsure->push_back(r.token);
   });
 }
 
 template <class Visit>
-bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
-                                      std::vector<int32_t>* unsure, Counts counts, LeftFrames& frames) {
+bool MaskBuilder::each_cached_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
+                                        std::vector<int32_t>* unsure, Counts counts, LeftFrames& frames) {
   if (table.remainders.nodes().size() <= 1) return true;
-  if (table.relative) counts = counts_at_exit(thread);
-  const TokenTable& left = first_alike(table);
+  if (table.is_relative) counts = counts_at_exit(thread);
+  const TokenTable& first_table = first_equal_table(table);
   const int32_t outside = state_outside(thread);
-  if (!frames.emplace(outside, &left).second) return true;
+  if (!frames.emplace(outside, &first_table).second) return true;
   if (frames.size() > kMaxFrames) return false;
   const std::vector<Thread> callers(arena_.config(outside).begin(), arena_.config(outside).end());
   for (const Thread& t : callers) {
     if (t.pos == kExit) continue;
-    const TokenTable& here = remainder_table(t, left);
-    if (here.relative || here.overflow) return false;
+    const TokenTable& caller_table = remainder_table(t, first_table);
+    if (caller_table.is_relative || caller_table.overflow) return false;
   }
   for (const Thread& t : callers) {
     if (t.pos == kExit) continue;
-    const TokenTable& here = remainder_table(t, left);
-    auto each = [&](const std::vector<int32_t>& numbers, auto&& use) {
+    const TokenTable& caller_table = remainder_table(t, first_table);
+    auto each_counted = [&](const std::vector<int32_t>& numbers, auto&& use) {
       for (int32_t i : numbers)
-        if (const Remainder& r = left.entries[static_cast<size_t>(i)]; counts.has(r.count)) use(r);
+        if (const Remainder& r = first_table.entries[static_cast<size_t>(i)]; counts.has(r.count)) use(r);
     };
-    each(here.all.sparse, [&](const Remainder& r) {
+    each_counted(caller_table.staying.sparse, [&](const Remainder& r) {
       visit(r.token);
-      if (unsure && r.touched > 0) unsure->push_back(r.token);
+      if (unsure && r.touched_entries > 0) unsure->push_back(r.token);
     });
-    if (unsure) each(here.unsure, [&](const Remainder& r) { unsure->push_back(r.token); });
-    if (!each_kept_remainder(t, here, visit, unsure, counts, frames)) return false;
+    if (unsure) each_counted(caller_table.unsure, [&](const Remainder& r) { unsure->push_back(r.token); });
+    if (!each_cached_remainder(t, caller_table, visit, unsure, counts, frames)) return false;
   }
   return true;
 }
@@ -254,24 +261,25 @@ bool MaskBuilder::each_kept_remainder(const Thread& thread, const TokenTable& ta
 template <class Visit>
 void MaskBuilder::each_watched(const Thread& thread, int32_t memory, Visit&& visit) {
   Uniqueness& uniqueness = arena_.uniqueness();
-  if (!uniqueness.alive(thread.mem) && uniqueness.between(thread.mem) < 0) return;
+  if (!uniqueness.may_become_seen(thread.mem) && uniqueness.scope_between_entries(thread.mem) < 0) return;
   struct Item {
-    int32_t node, plain, real;
+    int32_t node, unconstrained_state, state;
   };
-  Thread forgetful = thread;
-  forgetful.mem = kOutside;
-  std::vector<Item> queue{{0, arena_.lone(forgetful), arena_.lone(thread)}};
+  Thread unconstrained = thread;
+  unconstrained.mem = kOutside;
+  std::vector<Item> queue{{0, arena_.state_of_thread(unconstrained), arena_.state_of_thread(thread)}};
   for (size_t head = 0; head < queue.size(); ++head) {
     CallMeter::work(kLookup);
-    const Item at = queue[head];
-    const TokenTrie::Node& node = vocabulary_.trie.nodes()[at.node];
-    if (head > 0 && at_boundary(arena_, at.plain))
-      for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], at.real);
-    if (node.children == 0 || (at.real != kDead && !is_watched(at.real, memory))) continue;
-    vocabulary_.trie.children(at.node, arena_.config(at.plain).bytes, [&](int32_t child) {
+    const Item item = queue[head];
+    const TokenTrie::Node& node = vocabulary_.trie.nodes()[item.node];
+    if (head > 0 && at_boundary(arena_, item.unconstrained_state))
+      for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], item.state);
+    if (node.children == 0 || (item.state != kDead && !is_watched(item.state, memory))) continue;
+    vocabulary_.trie.children(item.node, arena_.config(item.unconstrained_state).bytes, [&](int32_t child) {
       const uint8_t byte = vocabulary_.trie.nodes()[child].byte;
-      const int32_t plain = arena_.step(at.plain, byte);
-      if (plain != kDead) queue.push_back({child, plain, at.real == kDead ? kDead : arena_.step(at.real, byte)});
+      const int32_t unconstrained_state = arena_.step(item.unconstrained_state, byte);
+      if (unconstrained_state != kDead)
+        queue.push_back({child, unconstrained_state, item.state == kDead ? kDead : arena_.step(item.state, byte)});
     });
   }
 }

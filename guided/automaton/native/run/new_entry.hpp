@@ -1,24 +1,26 @@
-// How an entry that is being read (uniqueness.hpp) can end with an unseen value.
+// Finds how an entry that is being read (uniqueness.hpp) can end with an unseen value.
 //
 // Problem: with the values 1 and 10 seen, an entry that has read `1` must continue, and not every continuation works:
-// `0` leads to 10, which has been seen. The shortest text to the end of the frame ignores the seen set. An unlimited
-// search may never end, because a value has infinitely many spellings: `1.0`, `1.00`, ...
+// `0` leads to 10, which has been seen. The shortest text to the end of the frame (shortest_text.hpp) ignores the seen
+// set. An unlimited search may never end, because a value has infinitely many spellings: `1.0`, `1.00`, ...
 //
-// How: the shortest text (shortest_text.hpp) is tried first, and nearly always suffices. Otherwise the search examines
-// only states from which the entry may still become a seen value, each once, however it was spelled. From any other
-// state the shortest text suffices. Of the ways to such a state, the one with the fewest bytes to the end of the output
-// is chosen, and among these the first in byte order. So the rest of a way is the way from each state on it, and a value
-// that is seen later does not change the way unless it is the one to which the way leads. The answer of each thread is
-// cached. Whether any way exists is asked far more often, and the first way answers that.
+// How: the shortest text is tried first, and nearly always suffices. Otherwise a search examines only states from which
+// the entry may still become a seen value, each of them once, however it was spelled. From any other state, the
+// shortest text suffices. Of the ways to such other states, the one with the fewest bytes to the end of the output is
+// chosen; if several have equally few, the first in byte order. So from each state on a way, the rest of the way is the
+// chosen way. A value that is seen later does not change the way unless the way leads to it. Answers are cached by
+// thread. Most queries only ask whether any way exists, so the first way that is found answers them.
 //
-// If the entry is a string, its shortest unseen value is usually known without a search (shortest_new_string.hpp). If it
-// is one of few strings (finite_string_sets.hpp) and none of them is left, no entry around it can end either.
+// If the entry is a string, its shortest unseen value is usually found without a search (shortest_new_string.hpp). If
+// the entry is one of few strings (finite_string_sets.hpp) and all of them have been seen, the outer entries cannot
+// end, either.
 //
-// In: a thread. Out: the text from it to the end of the outermost entry that it reads, or that there is none.
-// Cost: the bytes of the text if the first try is unseen; each seen value on the way adds its length. Once a way is
-// known, the search examines a few times the states so far for a better one; without a way, some thousand. If these are
-// used up without a way, the answer is that all ways lead to seen values, as for an integer with many spellings and few
-// values.
+// In: a thread. Out: the text from the thread to the end of the outermost entry that it reads, or the answer that there
+// is none.
+// Cost: the bytes of the text if the first try gives an unseen value; each seen value on the way adds its length. Once
+// a way is known, the search for a better one ends after a few times the states examined so far. Without a way, it ends
+// after some thousand states. The answer is then that all ways lead to seen values, for example for an integer with
+// many spellings and few values.
 #pragma once
 
 #include <algorithm>
@@ -36,50 +38,50 @@ class NewEntry {
       : arena_(arena), uniqueness_(arena.uniqueness()), tree_(arena), new_string_(arena, tree_) {}
   struct Way {
     std::string text;
-    std::vector<Thread> after;  // the threads to which it leads, without their closure
-    size_t bytes = 0;           // including the tree's text from there to the end of the output
+    std::vector<Thread> end_threads;  // the threads to which the way leads, without their closure
+    size_t bytes = 0;                 // including the shortest text from there to the end of the output
   };
-  // Null if there is none.
+  // Null if there is no way.
   const Way* find(const Thread& thread);
-  // Whether a way exists. The first one that is found decides.
+  // Whether a way exists. The first way that is found suffices.
   bool exists(const Thread& thread) { return has_way(thread, 0); }
-  // Whether the innermost current entry can end with an unseen value, ignoring the entries around it.
+  // Whether the innermost current entry can end with an unseen value. The outer entries are ignored.
   bool ends_innermost(const Thread& thread) {
-    return has_way(thread, std::max(uniqueness_.under_way(thread.mem).first - 1, 0));
+    return has_way(thread, std::max(uniqueness_.count_open_entries(thread.mem).first - 1, 0));
   }
   ShortestText& tree() { return tree_; }
 
  private:
   struct Answer {
     std::optional<Way> way;
-    bool shortest;  // otherwise any way
+    bool is_shortest;  // whether `way` is the shortest, or any way
   };
-  // `left_open`: how many of the current entries, from the outermost, need not end.
-  const Answer* ask(const Thread& thread, int left_open, bool any);
-  bool has_way(const Thread& thread, int left_open) {
-    const Answer* answer = ask(thread, left_open, true);
+  // `outer_count`: how many of the current entries, counted from the outermost, need not end.
+  const Answer* find_answer(const Thread& thread, int outer_count, bool any);
+  bool has_way(const Thread& thread, int outer_count) {
+    const Answer* answer = find_answer(thread, outer_count, true);
     return answer && answer->way;
   }
-  bool of_string(const Thread& thread, int left_open, Answer& found);
-  std::optional<Way> of_tree(Thread at, int left_open, int depth = 0);
-  std::optional<Way> of_any(const std::vector<Thread>& threads, int left_open, int depth, Way out);
-  std::optional<Way> search(const Thread& thread, int left_open, bool any);
-  bool refuses(const Thread& at);
-  std::optional<Way> ends(int32_t state, int left_open);
-  bool may_be_there(int32_t state, int left_open);
-  std::vector<int32_t> essence(int32_t state);
-  size_t least(const Thread& thread) { return static_cast<size_t>(tree_.least_to_end(thread)); }
-  size_t least_after(int32_t state, uint8_t byte);
+  bool answer_string(const Thread& thread, int outer_count, Answer& answer);
+  std::optional<Way> follow_tree(Thread thread, int outer_count, int depth = 0);
+  std::optional<Way> follow_any(const std::vector<Thread>& threads, int outer_count, int depth, Way out);
+  std::optional<Way> search(const Thread& thread, int outer_count, bool any);
+  bool ends_with_seen_value(const Thread& thread);
+  std::optional<Way> shortest_end(int32_t state, int outer_count);
+  bool may_become_seen(int32_t state, int outer_count);
+  std::vector<int32_t> state_key(int32_t state);
+  size_t min_bytes(const Thread& thread) { return static_cast<size_t>(tree_.min_bytes_to_end(thread)); }
+  size_t min_bytes_after(int32_t state, uint8_t byte);
   template <class Threads>
-  size_t least_of(const Threads& threads);
+  size_t min_bytes_of_any(const Threads& threads);
 
   Arena& arena_;
   Uniqueness& uniqueness_;
   ShortestText tree_;
   ShortestNewString new_string_;
-  ThreadMap<Answer> known_, inner_;
+  ThreadMap<Answer> answers_, inner_answers_;
   int nesting_ = 0;
-  size_t refused_ = 0;  // bytes of the text that of_tree() refused last, to the end of the output; 0: none
+  size_t refused_bytes_ = 0;  // bytes to the end of the output of the text that follow_tree() has refused last; 0: none
 };
 
 }  // namespace guided

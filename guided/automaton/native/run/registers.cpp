@@ -1,4 +1,4 @@
-// The registers of frames: counts, the members of a permutation that were written, and what effects do to them.
+// The registers of frames: counts, the members of a permutation that have been written, and how effects change them.
 #include "run/arena.hpp"
 
 #include <algorithm>
@@ -8,8 +8,8 @@ namespace guided {
 int32_t Arena::intern_seen(const SeenSet& set) {
   uint64_t hash = combine(static_cast<uint64_t>(set.count), static_cast<uint32_t>(set.last));
   for (uint64_t w : set.bits) hash = combine(hash, w);
-  const int32_t known = seen_ids_.find(hash, [&](int32_t id) { return seen_[id] == set; });
-  if (known >= 0) return known;
+  const int32_t existing = seen_ids_.find(hash, [&](int32_t id) { return seen_[id] == set; });
+  if (existing >= 0) return existing;
   const auto id = static_cast<int32_t>(seen_.size());
   seen_.push_back(set);
   seen_ids_.add(hash, id);
@@ -28,9 +28,9 @@ int32_t Arena::initial_register(int32_t rule) {
   return reg;
 }
 
-// What remains to be written after a set of members.
-Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
-  Left out;
+// The members that remain to be written after a set of members.
+Arena::MembersLeft Arena::members_left(const Rule& rule, const SeenSet& set) {
+  MembersLeft out;
   for (size_t w = 0; w < set.bits.size(); ++w) {
     out.needed += __builtin_popcountll(rule.required_bits[w] & ~set.bits[w]);
     out.available += __builtin_popcountll(rule.once_bits[w] & ~set.bits[w]);
@@ -38,26 +38,26 @@ Arena::Left Arena::left(const Rule& rule, const SeenSet& set) {
   return out;
 }
 
-bool Arena::can_put(const Rule& rule, const SeenSet& set, size_t member, Left left) {
+bool Arena::can_write_member(const Rule& rule, const SeenSet& set, size_t member, MembersLeft members_left) {
   if (rule.choices) {
     const auto number = static_cast<int32_t>(member);
-    if (!rule.choices->is_open(set, number) || rule.choices->rank(number) > left.reach) return false;
+    if (!rule.choices->is_open(set, number) || rule.choices->rank(number) > members_left.reach) return false;
     const int32_t part = rule.choices->part_of(number);
     return part < 0 || can_come_true(rule, part, rule.choices->with(set, number));
   }
-  const bool seen = set.has(member);
-  if (rule.repeatable[member] == kAbsent || (!rule.repeatable[member] && seen)) return false;
-  if (rule.required[member] && !seen) --left.needed;
-  if (!rule.repeatable[member]) --left.available;
-  if (rule.max >= 0 && set.count + 1 + left.needed > rule.max) return false;
-  return rule.unbounded || set.count + 1 + left.available >= rule.min;
+  const bool is_written = set.has(member);
+  if (rule.repeatable[member] == kAbsent || (!rule.repeatable[member] && is_written)) return false;
+  if (rule.required[member] && !is_written) --members_left.needed;
+  if (!rule.repeatable[member]) --members_left.available;
+  if (rule.max >= 0 && set.count + 1 + members_left.needed > rule.max) return false;
+  return rule.unbounded || set.count + 1 + members_left.available >= rule.min;
 }
 
 int32_t Arena::reach(const Rule& rule, int32_t reg) {
   if (!rule.choices->has_reach()) return kEverySlot;
   const auto number = static_cast<int32_t>(&rule - grammar_->rules.data());
   const uint64_t key = pair_key(number, reg);
-  if (const auto known = reaches_.find(key); known != reaches_.end()) return known->second;
+  if (const auto cached = reaches_.find(key); cached != reaches_.end()) return cached->second;
   const int32_t out = rule.choices->reach(seen_[reg]);
   reaches_.emplace(key, out);
   charge(48);
@@ -65,13 +65,13 @@ int32_t Arena::reach(const Rule& rule, int32_t reg) {
 }
 
 bool Arena::can_come_true(const Rule& rule, int32_t part, const SeenSet& set) {
-  auto& outlooks = outlooks_[&rule];
+  auto& cache = can_come_true_[&rule];
   std::string key = rule.choices->key(part, set);
-  if (const auto known = outlooks.find(key); known != outlooks.end()) return known->second;
-  const bool out = rule.choices->can_hold(part, set);
+  if (const auto cached = cache.find(key); cached != cache.end()) return cached->second;
+  const bool can_hold = rule.choices->can_hold(part, set);
   charge(64 + key.size());
-  outlooks.emplace(std::move(key), out);
-  return out;
+  cache.emplace(std::move(key), can_hold);
+  return can_hold;
 }
 
 bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {
@@ -94,13 +94,13 @@ bool Arena::apply(const Rule& rule, const Effect& effect, Thread& t) {
   }
 }
 
-int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool free) {
+int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t reg, bool is_free) {
   if (effect.op == Effect::Inc) {
-    if (free) return reg + 1;
+    if (is_free) return reg + 1;
     int64_t count = int64_t{reg} + 1;
     if (rule.max >= 0 && count + effect.a > rule.max) return -1;
     if (effect.b >= 0 && count + effect.b < rule.min) return -1;
-    if (rule.max < 0) count = std::min(count, rule.min);  // saturates: no bound depends on more
+    if (rule.max < 0) count = std::min(count, rule.min);  // saturates, since no bound depends on a higher count
     return static_cast<int32_t>(count);
   }
   if (effect.op == Effect::Put) {
@@ -121,16 +121,16 @@ int32_t Arena::apply_to_register(const Rule& rule, const Effect& effect, int32_t
 }
 
 bool Arena::allows(const Rule& rule, const Effect& effect, int32_t reg) {
-  const Left rest = rule.choices ? Left{.reach = reach(rule, reg)} : left(rule, seen_[reg]);
-  if (effect.op == Effect::Put) return can_put(rule, seen_[reg], static_cast<size_t>(effect.a), rest);
+  const MembersLeft left = rule.choices ? MembersLeft{.reach = reach(rule, reg)} : members_left(rule, seen_[reg]);
+  if (effect.op == Effect::Put) return can_write_member(rule, seen_[reg], static_cast<size_t>(effect.a), left);
   const SeenSet& seen = seen_[reg];
-  bool refused[2][2][2] = {};  // members that are alike (required, repeatable, written) share one answer
+  bool is_refused[2][2][2] = {};  // by (required, repeatable, written): members of one kind share one answer
   for (size_t i = 0; i < rule.required.size(); ++i) {
-    bool& alike = refused[rule.required[i] != 0][rule.repeatable[i] != 0][seen.has(i)];
-    const bool shared = !rule.choices && rule.repeatable[i] != kAbsent;
-    if (shared && alike) continue;
-    if (can_put(rule, seen, i, rest)) return true;
-    alike |= shared;
+    bool& is_kind_refused = is_refused[rule.required[i] != 0][rule.repeatable[i] != 0][seen.has(i)];
+    const bool is_shared = !rule.choices && rule.repeatable[i] != kAbsent;
+    if (is_shared && is_kind_refused) continue;
+    if (can_write_member(rule, seen, i, left)) return true;
+    is_kind_refused |= is_shared;
   }
   return false;
 }
@@ -144,7 +144,7 @@ bool Arena::may_end(const Rule& rule, int32_t reg) const {
       if (!rule.choices->holds(part, seen_[reg])) return false;
     return true;
   }
-  return seen_[reg].count >= rule.min && left(rule, seen_[reg]).needed == 0;
+  return seen_[reg].count >= rule.min && members_left(rule, seen_[reg]).needed == 0;
 }
 
 }  // namespace guided

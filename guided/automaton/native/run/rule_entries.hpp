@@ -1,4 +1,5 @@
-// A queue of rules that are about to be entered, each with all of its callers, the highest rule first (closure.cpp).
+// A priority queue of rules that are about to be entered, each with all of its callers. The highest rule comes first
+// (closure.cpp).
 #pragma once
 
 #include <algorithm>
@@ -11,45 +12,46 @@ namespace guided {
 
 class RuleEntries {
  public:
-  // As the position of a caller: the call is a tail call, and `ret` has the caller's own callers.
+  // As the position of a caller: the call is a tail call, and the caller's `ret` contains the actual callers.
   static constexpr int32_t kTail = -2;
   struct Entry {
     int32_t rule, mem;
     int32_t first, last;  // its first and last caller
-    int32_t other;        // another entry of the same rule, or -1
-    bool open = true;
+    int32_t older;        // an older entry of the same rule, or -1
+    bool is_open = true;
     bool is_single() const { return first == last; }
   };
   bool empty() const { return heap_.empty(); }
   void clear() {
-    for (const Entry& entry : entries_) latest_[entry.rule] = -1;
+    for (const Entry& entry : entries_) latest_entries_[entry.rule] = -1;
     entries_.clear();
     callers_.clear();
     heap_.clear();
   }
   void add(int32_t rule, int32_t height, int32_t mem, const Thread& caller) {
-    if (rule >= static_cast<int32_t>(latest_.size())) latest_.resize(rule + 1, -1);
-    const int32_t number = static_cast<int32_t>(callers_.size());
+    if (rule >= static_cast<int32_t>(latest_entries_.size())) latest_entries_.resize(rule + 1, -1);
+    const int32_t caller_number = static_cast<int32_t>(callers_.size());
     callers_.push_back({caller, -1});
-    int32_t at = latest_[rule];
-    while (at >= 0 && (!entries_[at].open || entries_[at].mem != mem)) at = entries_[at].other;
-    if (at >= 0) {
-      callers_[entries_[at].last].next = number;
-      entries_[at].last = number;
+    int32_t entry = latest_entries_[rule];
+    while (entry >= 0 && (!entries_[entry].is_open || entries_[entry].mem != mem)) entry = entries_[entry].older;
+    if (entry >= 0) {
+      callers_[entries_[entry].last].next = caller_number;
+      entries_[entry].last = caller_number;
       return;
     }
-    entries_.push_back({.rule = rule, .mem = mem, .first = number, .last = number, .other = latest_[rule]});
-    latest_[rule] = static_cast<int32_t>(entries_.size()) - 1;
-    heap_.emplace_back(height, latest_[rule]);
+    entries_.push_back(
+        {.rule = rule, .mem = mem, .first = caller_number, .last = caller_number, .older = latest_entries_[rule]});
+    latest_entries_[rule] = static_cast<int32_t>(entries_.size()) - 1;
+    heap_.emplace_back(height, latest_entries_[rule]);
     std::ranges::push_heap(heap_);
   }
   // Removes and returns the entry of the highest rule.
-  Entry highest() {
+  Entry pop_highest() {
     std::ranges::pop_heap(heap_);
-    Entry& out = entries_[heap_.back().second];
+    Entry& entry = entries_[heap_.back().second];
     heap_.pop_back();
-    out.open = false;
-    return out;
+    entry.is_open = false;
+    return entry;
   }
   template <class Visit>
   void each_caller(const Entry& entry, Visit&& visit) const {
@@ -63,8 +65,8 @@ class RuleEntries {
   };
   std::vector<Entry> entries_;
   std::vector<Caller> callers_;
-  std::vector<std::pair<int32_t, int32_t>> heap_;  // height, entry
-  std::vector<int32_t> latest_;                    // by rule: an entry, or -1
+  std::vector<std::pair<int32_t, int32_t>> heap_;  // (height, entry)
+  std::vector<int32_t> latest_entries_;            // by rule: its latest entry, or -1
 };
 
 }  // namespace guided

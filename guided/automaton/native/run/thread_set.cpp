@@ -14,27 +14,27 @@ uint64_t hash_threads(const Thread* t, size_t n, bool closed) {
 }
 
 bool ThreadSet::add(const Thread& t) {
-  if (items_.size() < kFew) {
+  if (items_.size() < kMaxLinear) {
     if (std::find(items_.begin(), items_.end(), t) != items_.end()) return false;
     items_.push_back(t);
-    if (items_.size() == kFew) index_all();
+    if (items_.size() == kMaxLinear) rebuild_index();
     return true;
   }
   Slot& slot = find(t);
   if (slot.stamp == stamp_) return false;
   slot = {stamp_, static_cast<uint32_t>(items_.size())};
   items_.push_back(t);
-  if (items_.size() * 2 > slots_.size()) index_all();
+  if (items_.size() * 2 > slots_.size()) rebuild_index();
   return true;
 }
 
 ThreadSet::Slot& ThreadSet::find(const Thread& t) {
-  size_t mask = slots_.size() - 1, at = hash_threads(&t, 1, false) & mask;
-  while (slots_[at].stamp == stamp_ && !(items_[slots_[at].index] == t)) at = (at + 1) & mask;
-  return slots_[at];
+  size_t mask = slots_.size() - 1, i = hash_threads(&t, 1, false) & mask;
+  while (slots_[i].stamp == stamp_ && !(items_[slots_[i].index] == t)) i = (i + 1) & mask;
+  return slots_[i];
 }
 
-void ThreadSet::index_all() {
+void ThreadSet::rebuild_index() {
   size_t size = std::max<size_t>(256, slots_.size());
   while (size < items_.size() * 4) size *= 2;
   if (size > slots_.size()) slots_.assign(size, {});

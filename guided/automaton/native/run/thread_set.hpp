@@ -11,7 +11,7 @@
 namespace guided {
 
 struct Thread {
-  int32_t pos, reg, ret, mem = kOutside;
+  int32_t pos, reg, ret, mem = kOutside;  // position, register, return configuration, uniqueness state
   bool operator==(const Thread& o) const { return pos == o.pos && reg == o.reg && ret == o.ret && mem == o.mem; }
   bool operator<(const Thread& o) const {
     return pos != o.pos ? pos < o.pos : reg != o.reg ? reg < o.reg : mem != o.mem ? mem < o.mem : ret < o.ret;
@@ -24,33 +24,33 @@ struct ThreadHash {
   }
 };
 
-// A map from threads to values. References stay valid.
+// A map from threads to values. References to values stay valid.
 template <class Value>
 class ThreadMap {
  public:
   // Null if there is no value.
   Value* find(const Thread& thread) {
-    const int32_t at = number(thread);
-    return at < 0 ? nullptr : &items_[static_cast<size_t>(at)].second;
+    const int32_t index = index_of(thread);
+    return index < 0 ? nullptr : &items_[static_cast<size_t>(index)].second;
   }
   // `thread` must not be in the map.
   Value& add(const Thread& thread, Value value) {
-    numbers_.add(ThreadHash()(thread), static_cast<int32_t>(items_.size()));
+    indices_.add(ThreadHash()(thread), static_cast<int32_t>(items_.size()));
     return items_.emplace_back(thread, std::move(value)).second;
   }
 
  private:
-  int32_t number(const Thread& thread) const {
-    return numbers_.find(ThreadHash()(thread),
-                         [&](int32_t at) { return items_[static_cast<size_t>(at)].first == thread; });
+  int32_t index_of(const Thread& thread) const {
+    return indices_.find(ThreadHash()(thread),
+                         [&](int32_t index) { return items_[static_cast<size_t>(index)].first == thread; });
   }
-  NumberTable numbers_;
+  NumberTable indices_;
   std::deque<std::pair<Thread, Value>> items_;
 };
 
 uint64_t hash_threads(const Thread* threads, size_t count, bool closed);
 
-// A set of threads that can be cleared at no cost. A small set is searched linearly, a large one by hash.
+// A set of threads that can be cleared at no cost. A small set is searched linearly; a large set is hashed.
 class ThreadSet {
  public:
   bool add(const Thread& t);
@@ -64,14 +64,14 @@ class ThreadSet {
   }
 
  private:
-  static constexpr size_t kFew = 24;
+  static constexpr size_t kMaxLinear = 24;
   struct Slot {
     uint32_t stamp = 0, index = 0;
   };
   Slot& find(const Thread& t);
-  void index_all();
+  void rebuild_index();
   std::vector<Thread> items_;
-  std::vector<Slot> slots_;  // a power of two; a slot with another stamp is free
+  std::vector<Slot> slots_;  // the size is a power of two; a slot with another stamp is free
   uint32_t stamp_ = 1;
 };
 

@@ -8,22 +8,23 @@
 
 namespace guided {
 
-void UnboundedStrings::find(const Rule& rule) {
+void UnboundedStrings::examine(const Rule& rule) {
   const auto quote = rule.byte_class[StringProgress::kQuote];
   const auto size = static_cast<size_t>(rule.size);
-  if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {  // shares its class: it ends no string
-    std::fill_n(known_.begin() + rule.base, size, kNo);
+  // If the quotation mark shares its byte class, it does not end a string here.
+  if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {
+    std::fill_n(answers_.begin() + rule.base, size, kNo);
     return;
   }
   std::vector<std::vector<int32_t>> next(size);
-  std::vector<uint8_t> ends(size, 0), cycles(size, 0);
+  std::vector<uint8_t> has_other_edges(size, 0), has_self_loop(size, 0);
   for (size_t s = 0; s < size; ++s) {
     const Position& p = grammar_.positions[static_cast<size_t>(rule.base) + s];
-    ends[s] = p.accept || p.call_lo < p.call_hi || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi;
+    has_other_edges[s] = p.accept || p.call_lo < p.call_hi || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi;
     auto leads_to = [&](int32_t position) {
       const int32_t to = position - rule.base;
       if (next[s].empty() || next[s].back() != to) next[s].push_back(to);
-      cycles[s] |= to == static_cast<int32_t>(s);
+      has_self_loop[s] |= to == static_cast<int32_t>(s);
     };
     for (int32_t c = 0; p.row >= 0 && c < rule.classes; ++c)
       if (const int32_t to = grammar_.next[p.row + c]; c != quote && to >= 0) leads_to(to);
@@ -35,46 +36,48 @@ void UnboundedStrings::find(const Rule& rule) {
   const std::vector<int32_t> component = components(next);
   std::vector<std::vector<int32_t>> members(size);
   for (size_t s = 0; s < size; ++s) members[component[s]].push_back(static_cast<int32_t>(s));
-  std::vector<uint8_t> unbounded(size, 0), good(size, 0);  // by component; successors come first
+  std::vector<uint8_t> unbounded(size, 0), has_property(size, 0);  // by component; successors come first
   for (size_t c = 0; c < size; ++c) {
     unbounded[c] = members[c].size() > 1;
-    good[c] = 1;
+    has_property[c] = 1;
     for (int32_t s : members[c]) {
-      unbounded[c] |= cycles[s];
-      good[c] &= !ends[s];
+      unbounded[c] |= has_self_loop[s];
+      has_property[c] &= !has_other_edges[s];
       for (int32_t to : next[s]) {
         unbounded[c] |= unbounded[component[to]];
-        if (component[to] != static_cast<int32_t>(c)) good[c] &= good[component[to]];
+        if (component[to] != static_cast<int32_t>(c)) has_property[c] &= has_property[component[to]];
       }
     }
-    good[c] &= unbounded[c];
+    has_property[c] &= unbounded[c];
   }
-  for (size_t s = 0; s < size; ++s) known_[static_cast<size_t>(rule.base) + s] = good[component[s]] ? kYes : kNo;
+  for (size_t s = 0; s < size; ++s)
+    answers_[static_cast<size_t>(rule.base) + s] = has_property[component[s]] ? kYes : kNo;
 }
 
-bool UnboundedStrings::begins_string(int32_t position) {
-  std::vector<int32_t> open{position};
+bool UnboundedStrings::begins_unbounded_string(int32_t position) {
+  std::vector<int32_t> stack{position};
   std::vector<uint8_t> visited(grammar_.rules.size(), 0);
-  while (!open.empty()) {
-    const Position& p = grammar_.positions[open.back()];
-    const int32_t at = open.back();
-    open.pop_back();
+  while (!stack.empty()) {
+    const Position& p = grammar_.positions[stack.back()];
+    const int32_t current = stack.back();
+    stack.pop_back();
     if (p.accept || p.effect_lo < p.effect_hi || p.token_lo < p.token_hi) return false;
-    const int32_t after = p.bytes.has(StringProgress::kQuote) ? grammar_.step(at, StringProgress::kQuote) : -1;
-    if (p.bytes.count() > (after >= 0) || (after >= 0 && !goes_on(after))) return false;
+    const int32_t after_quote =
+        p.bytes.has(StringProgress::kQuote) ? grammar_.step(current, StringProgress::kQuote) : -1;
+    if (p.bytes.count() > (after_quote >= 0) || (after_quote >= 0 && !is_unbounded(after_quote))) return false;
     for (const CallEdge& call : grammar_.calls_of(p))
-      if (!std::exchange(visited[call.rule], 1)) open.push_back(grammar_.rules[call.rule].start);
+      if (!std::exchange(visited[call.rule], 1)) stack.push_back(grammar_.rules[call.rule].start);
   }
   return true;
 }
 
-bool UnboundedStrings::all_entries() {
-  if (entries_ == kUnknownYet) {
-    entries_ = kYes;
+bool UnboundedStrings::has_only_unbounded_entries() {
+  if (entries_answer_ == kNotComputed) {
+    entries_answer_ = kYes;
     for (const EffectEdge& e : grammar_.effects)
-      if (e.effect.op == Effect::Begin && !begins_string(e.to)) entries_ = kNo;
+      if (e.effect.op == Effect::Begin && !begins_unbounded_string(e.to)) entries_answer_ = kNo;
   }
-  return entries_ == kYes;
+  return entries_answer_ == kYes;
 }
 
 }  // namespace guided

@@ -1,14 +1,14 @@
 // Strings that can always end with an unseen value.
 //
-// Problem: whether an entry can still end with an unseen value takes a search (new_entry.hpp), and member names need
-// the answer at each token. But most of these strings are like `[a-z]*`: longer and longer values are always possible,
+// Problem: deciding whether an entry can still end with an unseen value takes a search (new_entry.hpp), and member
+// names need the answer for each token. But most names are like `[a-z]*`: longer and longer values are always possible,
 // and no finite seen set contains them all.
 //
-// How: a position has this property if every position that is reached from it, along bytes other than the closing
-// quotation mark, lies on a cycle or leads to one, and none of them ends the frame. Each round of a cycle makes the
-// text longer, and no character takes more than twelve bytes, so the values grow with the text.
+// How: a position has this property if each position that is reachable from it, along bytes other than the closing
+// quotation mark, lies on a cycle or leads to one, and the frame can end at none of them. Each round of a cycle makes
+// the text longer, and no character takes more than twelve bytes, so the values grow with the text.
 //
-// In: a grammar. Out: whether a position inside of a string has the property.
+// In: a grammar. Out: whether a position inside a string has the property.
 // Cost: linear in a rule's automaton, once for each rule that is examined.
 #pragma once
 
@@ -21,24 +21,24 @@ namespace guided {
 class UnboundedStrings {
  public:
   explicit UnboundedStrings(const Grammar& grammar) : grammar_(grammar) {}
-  // `position` must be inside of a string.
-  bool goes_on(int32_t position) {
-    if (known_.empty()) known_.assign(grammar_.positions.size(), kUnknownYet);
-    if (known_[position] == kUnknownYet) find(grammar_.rule_at(position));
-    return known_[position] == kYes;
+  // `position` must be inside a string.
+  bool is_unbounded(int32_t position) {
+    if (answers_.empty()) answers_.assign(grammar_.positions.size(), kNotComputed);
+    if (answers_[position] == kNotComputed) examine(grammar_.rule_at(position));
+    return answers_[position] == kYes;
   }
   // Whether an entry that begins at the position is such a string.
-  bool begins_string(int32_t position);
+  bool begins_unbounded_string(int32_t position);
   // Whether all entries of the grammar (uniqueness.hpp) are such strings.
-  bool all_entries();
+  bool has_only_unbounded_entries();
 
  private:
-  enum Answer : int8_t { kUnknownYet, kNo, kYes };
-  void find(const Rule& rule);
+  enum Answer : int8_t { kNotComputed, kNo, kYes };
+  void examine(const Rule& rule);
 
   const Grammar& grammar_;
-  std::vector<Answer> known_;
-  Answer entries_ = kUnknownYet;
+  std::vector<Answer> answers_;
+  Answer entries_answer_ = kNotComputed;
 };
 
 }  // namespace guided

@@ -1,19 +1,18 @@
 // A lower bound on the number of values that an entry (uniqueness.hpp) can still have.
 //
-// Problem: a scope has seen three values. If the current entry can still become four different ones, at least one is
-// unseen, and no search is needed (new_entry.hpp). The number of paths is no such bound: `1`, `1.0` and `1.00` are
-// three paths and one value.
+// Problem: suppose that a scope has seen three values. If the current entry can still become four different values, at
+// least one of them is unseen, and no search is needed (new_entry.hpp). The number of paths is not such a bound: `1`,
+// `1.0` and `1.00` are three paths but one value.
 //
-// How: the automaton alone determines the mode of each position (between the tokens of JSON, in a string, in a number)
-// if every rule begins in one mode and ends in one mode, whoever calls it: between tokens, or in a string. Otherwise
-// nothing is counted.
+// How: the automaton alone determines the mode of each position (between JSON tokens, in a string, in a number),
+// provided that every rule begins in one mode and ends in one mode, whoever calls it: between tokens or in a string.
+// Otherwise nothing is counted.
 //   in a string      paths of plain spellings; each is a different value
 //   in a number      paths of digits before the point; after it, only cycles with a digit other than 0
 //   between tokens   the largest count of a string or number that may come before the entry ends
-// In strings and numbers, a cycle counts as unbounded. A counter whose frame has room for n more characters of k kinds
-// counts k^n. Whatever is unknown counts as nothing, so the numbers are lower bounds. Numbers below kMany hold only for
-// an entry that is a scalar: other scopes may forbid some items of an array, and an object's members may be written in
-// any order.
+// In strings and numbers, a cycle counts as unbounded. A counter that can read n more characters of k kinds counts k^n
+// values. Everything unknown counts as 0, so the results are lower bounds. Counts below kMany hold only for scalar
+// entries: other scopes may forbid some items of an array, and an object's members may be written in any order.
 //
 // In: a grammar. Out: for a position in an entry, a number of values, at most kMany. It does not depend on what the
 // entry has read.
@@ -32,7 +31,8 @@ class ValueCounts {
   static constexpr int32_t kMany = 1 << 30;
 
   ValueCounts(const Grammar& grammar, UnboundedStrings& strings) : grammar_(grammar), strings_(strings) {}
-  // The number of values for the rest of the frame. `reg`: its register, which matters if its rule is a counter.
+  // The number of values for the rest of the frame. `reg`: the frame's register, which matters if its rule is a
+  // counter.
   int32_t at(int32_t position, int32_t reg);
   // Whether the frame can end while the entry continues.
   bool passes(int32_t position) {
@@ -44,12 +44,12 @@ class ValueCounts {
     prepare();
     return facts_[position].count;
   }
-  // Whether the position is always inside of a JSON string. Also false if this is unknown.
-  bool in_string(int32_t position) {
+  // Whether the position is always inside a JSON string. Also false if this is unknown.
+  bool is_in_string(int32_t position) {
     prepare();
-    return facts_[position].string;
+    return facts_[position].is_in_string;
   }
-  // Whether at least two bytes lead back to the position, and each gives a different value.
+  // Whether at least two bytes lead back to the position, each of them to a different value.
   bool repeats(int32_t position) {
     prepare();
     return facts_[position].repeats;
@@ -57,60 +57,61 @@ class ValueCounts {
   // Whether the position is in the digits of a number before its point, and digits lead back to it.
   bool repeats_digits(int32_t position) {
     prepare();
-    return facts_[position].digits;
+    return facts_[position].repeats_digits;
   }
-  // The smallest count at the start of any entry of the grammar.
-  int32_t least();
+  // The smallest count at the start of any entry of the grammar that is not an unbounded string.
+  int32_t min_count();
 
  private:
   using enum ValueScan::Mode;
   using Mode = ValueScan::Mode;
   struct Edge {
-    int32_t to, times;  // node; number of bytes
-    bool more;          // some of them is a digit that is not 0
-    bool structural;    // some are brackets, commas or colons
-    bool ends;          // with some of them a string, a number or a literal ends
+    int32_t to, byte_count;  // the target node; the number of bytes
+    bool has_nonzero_digit;  // some of the bytes are digits other than 0
+    bool is_structural;      // some of the bytes are brackets, commas or colons
+    bool ends;               // some of the bytes end a string, a number or a literal
   };
   struct Node {
     int32_t position;
     Mode mode;
-    bool ends = false;           // a string, a number or the frame can end here
-    int32_t own = 0, count = 0;  // values of a scalar from here on; the largest count ahead
+    bool ends = false;                 // a string, a number or the frame can end here
+    int32_t own_count = 0, count = 0;  // the values of a scalar from here on; the largest count before the entry ends
     bool passes = false;
     std::vector<Edge> bytes;
     std::vector<int32_t> others, calls;  // nodes after unguarded effects and after calls; starts of called rules
   };
   struct Facts {
     int32_t count = 0;
-    bool passes = false, string = false, repeats = false, digits = false, is_known = false;
+    bool passes = false, is_in_string = false, repeats = false, repeats_digits = false, is_known = false;
   };
 
   void prepare();
-  void look_at_entries(bool beyond);
+  void examine_entries(bool is_past_entries);
   int32_t node(int32_t position, Mode mode);
   std::vector<Edge> byte_edges(int32_t position, Mode mode);
-  void look(int32_t node);
-  void begin(int32_t rule, Mode mode);
-  void end(int32_t rule, Mode mode);
-  void go_on_after(int32_t rule);
+  void examine(int32_t node);
+  void note_begin(int32_t rule, Mode mode);
+  void note_end(int32_t rule, Mode mode);
+  void continue_after_calls(int32_t rule);
   void count_paths();
-  void count_ahead();
+  void find_largest_counts();
   void find_passing();
   static bool is_repeated(const Node& node, int32_t number);
-  int32_t counted(int32_t position, int64_t room);
-  int32_t bytes_that_repeat(int32_t position);
+  int32_t count_counter_values(int32_t position, int64_t counts_left);
+  int32_t count_repeating_bytes(int32_t position);
 
   const Grammar& grammar_;
   UnboundedStrings& strings_;
-  bool prepared_ = false, regular_ = true;
-  bool nested_ = false;                                            // a scope opens within an entry
-  bool beyond_ = false;                                            // nodes after the end of an entry are examined, too
-  std::vector<Facts> facts_;                                       // by position
-  std::vector<Node> nodes_;                                        // only while preparing
-  std::vector<int32_t> number_;                                    // position * kModes + mode -> node, or -1
-  std::vector<uint8_t> begun_;                                     // by rule: 1 between tokens, 2 in a string
-  std::vector<Mode> ended_;                                        // by rule: Between or String, kModes: not known yet
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> waiting_;  // by rule: nodes that call it, positions after it
+  bool is_prepared_ = false, is_regular_ = true;
+  bool has_nested_scopes_ = false;    // whether a scope opens within an entry
+  bool is_past_entries_ = false;      // whether nodes after the end of an entry are examined, too
+  std::vector<Facts> facts_;          // by position
+  std::vector<Node> nodes_;           // only during prepare()
+  std::vector<int32_t> node_ids_;     // position * kModes + mode -> node, or -1
+  std::vector<uint8_t> begin_modes_;  // by rule, where it may begin: 1: between tokens, 2: in a string, 3: both
+  std::vector<Mode> end_modes_;       // by rule: Between or String; kModes: not known yet
+  // By rule: (node that calls it, position after the call).
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> waiting_calls_;
 };
 
 }  // namespace guided

@@ -1,15 +1,15 @@
-// Values that must differ: the uniqueness scopes that a parser thread is in (`Distinct` and `Entry` of the IR).
+// Values that must differ: the uniqueness scopes of a parser thread (the IR nodes `Distinct` and `Entry`).
 //
 // Problem: an array with `uniqueItems` must not repeat an item, however it is spelled, and the items are known only at
-// run time. A rule for each set of items would need exponentially many rules. A comparison at the end of an item comes
-// too late: with `{"enum": ["a", "b"]}`, after `["a", `, the token `"a` must be refused at once, because it can only
-// become a seen value.
+// run time. One rule for each set of items would mean exponentially many rules. A comparison at the end of an item
+// comes too late: with `{"enum": ["a", "b"]}`, after `["a", `, the token `"a` must be refused at once, because it can
+// only become a seen value.
 //
 // A *scope* is opened where values must differ. Each of its *entries* is read as a value (syntax.hpp). At the end of an
 // entry, its value must not be in the scope's *seen set*, which begins with the scope's known names. Scopes and entries
-// nest: what is being read is one text, and an entry is the part of the text since its start. Everything is interned,
-// so the *uniqueness state* of a thread is a number (`Thread::mem`), which the thread carries from byte to byte and
-// across frames. Example, `[1, 1.0`:
+// nest. Everything that is being read is one text, and an entry is the part of this text since the entry's start.
+// Everything is interned, so the *uniqueness state* of a thread is a number (`Thread::mem`). The thread carries it from
+// byte to byte and across frames. Example, `[1, 1.0]`:
 //
 //   [     open    scope 0, seen set {}
 //   1     begin   an entry starts here, text `1`
@@ -20,15 +20,15 @@
 // Some states have fixed numbers:
 //
 //   kOutside         no scope: entries are not examined
-//   kUnknownSet + k  the seen set is unknown, as the scope was opened before the walk began (token tables); nothing
-//                    is refused. k: 2 for each entry that has ended, at most 4, and 1 more if one has begun.
+//   kUnknownSet + k  the seen set is unknown, because the scope was opened before the walk began (token tables).
+//                    Nothing is refused. k: 2 for each entry that has ended, but at most 4, plus 1 if one has begun.
 //
 // A seen set is a trie of keys (persistent_trie.hpp). All spellings of a value have the same key. Sets that differ by
-// one value share the rest. The obvious alternative, a list that is compared with each entry, would cost time
-// proportional to the number of values for each token of a mask.
+// one value share the rest. The obvious alternative is a list that is compared with each entry. For each token of a
+// mask, it would take time proportional to the number of values.
 //
-// Cost: one look-up per byte inside an entry, nothing outside; the end of an entry reads it once and adds new trie
-// nodes.
+// Cost: one look-up per byte inside an entry; nothing outside of entries. At its end, an entry is read once more, and
+// new trie nodes are added.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@
 
 namespace guided {
 
-// Strings that are in the seen set of a scope from its start.
+// Strings that are in a scope's seen set from the start.
 struct KnownNames {
   std::vector<std::string> sorted;  // UTF-8
   Digest digest;
@@ -55,112 +55,118 @@ enum UniquenessMark : int32_t { kOutside, kUnknownSet, kLastUnknownSet = kUnknow
 
 class Uniqueness {
  public:
-  explicit Uniqueness(const std::vector<KnownNames>& known);
+  explicit Uniqueness(const std::vector<KnownNames>& known_names);
 
-  int32_t open(int32_t state, int32_t known);
+  int32_t open(int32_t state, int32_t known_names);
   int32_t close(int32_t state);
   int32_t begin(int32_t state);
-  int32_t keep(int32_t state);  // the state after the entry; -1: its value has been seen
-  int32_t read(int32_t state, uint8_t byte) { return states_[state].text ? read_on(state, byte) : state; }
+  int32_t keep(int32_t state);  // the state after the entry; -1: the entry's value has been seen
+  int32_t read(int32_t state, uint8_t byte) { return states_[state].text ? extend(state, byte) : state; }
 
-  bool in_scope(int32_t state) const { return states_[state].scope >= 0; }
-  bool reading(int32_t state) const { return states_[state].text != 0; }
-  // Identifies the innermost scope and its seen set; -1 while one of its entries is being read.
-  int32_t between(int32_t state) const {
+  bool is_in_scope(int32_t state) const { return states_[state].scope >= 0; }
+  bool is_reading(int32_t state) const { return states_[state].text != 0; }
+  // A number that identifies the innermost scope and its seen set; -1 while one of its entries is being read.
+  int32_t scope_between_entries(int32_t state) const {
     const int32_t scope = states_[state].scope;
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
   // The number of entries that have begun or ended in a scope whose seen set is unknown or contains an unknown value:
-  // 0, 1, or 2 for several. With 2, whether the values differ may depend on several of them.
-  int32_t touched(int32_t state) const { return states_[state].touched; }
+  // 0, 1, or 2 for several. If it is 2, the entries' values may have to differ from each other.
+  int32_t touched_entries(int32_t state) const { return states_[state].touched_entries; }
   // The number of entries that have ended in a scope whose seen set is unknown, at most 2.
-  int32_t kept(int32_t state) const { return state > kLastUnknownSet ? 0 : std::max(0, state - kUnknownSet) / 2; }
-  // The number of values in all scopes: known names, seen values (also unknown ones), and entries that are being read.
-  int64_t written(int32_t state) const;
-  // The same without the known names and the entries that are being read.
-  int64_t read_entries(int32_t state) const;
-  // Whether in_scalar(), and the trie tells which seen values the entry may still become.
-  bool tells_apart(int32_t state);
-  // Whether exactly one entry is being read, in the innermost scope, and it is still empty, a string, or a bare word.
-  bool in_scalar(int32_t state) const;
-  // How the innermost entry may become a seen string, except for unknown values. The entry must be empty so far or a
-  // string; otherwise nullopt.
+  int32_t ended_entries(int32_t state) const {
+    return state > kLastUnknownSet ? 0 : std::max(0, state - kUnknownSet) / 2;
+  }
+  // The number of values in all scopes: known names, seen values (including unknown ones), and entries that are being
+  // read.
+  int64_t count_values(int32_t state) const;
+  // As count_values(), without the known names and the entries that are being read.
+  int64_t count_read_entries(int32_t state) const;
+  // Whether is_in_scalar() holds, and the trie can decide which seen values the entry may still become.
+  bool can_tell_apart(int32_t state);
+  // Whether exactly one entry is being read, it is in the innermost scope, and it is still empty, a string, or a word.
+  bool is_in_scalar(int32_t state) const;
+  // How the innermost entry may become a seen string. Unknown values are ignored. nullopt if the entry is neither empty
+  // so far nor a string.
   struct StringAhead {
-    bool opened = false;    // the opening quote was read
-    bool inside = false;    // the entry is inside another one
-    int32_t around = 0;     // the number of scopes around its scope
-    StringProgress escape;  // the current escape
-    int32_t node = -1;      // the trie node of what has been read; negative: no seen string begins so
+    bool is_opened = false;   // the opening quotation mark has been read
+    bool is_nested = false;   // the entry is inside another one
+    int32_t scope_depth = 0;  // the number of scopes around its scope
+    StringProgress escape;    // the current escape
+    int32_t node = -1;        // the trie node of the string so far; negative: no seen string begins with it
   };
   std::optional<StringAhead> string_ahead(int32_t state);
   const PersistentTrie& trie() const { return trie_; }
   // Whether the innermost scope has seen this string; nullopt if that is unknown.
-  std::optional<bool> string_was_there(int32_t state, std::string_view text);
-  // The largest number of seen values in the innermost scope or in one around it.
-  int32_t most_written(int32_t state) const {
+  std::optional<bool> has_seen_string(int32_t state, std::string_view text);
+  // The largest number of seen values in any open scope.
+  int32_t max_seen_values(int32_t state) const {
     const int32_t scope = states_[state].scope;
-    return scope >= 0 ? scopes_[scope].most : 0;
+    return scope >= 0 ? scopes_[scope].max_seen : 0;
   }
   // Whether an entry is being read.
-  bool in_entry(int32_t state) const {
+  bool is_in_entry(int32_t state) const {
     const int32_t scope = states_[state].scope;
-    return scope >= 0 && (scopes_[scope].start >= 0 || scopes_[scope].inside);
+    return scope >= 0 && (scopes_[scope].start >= 0 || scopes_[scope].is_nested);
   }
   // Whether the text ends inside a string.
-  bool in_string(int32_t state) const { return syntax_.in_string(states_[state].text); }
-  // The number of entries that are being read and whose text is known; whether the innermost scope has one of them.
-  std::pair<int, bool> under_way(int32_t state) const;
+  bool is_in_string(int32_t state) const { return syntax_.is_in_string(states_[state].text); }
+  // The number of entries that are being read and whose text is known; whether one of them is in the innermost scope.
+  std::pair<int, bool> count_open_entries(int32_t state) const;
   // Whether an entry that is being read may still become a seen value. Also true if this is hard to decide.
-  bool alive(int32_t state);
-  // The same for the entry of the scope that has `around` scopes around it.
-  bool may_end(int32_t state, int32_t around);
+  bool may_become_seen(int32_t state);
+  // The same for the entry of the scope that has `scope_depth` scopes around it.
+  bool may_become_seen_at(int32_t state, int32_t scope_depth);
   // An upper bound on the number of seen values that the current entries may still become.
-  int64_t ahead(int32_t state);
-  // As alive(), but ignores the outermost `outermost` entries whose text is known.
-  bool alive_inside(int32_t state, int outermost);
-  // A representative of all states that no continuation distinguishes: it depends on values, not on their spellings.
-  int32_t essence(int32_t state);
+  int64_t max_seen_ahead(int32_t state);
+  // As may_become_seen(), but ignores the outermost `outermost` entries whose text is known.
+  bool may_become_seen_inside(int32_t state, int outermost);
+  // One state that represents all states that no continuation distinguishes. It depends on values, not on their
+  // spellings.
+  int32_t representative(int32_t state);
 
   // The number of scopes around the scope of a value, and the value.
-  using Written = std::pair<int32_t, int32_t>;
+  using WrittenValue = std::pair<int32_t, int32_t>;
 
   // ---- partly unknown uniqueness (partial_uniqueness.cpp)
-  // As `state`, but the text of the current entries is unknown. No value is refused at their end. Once another entry
-  // begins in such a scope, touched() is 2.
-  int32_t unread(int32_t state);
-  // As `state`, but neither the seen values nor the text of the current entries is known. Entries that end from here on
-  // are noted, in these scopes.
-  int32_t noting(int32_t state);
-  // Whether no entry has begun since noting().
-  bool none_begun(int32_t state) const;
-  // The number of entries that are being read or were noted.
-  int32_t entries(int32_t state) const;
-  // The noted values, without those in scopes that were opened later: these values have been compared with each other.
-  // kUnknown: the value of an entry that had begun before noting().
+  // As `state`, but the text of the current entries is unknown, so they may end with any value. Once another entry
+  // begins in such a scope, touched_entries() is 2.
+  int32_t with_unread_entries(int32_t state);
+  // As `state`, but neither the seen values nor the text of the current entries is known. From here on, the state notes
+  // the values of entries that end in these scopes.
+  int32_t with_noting(int32_t state);
+  // Whether no entry has begun since with_noting().
+  bool has_no_new_entry(int32_t state) const;
+  // The number of entries that are being read or have been noted.
+  int32_t count_entries(int32_t state) const;
+  // The noted values, except those in scopes that were opened after with_noting(): these have already been compared
+  // with each other. kUnknown: the value of an entry that had begun before with_noting().
   static constexpr int32_t kUnknown = -2;
   int32_t notes(int32_t state) const { return states_[state].notes; }
-  std::vector<Written> noted(int32_t notes) const;
+  std::vector<WrittenValue> noted_values(int32_t notes) const;
   // Whether the scope that has `value.first` scopes around it has seen the value.
-  bool was_written(int32_t state, Written value) const;
-  // As unread(). If no entry of the innermost scope is being read, the text of its next one will be unknown, too.
+  bool has_seen(int32_t state, WrittenValue value) const;
+  // As with_unread_entries(). If no entry of the innermost scope is being read, the text of its next entry will be
+  // unknown, too.
   int32_t without_next_entry(int32_t state);
-  // Undoes without_next_entry() for scopes in which no entry has begun since.
+  // Undoes without_next_entry() for scopes in which no entry has begun since then.
   int32_t with_next_entry(int32_t state);
-  // Whether the innermost scope has seen an unknown value, and none of its entries is being read.
-  bool has_unknown(int32_t state) const {
-    const int32_t scope = between(state);
-    return scope >= 0 && seen_[scopes_[scope].seen].unknown > 0;
+  // Whether the innermost scope has seen an unknown value, and none of the scope's entries is being read.
+  bool has_seen_unknown(int32_t state) const {
+    const int32_t scope = scope_between_entries(state);
+    return scope >= 0 && seen_[scopes_[scope].seen].unknown_count > 0;
   }
   // Appends the values that each scope has seen after its last unknown value.
-  void written_since(int32_t state, std::vector<Written>& out) const;
-  // Appends the value of the outermost current entry, which ends after `text`, if its scope has seen an unknown value.
-  void write(int32_t state, std::string_view text, std::vector<Written>& out);
-  // As `state`, but these values have been seen, too.
-  int32_t with(int32_t state, const std::vector<Written>& values);
+  void append_values_after_unknown(int32_t state, std::vector<WrittenValue>& out) const;
+  // Appends the value that the outermost current entry has after `text`, which ends it, if its scope has seen an
+  // unknown value.
+  void append_written_value(int32_t state, std::string_view text, std::vector<WrittenValue>& out);
+  // As `state`, but with these values added to the seen sets.
+  int32_t with_seen_values(int32_t state, const std::vector<WrittenValue>& values);
 
-  // Whether some entries may run out of unseen values. If so, all that may follow depends on each seen value.
-  bool run_out = true;
-  // Numbers in another store -> numbers in this one.
+  // Whether some entries may run out of unseen values. If so, each seen value may affect everything that follows.
+  bool may_run_out = true;
+  // Maps numbers of the other object to numbers of this one.
   struct Carried {
     std::unordered_map<int32_t, int32_t> states, texts, seen, scopes, values;
   };
@@ -168,33 +174,35 @@ class Uniqueness {
   size_t bytes() const { return bytes_ + trie_.bytes() + syntax_.bytes(); }
 
  private:
-  static constexpr int32_t kStart = ValueSyntax::kStart, kBlank = ValueSyntax::kBlank, kFrom = ValueSyntax::kFrom;
-  struct Seen {  // a set of values, as a list, latest first; value: kAnyValue is unknown, -1 ends the list
-    int32_t before, value;
-    int32_t unknown;  // how often the list contains kAnyValue
-    int32_t set;      // the root in the trie
-    int32_t count;    // known values, including the known names
-    int32_t known;    // the set that contains only the known names
-    Digest sum;       // a hash that does not depend on the order of the values
+  static constexpr int32_t kEmptyText = ValueSyntax::kEmptyText, kUnknownText = ValueSyntax::kUnknownText,
+                           kAfterUnknownText = ValueSyntax::kAfterUnknownText;
+  struct Seen {  // a set of values, as a list, latest first. value: kAnyValue: unknown; -1: end of the list
+    int32_t previous, value;
+    int32_t unknown_count;   // how often the list contains kAnyValue
+    int32_t set;             // its root in the trie
+    int32_t count;           // the number of known values, including the known names
+    int32_t known_names;     // the set that contains only the known names
+    Digest order_free_hash;  // a hash that does not depend on the order of the values
   };
   static constexpr int32_t kAnyValue = kUnknown, kUnread = -2;
   struct Scope {
-    // start: the text at the start of the current entry; -1: no entry; kUnread: no entry, and the next one is not read
+    // start: the text at the start of the current entry; -1: there is no entry; kUnread: there is none, and the next
+    // one will be unread
     int32_t outer, seen, start;
-    bool inside;         // the scope was opened inside an entry of an outer scope
-    bool later = false;  // it was opened after noting()
-    int32_t most = 0;    // see most_written()
+    bool is_nested;             // the scope was opened inside an entry of an outer scope
+    bool opened_later = false;  // the scope was opened after with_noting()
+    int32_t max_seen = 0;       // see max_seen_values()
   };
   struct State {
-    int32_t scope, text, touched;
-    int32_t notes;           // 0: entries are not noted; kNoNotes: none has been noted yet
-    int32_t before;          // the state one byte earlier, or -1
-    int32_t node = kNotYet;  // the trie node, if the innermost entry is a string
-    int8_t alive = -1;       // -1: not known yet
+    int32_t scope, text, touched_entries;
+    int32_t notes;                // 0: values are not noted; kNoNotes: none has been noted yet
+    int32_t previous;             // the state one byte earlier, or -1
+    int32_t node = kNotYet;       // the trie node, if the innermost entry is a string
+    int8_t may_become_seen = -1;  // -1: not known yet
   };
   static constexpr int32_t kNotYet = -2;
   static constexpr int32_t kNoNotes = 1;
-  static constexpr int32_t kLaterScope = -1;  // in notes, instead of the number of scopes around
+  static constexpr int32_t kLaterScope = -1;  // in notes, instead of the number of scopes around the value's scope
   struct IdHash {
     template <size_t n>
     size_t operator()(const std::array<int32_t, n>& id) const {
@@ -205,42 +213,46 @@ class Uniqueness {
   };
   struct ScopeHash {
     size_t operator()(const Scope& s) const {
-      return static_cast<size_t>(combine(pair_key(s.outer, s.seen), pair_key(s.start, 2 * s.later + s.inside)));
+      return static_cast<size_t>(
+          combine(pair_key(s.outer, s.seen), pair_key(s.start, 2 * s.opened_later + s.is_nested)));
     }
   };
   struct ScopeEqual {
     bool operator()(const Scope& a, const Scope& b) const {
-      return a.outer == b.outer && a.seen == b.seen && a.start == b.start && a.inside == b.inside && a.later == b.later;
+      return a.outer == b.outer && a.seen == b.seen && a.start == b.start && a.is_nested == b.is_nested &&
+             a.opened_later == b.opened_later;
     }
   };
 
-  int32_t read_on(int32_t state, uint8_t byte);
-  int32_t intern(int32_t scope, int32_t text, int32_t touched, int32_t notes, int32_t before = -1);
+  int32_t extend(int32_t state, uint8_t byte);
+  int32_t intern(int32_t scope, int32_t text, int32_t touched_entries, int32_t notes, int32_t previous = -1);
   int32_t intern_scope(const Scope& scope);
-  int32_t intern_seen(int32_t before, int32_t value);
-  int32_t enclosing(const Scope& scope) const;
-  static int32_t unknown_set(int32_t kept, bool began) { return kUnknownSet + 2 * std::min(kept, 2) + began; }
-  void index(Seen& seen, int32_t value);
-  bool was_there(int32_t seen, int32_t value) const;
-  bool may_be_there(int32_t scope, int32_t state);
-  int32_t depth(int32_t scope) const;  // the number of scopes around it
-  int32_t note(int32_t notes, Written value);
-  int32_t node_of(int32_t scope, int32_t state);
+  int32_t intern_seen(int32_t previous, int32_t value);
+  int32_t enclosing_entry_start(const Scope& scope) const;
+  static int32_t unknown_set_state(int32_t ended, bool has_begun) {
+    return kUnknownSet + 2 * std::min(ended, 2) + has_begun;
+  }
+  void add_value(Seen& seen, int32_t value);
+  bool has_value(int32_t seen, int32_t value) const;
+  bool scope_may_become_seen(int32_t scope, int32_t state);
+  int32_t depth_of(int32_t scope) const;  // the number of scopes around it
+  int32_t add_note(int32_t notes, WrittenValue value);
+  int32_t entry_node(int32_t scope, int32_t state);
   int32_t string_node(int32_t set, int32_t state);
-  int32_t node_after(int32_t node, int32_t adds) const;
+  int32_t node_after(int32_t node, int32_t added_character) const;
 
-  const std::vector<KnownNames>& known_;
+  const std::vector<KnownNames>& known_names_;
   ValueSyntax syntax_;
   PersistentTrie trie_;
   std::vector<Seen> seen_;
   std::vector<Scope> scopes_;
-  std::deque<State> states_;                                          // growing does not copy the elements
-  std::vector<std::pair<int32_t, Written>> notes_{{0, {}}, {0, {}}};  // (earlier notes, noted value)
-  PairMap seen_ids_;                                                  // (before, value)
+  std::deque<State> states_;                                               // growing does not copy the elements
+  std::vector<std::pair<int32_t, WrittenValue>> notes_{{0, {}}, {0, {}}};  // (earlier notes, noted value)
+  PairMap seen_ids_;                                                       // (previous set, value) -> set
   NumberTable state_ids_;
   std::unordered_map<std::array<int32_t, 3>, int32_t, IdHash> note_ids_;
   std::unordered_map<Scope, int32_t, ScopeHash, ScopeEqual> scope_ids_;
-  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> essences_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> representatives_;
   size_t bytes_ = 0;
 };
 

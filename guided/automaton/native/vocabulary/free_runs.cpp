@@ -7,10 +7,10 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kLong = 2;     // characters; shorter runs are of no use
-constexpr int kMaxNarrowed = 4;  // how often character classes are left out to make the runs longer
+constexpr int32_t kMinRun = 2;     // characters; shorter runs do not pay off
+constexpr int kMaxNarrowings = 4;  // how often character classes may be dropped to make the runs longer
 
-// The class of an ASCII character, or the common class of all other characters for the bytes of these.
+// The class of an ASCII character; kWholeCharacters for every byte of a non-ASCII character.
 CharClasses char_class_of(int byte) {
   return byte < 0x80 ? char_class_of_ascii(static_cast<uint8_t>(byte)) : kWholeCharacters;
 }
@@ -23,26 +23,26 @@ bool FreeRuns::is_passive(int32_t position) const {
          (!grammar_.single || p.boundary);
 }
 
-bool FreeRuns::only_reads(int32_t position) const {
+bool FreeRuns::has_only_byte_edges(int32_t position) const {
   const Position& p = grammar_.positions[position];
   return !p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi;
 }
 
 void FreeRuns::read_ascii(int32_t position, Reading& out) const {
-  CharClasses refused = 0;
+  CharClasses rejected = 0;
   std::vector<std::pair<int32_t, CharClasses>> next;
   for (int b = 0; b < 0x80; ++b) {
     if (!live_.has(static_cast<uint8_t>(b))) continue;
     const int32_t to = grammar_.step(position, static_cast<uint8_t>(b));
     if (to < 0 || !is_passive(to))
-      refused |= char_class_of(b);
+      rejected |= char_class_of(b);
     else if (!next.empty() && next.back().first == to)
       next.back().second |= char_class_of(b);
     else
       next.push_back({to, char_class_of(b)});
     out.readable |= char_class_of(b);
   }
-  out.readable &= ~refused;
+  out.readable &= ~rejected;
   std::sort(next.begin(), next.end());
   for (const auto& [to, char_classes] : next) {
     if (!out.next.empty() && out.next.back().second == to)
@@ -52,17 +52,17 @@ void FreeRuns::read_ascii(int32_t position, Reading& out) const {
   }
 }
 
-// Where the last `more` bytes of a character lead. The first of these is in lo..hi.
-const FreeRuns::Tail& FreeRuns::tail(int32_t position, int lo, int hi, int more) {
-  auto [it, inserted] = tails_.try_emplace(pair_key(position, lo << 16 | hi << 8 | more));
+// Where the last `remaining` bytes of a character lead if the first of them is in lo..hi.
+const FreeRuns::Tail& FreeRuns::tail(int32_t position, int lo, int hi, int remaining) {
+  auto [it, inserted] = tails_.try_emplace(pair_key(position, lo << 16 | hi << 8 | remaining));
   Tail& out = it->second;
   if (!inserted) return out;
-  out.readable = only_reads(position);
+  out.readable = has_only_byte_edges(position);
   each_byte(position, lo, hi, [&](int32_t to) {
-    out.readable &= to >= 0 && (more > 1 || is_passive(to));
+    out.readable &= to >= 0 && (remaining > 1 || is_passive(to));
     if (!out.readable) return false;
-    if (more > 1)
-      out.add(tail(to, 0x80, 0xBF, more - 1));
+    if (remaining > 1)
+      out.add(tail(to, 0x80, 0xBF, remaining - 1));
     else
       out.next.push_back(to);
     return out.readable;
@@ -76,47 +76,48 @@ void FreeRuns::Tail::add(const Tail& other) {
   next.insert(next.end(), other.next.begin(), other.next.end());
 }
 
-// Calls visit(next position or -1) for the live bytes among lo..hi, once for adjacent bytes of one byte class, until it
-// returns false.
+// Calls visit(next position or -1) for the live bytes in lo..hi, until it returns false. Visits adjacent bytes of the
+// same byte class only once.
 template <class Visit>
 void FreeRuns::each_byte(int32_t position, int lo, int hi, Visit&& visit) const {
-  const auto& alike = grammar_.rule_at(position).byte_class;
-  int last = -1;  // the byte class visited last
+  const auto& byte_class_of = grammar_.rule_at(position).byte_class;
+  int last = -1;  // the byte class that was visited last
   for (int b = lo; b <= hi; ++b) {
-    if (!live_.has(static_cast<uint8_t>(b)) || alike[static_cast<size_t>(b)] == last) continue;
-    last = alike[static_cast<size_t>(b)];
+    if (!live_.has(static_cast<uint8_t>(b)) || byte_class_of[static_cast<size_t>(b)] == last) continue;
+    last = byte_class_of[static_cast<size_t>(b)];
     if (!visit(grammar_.step(position, static_cast<uint8_t>(b)))) return;
   }
 }
 
 // Where non-ASCII characters lead.
-FreeRuns::Tail FreeRuns::others(int32_t position) {
+FreeRuns::Tail FreeRuns::non_ascii_tail(int32_t position) {
   Tail out;
-  auto go_on = [&](int lo, int hi, int more) {
-    return [&out, this, lo, hi, more](int32_t to) {
+  auto continue_with = [&](int lo, int hi, int remaining) {
+    return [&out, this, lo, hi, remaining](int32_t to) {
       out.readable &= to >= 0;
-      if (out.readable) out.add(tail(to, lo, hi, more));
+      if (out.readable) out.add(tail(to, lo, hi, remaining));
       return out.readable;
     };
   };
   for (const CharacterLead& lead : kCharacterLeads)
-    if (out.readable) each_byte(position, lead.lo, lead.hi, go_on(lead.second_lo, lead.second_hi, lead.more));
+    if (out.readable)
+      each_byte(position, lead.lo, lead.hi, continue_with(lead.second_lo, lead.second_hi, lead.continuation_bytes));
   for (const CharacterEnd& end : kCharacterEnds) {
     if (!out.readable || !live_.has(end.first) || !live_.has(end.second)) continue;
     const int32_t second = grammar_.step(position, end.first);
-    const int32_t third = second >= 0 && only_reads(second) ? grammar_.step(second, end.second) : -1;
-    go_on(end.lo, end.hi, 1)(third);
+    const int32_t third = second >= 0 && has_only_byte_edges(second) ? grammar_.step(second, end.second) : -1;
+    continue_with(end.lo, end.hi, 1)(third);
   }
   sort_unique(out.next);
   return out;
 }
 
-const FreeRuns::Reading& FreeRuns::reading(int32_t position) {
+const FreeRuns::Reading& FreeRuns::reading_at(int32_t position) {
   auto [it, inserted] = readings_.try_emplace(position);
   Reading& out = it->second;
   if (!inserted) return out;
   read_ascii(position, out);
-  if (const Tail non_ascii = others(position); non_ascii.readable) {
+  if (const Tail non_ascii = non_ascii_tail(position); non_ascii.readable) {
     out.readable |= kWholeCharacters;
     for (int32_t to : non_ascii.next) out.next.push_back({kWholeCharacters, to});
   }
@@ -124,52 +125,52 @@ const FreeRuns::Reading& FreeRuns::reading(int32_t position) {
 }
 
 // ---- several characters
-FreeRuns::Runs::Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, bool ends)
-    : all_(all),
+FreeRuns::Runs::Runs(FreeRuns& owner, const Rule& rule, CharClasses char_classes, bool may_pass_ends)
+    : owner_(owner),
       base_(rule.base),
-      classes_of_(char_classes),
-      ends_(ends),
-      numbers_(static_cast<size_t>(rule.size), -1) {}
+      char_classes_(char_classes),
+      may_pass_ends_(may_pass_ends),
+      bounds_index_(static_cast<size_t>(rule.size), -1) {}
 
-// What is known about a position. The first call examines it for one character.
-FreeRuns::Runs::Known& FreeRuns::Runs::look(int32_t position) {
-  int32_t& number = numbers_[static_cast<size_t>(position - base_)];
-  if (number >= 0) return known_[static_cast<size_t>(number)];
-  number = static_cast<int32_t>(known_.size());
-  Known known;
-  known.next_lo = static_cast<int32_t>(next_.size());
-  const Position& p = all_.grammar_.positions[position];
-  if (!all_.is_passive(position) || (p.accept && !ends_)) {
-    known.most = -1;
-  } else if (const Reading& reading = all_.reading(position); classes_of_ & ~reading.readable) {
-    known.most = 0;
+// The bounds for a position. The first call examines one character.
+FreeRuns::Runs::Bounds& FreeRuns::Runs::examine(int32_t position) {
+  int32_t& number = bounds_index_[static_cast<size_t>(position - base_)];
+  if (number >= 0) return bounds_[static_cast<size_t>(number)];
+  number = static_cast<int32_t>(bounds_.size());
+  Bounds bounds;
+  bounds.next_lo = static_cast<int32_t>(next_.size());
+  const Position& p = owner_.grammar_.positions[position];
+  if (!owner_.is_passive(position) || (p.accept && !may_pass_ends_)) {
+    bounds.upper = -1;
+  } else if (const Reading& reading = owner_.reading_at(position); char_classes_ & ~reading.readable) {
+    bounds.upper = 0;
   } else {
     for (const auto& [char_classes, to] : reading.next)
-      if (char_classes & classes_of_) next_.push_back(to);
+      if (char_classes & char_classes_) next_.push_back(to);
   }
-  known.next_hi = static_cast<int32_t>(next_.size());
-  known_.push_back(known);
-  return known_.back();
+  bounds.next_hi = static_cast<int32_t>(next_.size());
+  bounds_.push_back(bounds);
+  return bounds_.back();
 }
 
-bool FreeRuns::Runs::reads(int32_t position, int32_t characters) {
-  const Known known = look(position);
-  const auto number = static_cast<size_t>(numbers_[static_cast<size_t>(position - base_)]);
-  if (characters > known.most) return false;
-  if (characters <= known.least) return true;
-  for (int32_t i = known.next_lo; i < known.next_hi; ++i) {
-    if (reads(next_[static_cast<size_t>(i)], characters - 1)) continue;
-    known_[number].most = std::min(known_[number].most, characters - 1);
+bool FreeRuns::Runs::has_run(int32_t position, int32_t characters) {
+  const Bounds bounds = examine(position);
+  const auto number = static_cast<size_t>(bounds_index_[static_cast<size_t>(position - base_)]);
+  if (characters > bounds.upper) return false;
+  if (characters <= bounds.lower) return true;
+  for (int32_t i = bounds.next_lo; i < bounds.next_hi; ++i) {
+    if (has_run(next_[static_cast<size_t>(i)], characters - 1)) continue;
+    bounds_[number].upper = std::min(bounds_[number].upper, characters - 1);
     return false;
   }
-  known_[number].least = std::max(known_[number].least, characters);
+  bounds_[number].lower = std::max(bounds_[number].lower, characters);
   return true;
 }
 
-int32_t FreeRuns::Runs::length(int32_t position) {
-  int32_t most = look(position).most;
-  while (most > 0 && !reads(position, most)) most = look(position).most;
-  return most;
+int32_t FreeRuns::Runs::longest_run(int32_t position) {
+  int32_t upper = examine(position).upper;
+  while (upper > 0 && !has_run(position, upper)) upper = examine(position).upper;
+  return upper;
 }
 
 // ---- the choice of character classes
@@ -188,35 +189,36 @@ FreeRuns::Runs& FreeRuns::runs(int32_t position, CharClasses char_classes, CharC
   return *runs;
 }
 
-// The character classes that are readable at a position, except those after which most of the others are not.
-CharClasses FreeRuns::lasting(int32_t position) {
-  const Reading here = reading(position);
-  const int64_t all = weight(here.readable);
-  CharClasses left = here.readable;
-  for (const auto& [char_classes, to] : here.next)
-    if (weight(reading(to).readable & here.readable) * 2 < all) left &= ~char_classes;
-  return left;
+// The character classes that are readable at a position, except those that lead to positions at which most of the
+// others are not readable.
+CharClasses FreeRuns::lasting_classes(int32_t position) {
+  const Reading reading = reading_at(position);
+  const int64_t all = weight(reading.readable);
+  CharClasses lasting = reading.readable;
+  for (const auto& [char_classes, to] : reading.next)
+    if (weight(reading_at(to).readable & reading.readable) * 2 < all) lasting &= ~char_classes;
+  return lasting;
 }
 
 FreeRuns::Runs* FreeRuns::find(int32_t position, CharClasses follow) {
-  auto [it, inserted] = found_.try_emplace({position, follow}, nullptr);
+  auto [it, inserted] = best_runs_.try_emplace({position, follow}, nullptr);
   if (!inserted) return it->second;
-  int64_t best = weight(~CharClasses{0}) / 4;  // walking fewer tokens is fast enough
-  std::vector<int32_t> seeds{position};        // where to look for classes: here, and after frequent characters
+  int64_t best_weight = weight(~CharClasses{0}) / 4;  // walking fewer tokens is fast enough
+  std::vector<int32_t> seeds{position};               // where to look for classes: here, and after frequent characters
   for (uint8_t byte : {'e', ' '})
     if (const int32_t to = grammar_.step(position, byte); to >= 0) seeds.push_back(to);
   for (const int32_t seed : seeds) {
     if (!is_passive(seed)) continue;
-    CharClasses char_classes = lasting(seed);
-    for (int i = 0; i < kMaxNarrowed && weight(char_classes) > best; ++i) {
-      if (Runs& found = runs(seed, char_classes, follow); found.reads(seed, kLong)) {
-        best = weight(char_classes);
-        it->second = &found;
+    CharClasses char_classes = lasting_classes(seed);
+    for (int i = 0; i < kMaxNarrowings && weight(char_classes) > best_weight; ++i) {
+      if (Runs& candidate = runs(seed, char_classes, follow); candidate.has_run(seed, kMinRun)) {
+        best_weight = weight(char_classes);
+        it->second = &candidate;
         break;
       }
-      const Reading here = reading(seed);
-      for (const auto& [led, to] : here.next)
-        if (led & char_classes) char_classes &= reading(to).readable;
+      const Reading reading = reading_at(seed);
+      for (const auto& [leading_classes, to] : reading.next)
+        if (leading_classes & char_classes) char_classes &= reading_at(to).readable;
     }
   }
   return it->second;

@@ -1,20 +1,20 @@
-// Free runs: how many arbitrary characters of some classes can be read from a position.
+// Free runs: how many arbitrary characters of given classes can be read from a position.
 //
-// The problem: in `.*customer.*` every character is allowed everywhere, but each leads to another position (how much of
-// "customer" has just been read), so tokens cannot be taken by looking for a loop back to the same position
-// (class_token_sets.hpp).
+// Problem: in `.*customer.*`, every character is allowed everywhere. But characters lead to different positions, which
+// say how much of "customer" has just been read. So there is no loop back to the same position, by which tokens could
+// be taken together (class_token_sets.hpp).
 //
-// In: a position of a rule, a set of character classes (token_trie.hpp) and a number n. Out: whether any n characters
-// of these classes, in any order, can be read from there, with no call, action or end of the frame on the way, so that
-// a token may end after each of them. A walk of the trie then allows at once all tokens below a node that are at most n
-// characters long, though they lead to many different positions (table_walk.cpp). In a search for "customer" this holds
-// for every n; in a text that must not contain "admin" twice it holds for n = 9 at the start, as "adminadmin" has ten
-// letters.
+// In: a position of a rule, a set of character classes (token_trie.hpp) and a number n. Out: whether every string of n
+// characters of these classes can be read from there. No call, action or end of the frame may be on the way, and a
+// token may end after each character. If so, a walk of the trie takes all tokens below a node that have at most n more
+// characters at once, although they lead to many different positions (table_walk.cpp). In a search for "customer", this
+// holds for every n. In a text that must not contain "admin" twice, it holds for n = 9 at the start, since "adminadmin"
+// has ten letters.
 //
-// How: a position has a run of n characters if all positions that one character leads to have runs of n - 1. For each
-// position a lower and an upper bound of the longest run are stored and improved by each question.
-// Cost: the characters of a position are examined once, in microseconds; then O(positions within reach), each of them
-// at most once for each n.
+// How: a position has a run of n characters if all positions to which one character leads have runs of n - 1. A lower
+// and an upper bound on the longest run are stored for each position, and each query improves them.
+// Cost: the characters of a position are examined once, in microseconds. Then a query takes O(positions within reach),
+// and examines each of them at most once for each n.
 #pragma once
 
 #include <array>
@@ -33,30 +33,31 @@ namespace guided {
 
 class FreeRuns {
  public:
-  static constexpr int32_t kMaxRun = 32;  // the longest run that is looked for, in characters; few tokens are longer
+  static constexpr int32_t kMaxRun = 32;  // the longest run that is searched for, in characters; few tokens are longer
 
-  // The runs of one rule for some character classes. `ends`: a run may pass through positions where the rule may end.
+  // The runs of one rule for some character classes. `may_pass_ends`: a run may pass through positions where the rule
+  // may end.
   class Runs {
    public:
-    Runs(FreeRuns& all, const Rule& rule, CharClasses char_classes, bool ends);
-    CharClasses char_classes() const { return classes_of_; }
+    Runs(FreeRuns& owner, const Rule& rule, CharClasses char_classes, bool may_pass_ends);
+    CharClasses char_classes() const { return char_classes_; }
     // Whether there is a run of this length.
-    bool reads(int32_t position, int32_t characters);
+    bool has_run(int32_t position, int32_t characters);
     // The length of the longest run, at most kMaxRun; -1 if a run cannot even pass through this position.
-    int32_t length(int32_t position);
+    int32_t longest_run(int32_t position);
 
    private:
-    struct Known {
-      int32_t next_lo = 0, next_hi = 0;   // in next_: the positions that one character leads to
-      int32_t least = 0, most = kMaxRun;  // bounds of the longest run
+    struct Bounds {
+      int32_t next_lo = 0, next_hi = 0;    // in next_: the positions to which one character leads
+      int32_t lower = 0, upper = kMaxRun;  // bounds on the longest run
     };
-    Known& look(int32_t position);
-    FreeRuns& all_;
+    Bounds& examine(int32_t position);
+    FreeRuns& owner_;
     const int32_t base_;
-    const CharClasses classes_of_;
-    const bool ends_;
-    std::vector<int32_t> numbers_;  // by position of the rule: index into known_; -1: not examined yet
-    std::vector<Known> known_;
+    const CharClasses char_classes_;
+    const bool may_pass_ends_;
+    std::vector<int32_t> bounds_index_;  // by position of the rule: index into bounds_; -1: not examined yet
+    std::vector<Bounds> bounds_;
     std::vector<int32_t> next_;
   };
 
@@ -64,33 +65,33 @@ class FreeRuns {
   FreeRuns(const Grammar& grammar, const ByteSet& live, const std::array<int32_t, 64>& weights)
       : grammar_(grammar), live_(live), weights_(weights) {}
   // The runs for character classes that have long runs from a position and make up much of the vocabulary, or null if
-  // there are none. `follow`: character classes of the bytes that may follow the frame.
+  // there are no such classes. `follow`: the character classes of the bytes that may follow the frame.
   Runs* find(int32_t position, CharClasses follow);
 
  private:
   // Where one character leads from a position.
   struct Reading {
     CharClasses readable = 0;                           // classes whose characters all lead to passive positions
-    std::vector<std::pair<CharClasses, int32_t>> next;  // (classes, position that some of them lead to)
+    std::vector<std::pair<CharClasses, int32_t>> next;  // (classes, a position to which some of their characters lead)
   };
-  // Where the remaining bytes of a non-ASCII character lead from inside it.
+  // Where the remaining bytes of a non-ASCII character lead.
   struct Tail {
-    bool readable = true;  // all of them lead to passive positions
+    bool readable = true;  // all paths lead to passive positions
     std::vector<int32_t> next;
     void add(const Tail& other);
   };
-  // Whether a position between characters has byte edges only, and a token may end there. It may be the frame's end.
+  // Whether a position between characters has only byte edges, and a token may end there. The frame may end there, too.
   bool is_passive(int32_t position) const;
-  // Whether a position inside a character has byte edges only.
-  bool only_reads(int32_t position) const;
-  const Reading& reading(int32_t position);
+  // Whether a position inside a character has only byte edges, and the frame cannot end there.
+  bool has_only_byte_edges(int32_t position) const;
+  const Reading& reading_at(int32_t position);
   void read_ascii(int32_t position, Reading& out) const;
-  const Tail& tail(int32_t position, int lo, int hi, int more);
-  Tail others(int32_t position);
+  const Tail& tail(int32_t position, int lo, int hi, int remaining);
+  Tail non_ascii_tail(int32_t position);
   template <class Visit>
   void each_byte(int32_t position, int lo, int hi, Visit&& visit) const;
   int64_t weight(CharClasses char_classes) const;
-  CharClasses lasting(int32_t position);
+  CharClasses lasting_classes(int32_t position);
   Runs& runs(int32_t position, CharClasses char_classes, CharClasses follow);
 
   const Grammar& grammar_;
@@ -99,7 +100,7 @@ class FreeRuns {
   std::unordered_map<int32_t, Reading> readings_;
   std::unordered_map<uint64_t, Tail> tails_;
   std::map<std::tuple<int32_t, CharClasses, bool>, std::unique_ptr<Runs>> runs_;
-  std::map<std::pair<int32_t, CharClasses>, Runs*> found_;
+  std::map<std::pair<int32_t, CharClasses>, Runs*> best_runs_;
 };
 
 }  // namespace guided

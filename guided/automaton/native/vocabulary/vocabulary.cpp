@@ -41,32 +41,36 @@ void TableCache::clear() {
   bytes_ = 0;
 }
 
-TokenVocabulary::TokenVocabulary(std::vector<std::string> list, std::vector<uint8_t> has_text,
-                                 std::vector<int32_t> ends, int32_t count, size_t cache_bytes)
-    : tokens(std::move(list)), end_tokens(std::move(ends)), size(count), words((count + 31) / 32), cache(cache_bytes) {
+TokenVocabulary::TokenVocabulary(std::vector<std::string> token_list, std::vector<uint8_t> has_text,
+                                 std::vector<int32_t> end_ids, int32_t id_count, size_t cache_bytes)
+    : tokens(std::move(token_list)),
+      end_tokens(std::move(end_ids)),
+      size(id_count),
+      words((id_count + 31) / 32),
+      cache(cache_bytes) {
   std::sort(end_tokens.begin(), end_tokens.end());
   std::vector<TrieEntry> entries;
   entries.reserve(tokens.size());
-  int32_t spelled = 0;
-  std::array<int32_t, 256> counts{};  // by byte: how often it occurs in one token
+  int32_t text_count = 0;
+  std::array<int32_t, 256> counts{};  // by byte: how often it occurs in the current token
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (!has_text[i] || is_end(static_cast<int32_t>(i))) tokens[i].clear();
-    const std::string& t = tokens[i];
-    if (t.empty()) continue;
-    ++spelled;
-    longest = std::max(longest, static_cast<int32_t>(t.size()));
-    for (char ch : t) live.add(static_cast<uint8_t>(ch));
-    if (t.size() == 1) alone.add(static_cast<uint8_t>(t[0]));
-    for (char ch : t) {
+    const std::string& token = tokens[i];
+    if (token.empty()) continue;
+    ++text_count;
+    max_token_bytes = std::max(max_token_bytes, static_cast<int32_t>(token.size()));
+    for (char ch : token) live.add(static_cast<uint8_t>(ch));
+    if (token.size() == 1) single_byte_tokens.add(static_cast<uint8_t>(token[0]));
+    for (char ch : token) {
       const auto byte = static_cast<uint8_t>(ch);
-      most_in_token[byte] = std::max(most_in_token[byte], ++counts[byte]);
+      max_count_in_token[byte] = std::max(max_count_in_token[byte], ++counts[byte]);
     }
-    for (char ch : t) counts[static_cast<uint8_t>(ch)] = 0;
-    const auto* text = reinterpret_cast<const uint8_t*>(t.data());
-    entries.push_back({text, static_cast<int32_t>(t.size()), static_cast<int32_t>(i)});
+    for (char ch : token) counts[static_cast<uint8_t>(ch)] = 0;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(token.data());
+    entries.push_back({bytes, static_cast<int32_t>(token.size()), static_cast<int32_t>(i)});
   }
-  byte_complete = live == alone;
-  all_text = spelled + static_cast<int32_t>(end_tokens.size()) == size;
+  byte_complete = live == single_byte_tokens;
+  all_text = text_count + static_cast<int32_t>(end_tokens.size()) == size;
   trie.build(std::move(entries));
   trie.add_lines();
 }

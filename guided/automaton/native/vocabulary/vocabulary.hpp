@@ -1,5 +1,5 @@
 // A vocabulary as the core sees it: the bytes of each token, the end tokens, the trie, and everything that is computed
-// once for a vocabulary and shared by all of its grammars (token tables, sets of tokens by class, lowered rules).
+// once for a vocabulary and shared by all grammars (token tables, sets of tokens by class, lowered rules).
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@ namespace guided {
 
 struct TokenTable;
 
-// Token tables by the digest of their content. Bounded in bytes; the least recently used are evicted. Thread-safe.
+// Token tables by the digest of their content. The cache is bounded in bytes: it evicts the least recently used tables.
+// Thread-safe.
 class TableCache {
  public:
   explicit TableCache(size_t byte_limit) : byte_limit_(byte_limit) {}
@@ -44,21 +45,22 @@ class TableCache {
 };
 
 struct TokenVocabulary {
-  // `has_text[i]`: false if the id spells nothing (a gap, padding, a control token). An empty string is no text either.
-  // `size`: the number of ids, at least the length of `tokens`. `cache_bytes`: the limit of the cache of token tables.
+  // `has_text[i]`: false if the id has no text (a gap, padding, a control token). A token whose string is empty has no
+  // text, either. `size`: the number of ids, at least the length of `tokens`. `cache_bytes`: the limit of the cache of
+  // token tables.
   TokenVocabulary(std::vector<std::string> tokens, std::vector<uint8_t> has_text, std::vector<int32_t> end_tokens,
                   int32_t size, size_t cache_bytes);
 
   std::vector<std::string> tokens;
   std::vector<int32_t> end_tokens;
-  int32_t size;                              // ids are 0..size-1
-  int32_t words;                             // 32-bit words of a bitmask row
-  int32_t longest = 0;                       // bytes of the longest token
-  ByteSet live;                              // bytes that occur in some token
-  ByteSet alone;                             // bytes that are tokens by themselves
-  std::array<int32_t, 256> most_in_token{};  // for each byte, how often one token contains it at most
-  bool byte_complete;                        // every live byte is a token by itself
-  bool all_text;                             // every id spells something or ends the output
+  int32_t size;                                   // ids are 0..size-1
+  int32_t words;                                  // 32-bit words of a bitmask row
+  int32_t max_token_bytes = 0;                    // bytes of the longest token
+  ByteSet live;                                   // bytes that occur in some token
+  ByteSet single_byte_tokens;                     // bytes that are tokens by themselves
+  std::array<int32_t, 256> max_count_in_token{};  // for each byte, the most often that one token contains it
+  bool byte_complete;                             // every live byte is a token by itself
+  bool all_text;                                  // every id has text or is an end token
   TokenTrie trie;
   mutable TableCache cache;
   // Caches of lowered rules, spellings and characters.
@@ -69,9 +71,9 @@ struct TokenVocabulary {
   }
 
   // The tokens that contain a quotation mark.
-  const QuotingTokens& quoting() const {
-    std::call_once(quoting_made_, [this] { quoting_ = std::make_unique<QuotingTokens>(tokens); });
-    return *quoting_;
+  const QuotingTokens& quoting_tokens() const {
+    std::call_once(quoting_once_, [this] { quoting_tokens_ = std::make_unique<QuotingTokens>(tokens); });
+    return *quoting_tokens_;
   }
 
   bool textual(int32_t id) const { return id >= 0 && id < static_cast<int32_t>(tokens.size()) && !tokens[id].empty(); }
@@ -79,8 +81,8 @@ struct TokenVocabulary {
 
  private:
   ClassTokenSets class_token_sets_;
-  mutable std::once_flag quoting_made_;
-  mutable std::unique_ptr<const QuotingTokens> quoting_;
+  mutable std::once_flag quoting_once_;
+  mutable std::unique_ptr<const QuotingTokens> quoting_tokens_;
 };
 
 }  // namespace guided
