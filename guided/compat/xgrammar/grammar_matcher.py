@@ -78,7 +78,7 @@ class GrammarMatcher(XGRObject):
         compiled = compiled_grammar._parts.compile_for(stops)
         self._parts_of_steps: list[int] | None = [] if _counts_tokens(compiled) else None
         matcher = Matcher(compiled)
-        matcher.names_in_captures = True
+        matcher.captures_include_names = True
         self._init_handle(matcher)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
