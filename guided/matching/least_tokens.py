@@ -19,7 +19,7 @@ from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.meter import spend
 
-__all__ = ["MAX_STEPS", "MinTokens", "least_tokens"]
+__all__ = ["MAX_STEPS", "MinTokens", "count_min_tokens"]
 
 MAX_STEPS: Final = 20_000
 
@@ -36,7 +36,7 @@ class MinTokens:
         return text if self.is_exact else f"at most {text}"
 
 
-def least_tokens(matcher: GrammarMatcher, max_steps: int = MAX_STEPS) -> MinTokens:
+def count_min_tokens(matcher: GrammarMatcher, max_steps: int = MAX_STEPS) -> MinTokens:
     """See the module docstring. The state of the matcher does not change."""
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)

@@ -224,7 +224,9 @@ class _CapturingMatcher(GrammarMatcher):
         with annotated.lock:
             parses, snapshot = self._parse_steps()
             return (
-                parses.complete(snapshot, self._text) if self.is_accepting() else parses.partial(snapshot, self._text)
+                parses.complete_captures(snapshot, self._text)
+                if self.is_accepting()
+                else parses.partial_captures(snapshot, self._text)
             )
 
     def temperature(self) -> float | None:
@@ -243,9 +245,9 @@ class _CapturingMatcher(GrammarMatcher):
             token, end = self._steps[index]
             start = self._steps[index - 1][1] if index else 0
             if token < 0:
-                snapshot = parses.after_bytes(snapshots[-1], self._text, start, end)
+                snapshot = parses.read_bytes(snapshots[-1], self._text, start, end)
             else:
                 is_control = self.grammar.vocabulary.token_bytes(token) is None
-                snapshot = parses.after_token(snapshots[-1], token, self._text, start, end, is_control=is_control)
+                snapshot = parses.read_token(snapshots[-1], token, self._text, start, end, is_control=is_control)
             snapshots.append(snapshot)
         return parses, snapshots[-1]

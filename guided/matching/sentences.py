@@ -16,7 +16,7 @@ from guided.matching.matcher import GrammarMatcher
 from guided.meter import spend
 from guided.vocabulary import Vocabulary
 
-__all__ = ["byte_vocabulary", "sentence"]
+__all__ = ["byte_vocabulary", "draw_sentence"]
 
 _END: Final = 256
 # (weight, bytes): the allowed bytes of a group share its weight. The end token is a group, too.
@@ -37,7 +37,7 @@ def byte_vocabulary() -> Vocabulary:
     return Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
 
-def sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int, any_character: bool) -> str:
+def draw_sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int, any_character: bool) -> str:
     """One sentence of at most `max_length` bytes; `grammar` is compiled for the byte vocabulary."""
     matcher = GrammarMatcher(grammar)
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
