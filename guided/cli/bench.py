@@ -119,7 +119,7 @@ def _texts(specification: Specification, vocabulary: Vocabulary, arguments: argp
             data = text.encode()
             hint = "hint: --whitespace json --numbers json allow more spellings"
             raise InputError(
-                f"{name} does not match the specification\n{error_location_of(grammar, data, ends=True)}\n{hint}"
+                f"{name} does not match the specification\n{error_location_of(grammar, data, must_end=True)}\n{hint}"
             )
         texts.append(tokens)
     if not texts:

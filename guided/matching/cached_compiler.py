@@ -182,8 +182,8 @@ class CachedCompiler:
             text = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=text, span=(0, len(text)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
-            if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
-                error.with_location(source, at)
+            if isinstance(source, str) and error.token is not None and (span := find_token(source, error.token)):
+                error.with_location(source, span)
             raise
         finally:
             if kind == "json_schema":

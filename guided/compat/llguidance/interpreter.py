@@ -50,10 +50,10 @@ class LLInterpreter:
 
     def deep_copy(self) -> LLInterpreter:
         """An independent copy."""
-        other = object.__new__(LLInterpreter)
-        other.__dict__.update(self.__dict__)
-        other._matcher, other._output_tokens = self._matcher.deep_copy(), list(self._output_tokens)
-        return other
+        copied = object.__new__(LLInterpreter)
+        copied.__dict__.update(self.__dict__)
+        copied._matcher, copied._output_tokens = self._matcher.deep_copy(), list(self._output_tokens)
+        return copied
 
     def is_accepting(self) -> bool:
         """Whether the output could have ended at the last call of `compute_mask`."""

@@ -152,12 +152,12 @@ class LLMatcher:
 
     def deep_copy(self) -> LLMatcher:
         """An independent copy."""
-        other = object.__new__(LLMatcher)
-        other.__dict__.update(self.__dict__)
-        other._matcher = None if self._matcher is None else self._matcher.fork()
-        other._strict_matcher = None if self._strict_matcher is None else self._strict_matcher.fork()
-        other._bitmask, other._warnings, other._is_filled = self._bitmask.copy(), list(self._warnings), False
-        return other
+        copied = object.__new__(LLMatcher)
+        copied.__dict__.update(self.__dict__)
+        copied._matcher = None if self._matcher is None else self._matcher.fork()
+        copied._strict_matcher = None if self._strict_matcher is None else self._strict_matcher.fork()
+        copied._bitmask, copied._warnings, copied._is_filled = self._bitmask.copy(), list(self._warnings), False
+        return copied
 
     def is_accepting(self) -> bool:
         """Whether the output may end here."""

@@ -56,8 +56,8 @@ class CanonicalMatcher:
 
     @property
     def non_canonical(self) -> int:
-        """How many tokens so far the tokenizer would not have produced, because the inner mask left no canonical
-        token."""
+        """How many tokens so far the tokenizer would not have produced. Either the masks allowed no others, or the
+        tokens bypassed the masks."""
         return self._non_canonical_counts[-1]
 
     @property

@@ -55,9 +55,7 @@ class PairTable:
         self._pairs, self._size = pairs, size
         self._byte_tokens = [pairs.ids.get(bytes((byte,)), -1) for byte in range(256)]
         singles = [token for token in self._byte_tokens if token >= 0]
-        self._halves: dict[int, tuple[int, int] | None] = dict.fromkeys(
-            singles
-        )  # token -> the two tokens that merge into it
+        self._halves: dict[int, tuple[int, int] | None] = dict.fromkeys(singles)  # token -> its two parts
         self._time = dict.fromkeys(singles, -1)
         self.reachable = np.zeros(size, bool)
         for data, token in pairs.ids.items():

@@ -171,7 +171,7 @@ class Spelling:
         return row_of(self.size, [id for id, data in enumerate(self._bytes) if data in marks])
 
     def tokens_with_any(self, marks: Iterable[int]) -> Row:
-        """The tokens whose text contains the text of one of `punctuation`, as a row."""
+        """The tokens whose text contains the text of one of `marks`, as a row."""
         out = self._empty_row.copy()
         for mark in marks:
             if mark not in self._tokens_containing:
@@ -299,14 +299,16 @@ class Spelling:
 
     def _advance_word_state(self, word_state: WordState, token: int, begins_word: bool) -> WordState | None:
         """The state after a token, or None if no text can continue there. An unreachable token ends its word."""
-        new = self._word_masks.advance(word_state, self._word_masks.characters_by_id[token], begins_word)
-        if new is None or (new.partial_char and not self._can_complete_character(new, token)):
+        next_state = self._word_masks.advance(word_state, self._word_masks.characters_by_id[token], begins_word)
+        if next_state is None or (next_state.partial_char and not self._can_complete_character(next_state, token)):
             return None
         if self._is_unreachable[token]:
-            new = new._replace(
-                state_set_id=0 if new.partial_char else self._word_masks.states_at_word_end(new.state_set_id)
+            next_state = next_state._replace(
+                state_set_id=0
+                if next_state.partial_char
+                else self._word_masks.states_at_word_end(next_state.state_set_id)
             )
-        return new if new.state_set_id else None
+        return next_state if next_state.state_set_id else None
 
     def _can_continue_word(self, last: int) -> bool:
         """Whether a word can continue after the token `last`."""

@@ -250,9 +250,9 @@ class _Pattern:
             preferred, has_match = self.advance(stage.positions, char_class)
             if not has_match:
                 return
-        for new in self.first_stages(char_class):
-            if not (is_between and new.positions == _BETWEEN):
-                yield _Stage(new.positions, tuple(sorted({*forbidden, *preferred, *new.forbidden})))
+        for first_stage in self.first_stages(char_class):
+            if not (is_between and first_stage.positions == _BETWEEN):
+                yield _Stage(first_stage.positions, tuple(sorted({*forbidden, *preferred, *first_stage.forbidden})))
 
     def _advance_forbidden(self, forbidden: Positions, char_class: int) -> Positions | None:
         """The forbidden positions after a character, or None if one of them has matched."""
@@ -339,11 +339,11 @@ class Splitter:
                 for state in (self._continue_word(current, char_class), *self._cross_boundary(current, char_class)):
                     if (
                         state is not None
-                        and (new := self._intern_state(state)) not in seen
-                        and self._alive_cache.get(new, True)
+                        and (successor := self._intern_state(state)) not in seen
+                        and self._alive_cache.get(successor, True)
                     ):
-                        seen[new] = None
-                        queue.append(new)
+                        seen[successor] = None
+                        queue.append(successor)
         self._alive_cache.update(dict.fromkeys(seen, False))
         return False
 
@@ -369,8 +369,8 @@ class Splitter:
             if None in earlier_stages or not all(p.may_end(s) for p, s in later_pairs):
                 continue
             later_stages = [p.first_stages(char_class) for p in self._patterns[index + 1 :]]
-            for new in product(pattern.cross_boundary(stages[index], char_class), *later_stages):
-                yield (*earlier_stages, *new)  # type: ignore[arg-type]
+            for new_stages in product(pattern.cross_boundary(stages[index], char_class), *later_stages):
+                yield (*earlier_stages, *new_stages)  # type: ignore[arg-type]
 
     def _starts_between(self, pattern: _Pattern) -> Iterator[bool]:
         """Yield for each class whether a piece between two matches may begin with it."""

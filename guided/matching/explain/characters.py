@@ -100,8 +100,8 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
     if len(parts) <= _MAX_PARTS:
         return tuple(parts)
     first_parts, hidden_parts = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
-    rest = charset(bounds for part in hidden_parts for bounds in part.characters)
-    return (*first_parts, Part(f"one of {count(rest):,} other characters", rest))
+    other_characters = charset(bounds for part in hidden_parts for bounds in part.characters)
+    return (*first_parts, Part(f"one of {count(other_characters):,} other characters", other_characters))
 
 
 def _list_parts(characters: Ranges) -> list[Part]:

@@ -95,10 +95,11 @@ def _lexing_fields(explanation: Explanation) -> dict[str, Any] | None:
     return None if lexing is None else {name: value for name, value in lexing._asdict().items() if name in names}
 
 
-def error_location_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> ErrorLocation:
-    """Find where `data` stops being allowed, or its end if it is only incomplete. `ends`: it must be a whole output."""
+def error_location_of(grammar: CompiledGrammar, data: bytes, *, must_end: bool = False) -> ErrorLocation:
+    """Find where `data` stops being allowed, or its end if it is only incomplete. `must_end`: it must be a whole
+    output."""
     matcher = GrammarMatcher(grammar)
-    return locate_error(matcher, b"", explain(matcher, data, ends=ends))
+    return locate_error(matcher, b"", explain(matcher, data, must_end=must_end))
 
 
 def locate_error(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:

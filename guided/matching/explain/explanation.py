@@ -130,8 +130,8 @@ class Explanation:
         return f"Explanation(accepted={self.accepted}, reason={self.reason!r})"
 
 
-def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, ends: bool = False) -> Explanation:
-    """See `GrammarMatcher.explain`. `ends`: the output should end after `candidate`."""
+def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, must_end: bool = False) -> Explanation:
+    """See `GrammarMatcher.explain`. `must_end`: the output should end after `candidate`."""
     vocabulary = matcher.grammar.vocabulary
     control_token: int | None = None
     if candidate is None:
@@ -140,7 +140,7 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
         token_bytes = vocabulary.token_bytes(candidate)
         control_token = candidate if token_bytes is None else None
         data = token_bytes or b""
-        ends = candidate in vocabulary.eos_token_ids
+        must_end = candidate in vocabulary.eos_token_ids
     else:
         data = bytes_of(candidate)
     read, expected = _probe_text(matcher, data)
@@ -151,12 +151,12 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
     symbols = [*_accepted_symbols(matcher), *data[:read]]
     refused_bytes = b"" if accepted else data[read:]
     character = (_first_character(refused_bytes) or "").encode()
-    is_refused = bool(character) or (ends and not refused_bytes and not expected.end)
+    is_refused = bool(character) or (must_end and not refused_bytes and not expected.end)
     with limit_work(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
         positions, lexing = _find_positions(matcher.grammar, symbols, refused_bytes[:1])
         schemas = _find_schemas(
-            matcher.grammar, symbols, Continuation(character, refused_bytes, ends) if is_refused else None
+            matcher.grammar, symbols, Continuation(character, refused_bytes, must_end) if is_refused else None
         )
         is_partial = schemas.is_partial or completion is None or is_exhausted()
     places = _find_open_parts(matcher, data[:read], schemas)

@@ -183,7 +183,7 @@ class _Labeller:
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
         out: list[Node] = []
         previous: str | None = None
-        for at, part in enumerate(parts, 1):
+        for index, part in enumerate(parts, 1):
             if self._is_gap(part):
                 if not out:
                     out.append(part)
@@ -196,13 +196,13 @@ class _Labeller:
             if isinstance(part, Ref) and is_helper(part.name) and self.source.rules[part.name] is owner:
                 continue
             is_nullable = isinstance(part, Repeat) and part.min == 0
-            is_last = all(map(self._is_gap, parts[at:]))
+            is_last = all(map(self._is_gap, parts[index:]))
             label = self._add_label(
                 Label(rule, number, count, self.names.format_part(part), is_last, is_nullable, previous)
             )
             out.append(Special(label))
-            if at < len(parts) and self._is_gap(parts[at]):
-                out += [parts[at], Special(self._add_label(replace(self.labels[label], part_before_gap=label)))]
+            if index < len(parts) and self._is_gap(parts[index]):
+                out += [parts[index], Special(self._add_label(replace(self.labels[label], part_before_gap=label)))]
             previous = label
         return Seq(tuple(out))
 
@@ -314,10 +314,10 @@ class LabelledLanguage(Language):
             if not labels_here:
                 break
             reached |= labels_here
-            following = super().special(current, labels_here)
-            if following is None:
+            next_state = super().special(current, labels_here)
+            if next_state is None:
                 break
-            current = following
+            current = next_state
             new_union = self.either(union, current)
             assert new_union is not None, "the union of two states"
             if new_union is union:
