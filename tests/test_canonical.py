@@ -139,7 +139,7 @@ def _check_against_all_texts(vocabulary: Vocabulary, alphabet: str, length: int,
                 continue
             assert is_allowed(row, token) == (after in right), [vocabulary.token_bytes(id) for id in after]
             if after in right:
-                todo.append((after, spelling.after(state, token)))
+                todo.append((after, spelling.advance(state, token)))
                 assert todo[-1][1].branches
 
 
@@ -268,7 +268,7 @@ def _follow(spelling: Spelling, ids: list[int]) -> None:
     state = spelling.begin
     for token in ids:
         assert is_allowed(spelling.row(state), token)
-        state = spelling.after(state, token)
+        state = spelling.advance(state, token)
     assert spelling.may_end(state)
 
 
@@ -287,7 +287,7 @@ def _walks(vocabulary: Vocabulary, count: int, seed: int) -> None:
                 assert vocabulary.encode(vocabulary.decode(out).decode(), continued=True) == out
                 break
             out.append(rng.choice(allowed))
-            state = spelling.after(state, out[-1])
+            state = spelling.advance(state, out[-1])
     assert ended > count // 2
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import guided
-from guided.compat.rust_regex import python_regex, without_anchors
+from guided.compat.rust_regex import strip_anchors, to_python_regex
 
 PATTERNS = [
     r"[a&&[^b]]", r"\p{Lu}[[:digit:]]\x{41}", "a(?i)b", "a(?i)b|c", "(a(?i)b|c)d", r"\w", r"\s", r"\W", r"\S",
@@ -26,7 +26,7 @@ COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in r
 
 
 def accepts(pattern, text):
-    matcher = guided.GrammarMatcher(COMPILER.compile_regex(python_regex(pattern)))
+    matcher = guided.GrammarMatcher(COMPILER.compile_regex(to_python_regex(pattern)))
     return matcher.accept_string(text) and matcher.is_accepting()
 
 
@@ -44,7 +44,7 @@ def test_verdicts_equal_those_of_llguidance(pattern):
 
 @pytest.mark.parametrize("pattern", ["a+b", r"[^\"\\]*", r"\d{2,3}", "(?:x|y)?", "é", r"\.\*", "[a-z]", "(?=a)a"])
 def test_common_syntax_is_unchanged(pattern):
-    assert python_regex(pattern) == pattern
+    assert to_python_regex(pattern) == pattern
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_common_syntax_is_unchanged(pattern):
 )  # fmt: skip
 def test_errors_and_refusals_have_a_location(pattern, message):
     with pytest.raises((guided.SpecError, guided.UnsupportedError), match=message) as found:
-        python_regex(pattern)
+        to_python_regex(pattern)
     start, end = found.value.span
     assert 0 <= start < end <= len(pattern) and found.value.text == pattern
 
@@ -71,7 +71,7 @@ def test_errors_and_refusals_have_a_location(pattern, message):
     ],
 )  # fmt: skip
 def test_anchors_around_a_whole_text(pattern, plain):
-    assert without_anchors(pattern) == plain
+    assert strip_anchors(pattern) == plain
     for text in ("a", "b", "A", "|", "a$", "a\\", "", "^"):
         search = re.fullmatch(pattern.replace(r"\z", r"\Z"), text) is not None
         assert search == (re.fullmatch(plain, text) is not None)

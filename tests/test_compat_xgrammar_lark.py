@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import guided.compat.xgrammar as xgr
-from guided.compat.xgrammar.lark_text import LarkText
+from guided.compat.xgrammar.lark_text import RewrittenLark
 from guided.errors import GuidedError, SpecError
 
 pytest.importorskip("torch")
@@ -187,7 +187,7 @@ def test_errors_have_the_place_in_the_text(library: Any, source: str, place: str
 
 
 def test_places_of_what_was_rewritten() -> None:
-    text = LarkText('start: "a"i /\\u{61}/ r\nr[stop="x"]: /b/')
+    text = RewrittenLark('start: "a"i /\\u{61}/ r\nr[stop="x"]: /b/')
     for number, word in enumerate(("start", '"a"i', "/\\u{61}/", "r[", "stop", '"x"', "/b/")):
         start = text.source.index(word)
         written = {1: "/(?ai:a)/", 2: "/a/"}.get(number, word)

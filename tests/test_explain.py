@@ -260,5 +260,5 @@ def test_a_text_is_judged_without_a_state_for_each_byte(text, whole):
     assert len(automaton._states) == known
     state = automaton.start
     for byte in text:
-        state = state and automaton.byte(state, byte)
+        state = state and automaton.read_byte(state, byte)
     assert (None if state is None else state.is_accepting) is whole

@@ -194,7 +194,7 @@ def test_the_keyword_that_decides(keyword: str, place: str) -> None:
         assert keyword == "false"
         pytest.skip("no value satisfies it, so it does not compile")
     wanted = errors_of(schema, value)
-    found = error_location_of(grammar, text.encode(), ends=True).explanation
+    found = error_location_of(grammar, text.encode(), must_end=True).explanation
     assert set(found.refused_by) == wanted, (schema, text, found.reason)
     assert all(len(group) == 1 for group in found.refusals)
     assert not found.is_partial

@@ -153,5 +153,5 @@ def test_a_replica_reads_its_keys_and_reports_its_engine(tmp_path):
     (tmp_path / "keys").write_text("one\n\ntwo\n")
     asyncio.run(whole())
     (tmp_path / "keys").write_text("\n")
-    with pytest.raises(GuidedError, match="has no key"):
+    with pytest.raises(GuidedError, match="contains no key"):
         ray_serve.Replica(small_engine, Settings(), str(tmp_path / "keys"))

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import guided
-from guided.integrations.vllm.backend import GuidedBackend, begin, validate_and_pack
+from guided.integrations.vllm.backend import GuidedBackend, begin_request, validate_and_pack
 from guided.integrations.vllm.compilers import Compilers, compilers_of, read_vocabulary
 from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import KINDS, Specification
@@ -45,7 +45,7 @@ CHECKS = load_cases()
 
 
 def started(given: dict, max_tokens: int | None = None, ends=(), settings: Settings = NO_SETTINGS):
-    return begin(Specification.from_fields(given, max_tokens=max_tokens), COMPILERS, ends, settings)
+    return begin_request(Specification.from_fields(given, max_tokens=max_tokens), COMPILERS, ends, settings)
 
 
 def row(grammar) -> set[int]:

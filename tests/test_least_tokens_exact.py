@@ -10,7 +10,7 @@ import pytest
 import guided
 from guided.cli import main
 from guided.errors import BudgetError
-from guided.matching.least_tokens import MinTokens, least_tokens
+from guided.matching.least_tokens import MinTokens, count_min_tokens
 
 TOKENS = [b"a", b"b", b"ab"]
 VOCABULARY = guided.Vocabulary(TOKENS, eos_token_ids=[3])
@@ -20,8 +20,8 @@ PAIRS = 'root ::= ("a"|"b") ("a"|"b") | root'
 def test_a_shorter_completion_than_the_known_one() -> None:
     matcher = guided.GrammarMatcher(guided.GrammarCompiler(VOCABULARY).compile_gbnf(PAIRS))
     assert matcher.min_tokens_to_finish() == 3 and matcher.validate_tokens([2, 3]) == 2  # `ab` and the end
-    assert least_tokens(matcher) == MinTokens(3, False)
-    assert str(least_tokens(matcher)) == "at most 3 tokens"
+    assert count_min_tokens(matcher) == MinTokens(3, False)
+    assert str(count_min_tokens(matcher)) == "at most 3 tokens"
     with pytest.raises(BudgetError, match="shortest known completion has 3 tokens, but the budget is 2"):
         matcher.fill_next_token_bitmask(guided.allocate_token_bitmask(1, 4), max_tokens=2)
 
@@ -36,7 +36,7 @@ def test_a_number_is_exact_only_if_no_fewer_tokens_do() -> None:
             matcher = guided.GrammarMatcher(guided.GrammarCompiler(VOCABULARY).compile_gbnf(text))
         except guided.GuidedError:
             continue
-        found = least_tokens(matcher)
+        found = count_min_tokens(matcher)
         least = next(
             length + 1
             for length in range(found.count)
@@ -52,8 +52,8 @@ def test_a_number_is_exact_only_if_no_fewer_tokens_do() -> None:
 
 def test_a_search_that_is_cut_off_proves_nothing() -> None:
     matcher = guided.GrammarMatcher(guided.GrammarCompiler(VOCABULARY).compile_regex("[ab]{8}"))
-    assert least_tokens(matcher).is_exact
-    assert least_tokens(matcher, max_steps=3) == MinTokens(matcher.min_tokens_to_finish(), False)
+    assert count_min_tokens(matcher).is_exact
+    assert count_min_tokens(matcher, max_steps=3) == MinTokens(matcher.min_tokens_to_finish(), False)
 
 
 def test_one_token_is_exact() -> None:

@@ -26,7 +26,7 @@ from guided import GrammarCompiler, GrammarMatcher, GuidedWarning, JsonSchemaOpt
 from guided.errors import UnsupportedError
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader, value_of
-from guided.matching.sentences import byte_vocabulary, sentence
+from guided.matching.sentences import byte_vocabulary, draw_sentence
 from tests.effort import examples
 
 COMPILER = GrammarCompiler(byte_vocabulary())
@@ -262,7 +262,7 @@ def test_generated_texts_validate(name):
         for _ in range(4):
             if GrammarMatcher(compiled).min_tokens_to_finish() > most:
                 continue
-            text = sentence(compiled, generator, most, any_character=most in (90, 200))
+            text = draw_sentence(compiled, generator, most, any_character=most in (90, 200))
             try:
                 adapter.validate_json(text)
             except pydantic.ValidationError as error:

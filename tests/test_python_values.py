@@ -26,7 +26,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import MAX_DEPTH, text_reader, value_of, value_reader
 from guided.matching.constraint import compile_constraint, value_parser
-from guided.matching.sentences import byte_vocabulary, sentence
+from guided.matching.sentences import byte_vocabulary, draw_sentence
 from tests.effort import examples
 
 COMPILER = GrammarCompiler(byte_vocabulary())
@@ -194,7 +194,7 @@ def test_generated_texts_can_be_read(typed, seed):
     read, rng = value_parser(grammar), random.Random(seed)
     for _ in range(3):
         room = GrammarMatcher(grammar).min_tokens_to_finish() + rng.randrange(60)
-        read(sentence(grammar, rng, room, rng.random() < 0.3))
+        read(draw_sentence(grammar, rng, room, rng.random() < 0.3))
 
 
 def constraint_of(tp: Any) -> Any:
@@ -364,7 +364,7 @@ def test_a_function_as_a_constraint():
     grammar = compile_constraint(COMPILER, book)
     read, rng = value_parser(grammar), random.Random(1)
     for _ in range(10):
-        bound = read(sentence(grammar, rng, 150, False))
+        bound = read(draw_sentence(grammar, rng, 150, False))
         assert book(*bound.args, **bound.kwargs)
 
 

@@ -18,7 +18,7 @@ import guided
 from benchmarks.quality.sql_databases import DATABASES, catalog, connect, create_statements
 from benchmarks.quality.sql_grammar import sql_grammar
 from benchmarks.quality.sql_tasks import SQL_TASKS, prepares, right_rows
-from guided.matching.sentences import byte_vocabulary, sentence
+from guided.matching.sentences import byte_vocabulary, draw_sentence
 
 each_task = pytest.mark.parametrize("task", SQL_TASKS, ids=lambda task: task.name)
 
@@ -255,7 +255,7 @@ def test_sqlite_prepares_every_sentence_of_the_grammar(database):
     rng = random.Random(database)
     with closing(connect(database)) as connection:
         for _ in range(60):
-            text = sentence(_grammar(database), rng, 150, False)
+            text = draw_sentence(_grammar(database), rng, 150, False)
             assert prepares(connection, text) and _accepts(None, text), text
 
 

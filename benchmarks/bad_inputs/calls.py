@@ -18,7 +18,7 @@ from benchmarks.bad_inputs.construct import Construct
 from benchmarks.bad_inputs.meter import Meter
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.explain.lint_findings import lint_specification
-from guided.matching.sentences import byte_vocabulary, sentence
+from guided.matching.sentences import byte_vocabulary, draw_sentence
 
 __all__ = ["compiled", "measure_calls", "vocabulary"]
 
@@ -123,7 +123,7 @@ def measure_sentence(construct: Construct, given: Any, meter: Meter) -> None:
         return
     least = meter.call("minimum in bytes", lambda: guided.GrammarMatcher(grammar).min_tokens_to_finish())
     if least is not None and least < 500:
-        meter.call("sample", lambda: sentence(grammar, random.Random(1), least + 20, False))
+        meter.call("sample", lambda: draw_sentence(grammar, random.Random(1), least + 20, False))
 
 
 class _Walk:

@@ -122,7 +122,7 @@ def _choose_texts(
             data = text.encode()
             hint = "hint: --whitespace json --numbers json allow more spellings"
             raise InputError(
-                f"{name} does not match the specification\n{error_location_of(grammar, data, ends=True)}\n{hint}"
+                f"{name} does not match the specification\n{error_location_of(grammar, data, must_end=True)}\n{hint}"
             )
         texts.append(tokens)
     if not texts:

@@ -98,7 +98,7 @@ def _check_text(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
     matcher = GrammarMatcher(grammar)
     if matcher.accept_string(text) and matcher.is_accepting():
         return Verdict(name, True)
-    return Verdict(name, False, error_location_of(grammar, text, ends=True))
+    return Verdict(name, False, error_location_of(grammar, text, must_end=True))
 
 
 def _print_text(

@@ -13,7 +13,7 @@ from guided.cli.arguments import at_least
 from guided.cli.console import DONE, InputError, Progress, print_json
 from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.matching import GrammarCompiler, GrammarMatcher
-from guided.matching.sentences import byte_vocabulary, sentence
+from guided.matching.sentences import byte_vocabulary, draw_sentence
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     texts = []
     with Progress("sampling"):
         for _ in range(arguments.n):
-            text = sentence(grammar, generator, arguments.max_length, arguments.characters == "any")
+            text = draw_sentence(grammar, generator, arguments.max_length, arguments.characters == "any")
             if arguments.json:
                 texts.append(text)
             else:

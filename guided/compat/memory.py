@@ -1,5 +1,5 @@
-"""Bitmask rows at a memory address, which some libraries pass instead of an array. In: an address and a size. Out: an
-array.
+"""Views of bitmask rows at a memory address, which some libraries pass instead of an array. In: an address and a shape.
+Out: an array.
 
 Only null and misaligned addresses can be detected. As in those libraries, the caller is responsible for the rest.
 """

@@ -1,9 +1,10 @@
-r"""Patterns of Rust's crate `regex` in the notation of Python's `re`. In: a pattern. Out: one with the same language.
+r"""Rewrites patterns of Rust's crate `regex` for Python's `re`. In: a Rust pattern. Out: a Python pattern that matches
+the same texts.
 
-llguidance and outlines-core read patterns as Rust's crate does. Most patterns mean the same in Python. These parts
-differ and are rewritten: classes with `[:alpha:]`, `&&`, `--`, `~~` or nested classes, `\p{..}`, `\w` and `\s`
-(Unicode's definitions differ slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that are set in the
-middle, as in `a(?i)b`. Rust's crate has no lookarounds, but they are left unchanged here, so guided enforces them.
+llguidance and outlines-core read patterns as Rust's crate does. Most patterns mean the same in Python. The
+following parts differ and are rewritten: classes with `[:alpha:]`, `&&`, `--`, `~~` or nested classes, `\p{..}`, `\w`
+and `\s` (Unicode's definitions differ slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that are set
+in the middle, as in `a(?i)b`. Rust's crate has no lookarounds. They are left unchanged here, so guided enforces them.
 
 Source: https://docs.rs/regex/latest/regex/#syntax. Cost: linear in the length of the pattern and in the number of
 ranges of its classes. Refused: `(?-u)`, which would match single bytes, `(?R)`, and the word boundaries `\<`, `\>` and
@@ -21,45 +22,44 @@ from guided.frontends.regex import parse_regex
 from guided.ir.nodes import Chars
 from guided.ir.ranges import charset, complement, intersect
 
-__all__ = ["python_regex", "without_anchors"]
+__all__ = ["strip_anchors", "to_python_regex"]
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
-_POSIX: Final = {
+_POSIX_CLASSES: Final = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
     "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\t-\r ",
     "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
-_ECMA: Final = {
+_ECMA_CLASSES: Final = {
     "d": r"\p{Nd}",
     "s": r"\p{White_Space}",
     "w": r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]",
 }
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
-_HEX: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]+)\})")
+_CODE_POINT: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]+)\})")
 _PROPERTY: Final = re.compile(r"[pP](?:\{([^}]*)\}|(\w))")
 _PIECE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-_BEGIN: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
-_END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
+_ANCHORS_AT_START: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
+_ANCHOR_AT_END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
 _FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
 _NEEDS_REWRITING: Final = re.compile(
     r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
 )
 
 
-def python_regex(pattern: str) -> str:
+def to_python_regex(pattern: str) -> str:
     """See the module docstring.
 
     Raises:
-        SpecError: a class or an escape is malformed; the error has its location. UnsupportedError: the pattern has a
+        SpecError: a class or an escape is malformed; the error gives its location. UnsupportedError: the pattern has a
             part that the module docstring lists as refused.
     """
     return _Reader(pattern).read() if _NEEDS_REWRITING.search(pattern) else pattern
 
 
-def without_anchors(pattern: str) -> str:
-    """The pattern without the anchors at the ends of its alternatives. They have no effect if the whole text must
-    match."""
+def strip_anchors(pattern: str) -> str:
+    """Remove the anchors at the ends of top-level alternatives. They have no effect if the whole text must match."""
     pieces, depth, begin = [], 0, 0
     for match in _PIECE.finditer(pattern):
         depth += (match[0] == "(") - (match[0] == ")")
@@ -67,187 +67,197 @@ def without_anchors(pattern: str) -> str:
             pieces.append(pattern[begin : match.start()])
             begin = match.end()
     pieces.append(pattern[begin:])
-    return "|".join(_END.sub(r"\1", _BEGIN.sub(r"\1", piece)) for piece in pieces)
+    return "|".join(_ANCHOR_AT_END.sub(r"\1", _ANCHORS_AT_START.sub(r"\1", piece)) for piece in pieces)
 
 
 class _Reader:
     def __init__(self, pattern: str) -> None:
-        self.pattern, self.at = pattern, 0
+        self.pattern, self.pos = pattern, 0
 
     def read(self) -> str:
         """The whole pattern."""
         out: list[str] = []
-        opened: list[list[str]] = [[]]  # for each open group, the flags that are set inside it
-        while self.at < len(self.pattern):
-            char = self.pattern[self.at]
+        group_flags: list[list[str]] = [[]]  # for each open group, the openings of the groups that set flags inside it
+        while self.pos < len(self.pattern):
+            char = self.pattern[self.pos]
             if char == "\\":
-                self.at += 1
-                out.append(self._escape())
+                self.pos += 1
+                out.append(self._rewrite_escape())
             elif char == "[":
-                out.append(self._class())
+                out.append(self._rewrite_class())
             elif char == "(":
-                out.append(self._group(opened))
+                out.append(self._rewrite_group(group_flags))
             elif char == ")":
-                self.at += 1
-                out.append(_close_groups(opened.pop()) + ")" if len(opened) > 1 else ")")
+                self.pos += 1
+                out.append(_close_groups(group_flags.pop()) + ")" if len(group_flags) > 1 else ")")
             elif char == "|":
-                self.at += 1
-                out.append(_close_groups(opened[-1]) + "|" + "".join(opened[-1]))
+                self.pos += 1
+                out.append(_close_groups(group_flags[-1]) + "|" + "".join(group_flags[-1]))
             else:
-                self.at += 1
+                self.pos += 1
                 out.append(char)
-        return "".join(out) + _close_groups(opened[0])
+        return "".join(out) + _close_groups(group_flags[0])
 
-    def _group(self, opened: list[list[str]]) -> str:
-        match = _FLAGS.match(self.pattern, self.at)
+    def _rewrite_group(self, group_flags: list[list[str]]) -> str:
+        match = _FLAGS.match(self.pattern, self.pos)
         if match is None:
-            begin = self.at
-            self.at += 1
-            opened.append([])
+            begin = self.pos
+            self.pos += 1
+            group_flags.append([])
             if self.pattern.startswith("(?<", begin) and self.pattern[begin + 3 : begin + 4] not in ("=", "!"):
-                self.at = begin + 3
+                self.pos = begin + 3
                 return "(?P<"
             return "("
-        on, off, end = match[1], match[2] or "", match[3]
-        if "R" in on or "u" in off:
+        enabled, disabled, end = match[1], match[2] or "", match[3]
+        if "R" in enabled or "u" in disabled:
             self._refuse(match[0], match.start(), "write it without the flag")
-        self.at = match.end()
-        on, off = ("".join(flag for flag in flags if flag in "imsx") for flags in (on, off))
-        text = f"(?{on}{'-' * bool(off)}{off}:"
+        self.pos = match.end()
+        enabled, disabled = ("".join(flag for flag in flags if flag in "imsx") for flags in (enabled, disabled))
+        opening = f"(?{enabled}{'-' * bool(disabled)}{disabled}:"
         if end == ":":
-            opened.append([])
-            return text
-        opened[-1].append(text)
-        return text
+            group_flags.append([])
+            return opening
+        group_flags[-1].append(opening)
+        return opening
 
-    def _escape(self) -> str:
-        """The rest of an escape after its backslash. The escape is outside a class."""
-        begin, char = self.at, self.pattern[self.at : self.at + 1]
+    def _rewrite_escape(self) -> str:
+        """Rewrite an escape outside a class. Its backslash has been read."""
+        begin, char = self.pos, self.pattern[self.pos : self.pos + 1]
         if char in "<>" or self.pattern.startswith("b{", begin):
             self._refuse("\\" + char, begin - 1, "write what may stand there")
         if char == "z":
-            self.at += 1
+            self.pos += 1
             return r"\Z"
-        single = self._single_or_set()
-        if single is None:
-            self.at += 1
+        ranges = self._read_escape()
+        if ranges is None:
+            self.pos += 1
             return "\\" + char
-        return _format_class(single)
+        return _format_class(ranges)
 
-    def _single_or_set(self) -> Ranges | None:
-        """The characters of the escape at this position; None if it means the same in both notations."""
-        char = self.pattern[self.at : self.at + 1]
-        if match := _HEX.match(self.pattern, self.at):
+    def _read_escape(self) -> Ranges | None:
+        """Read the escape at this position, after its backslash. Returns its characters; None if Python reads it the
+        same way, and then the position does not change."""
+        char = self.pattern[self.pos : self.pos + 1]
+        if match := _CODE_POINT.match(self.pattern, self.pos):
             code = int(next(filter(None, match.groups())), 16)
             if code > 0x10FFFF:
                 self._fail(f"\\{match[0]} is not a character", match.start(), match.end())
-            self.at = match.end()
+            self.pos = match.end()
             return ((code, code),)
-        if match := _PROPERTY.match(self.pattern, self.at):
-            ranges = self._property(match[1] or match[2] or "", match.start(), match.end())
-            self.at = match.end()
+        if match := _PROPERTY.match(self.pattern, self.pos):
+            ranges = self._read_property(match[1] or match[2] or "", match.start(), match.end())
+            self.pos = match.end()
             return complement(ranges) if match[0][0] == "P" else ranges
         if char and char in "wWsS":
-            self.at += 1
-            ranges = _ecma(_ECMA[char.lower()])
+            self.pos += 1
+            ranges = _parse_ecma_class(_ECMA_CLASSES[char.lower()])
             return ranges if char.islower() else complement(ranges)
         return None
 
-    def _property(self, name: str, start: int, end: int) -> Ranges:
-        """The characters with a property. As in Rust, case, spaces and underscores in its name do not matter."""
+    def _read_property(self, name: str, start: int, end: int) -> Ranges:
+        """The characters with a property. As in Rust, case, spaces and underscores in the name do not matter."""
         sides = [side for side in re.split(r"[:=]", name) if side]
         value = "_".join(word.capitalize() for word in re.split(r"[ _]", sides[-1].strip())) if sides else ""
         for spelling in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
             try:
-                return _ecma(rf"\p{{{spelling}}}")
+                return _parse_ecma_class(rf"\p{{{spelling}}}")
             except SpecError:
                 continue
         self._fail(f"\\{self.pattern[start:end]} is not a Unicode property", start, end)
         raise AssertionError
 
-    def _class(self) -> str:
-        """The class at this position: unchanged if Python reads it the same way, otherwise as a list of ranges."""
-        begin = self.at
-        ranges = self._set()
-        source = self.pattern[begin : self.at]
+    def _rewrite_class(self) -> str:
+        """Rewrite the class at this position: unchanged if Python reads it the same way, otherwise as a list of
+        ranges."""
+        begin = self.pos
+        ranges = self._read_set()
+        source = self.pattern[begin : self.pos]
         inside = source[1:-1]
         if not re.search(r"\\[pPwWsSxuU]|\[|&&|--|~~", inside) and not inside.startswith(("]", "^]")):
             return source
         return _format_class(ranges)
 
-    def _set(self) -> Ranges:
-        """The characters of the class that begins here."""
-        begin = self.at
-        self.at += 1
-        negated = self.pattern.startswith("^", self.at)
-        self.at += negated
+    def _read_set(self) -> Ranges:
+        """Read the class that begins here, and return its characters."""
+        begin = self.pos
+        self.pos += 1
+        negated = self.pattern.startswith("^", self.pos)
+        self.pos += negated
         combined: Ranges | None = None
         operator, items, is_first = "", list[tuple[int, int]](), True
         while True:
-            if self.at >= len(self.pattern):
+            if self.pos >= len(self.pattern):
                 self._fail("unclosed character class", begin, begin + 1)
-            pair = self.pattern[self.at : self.at + 2]
+            pair = self.pattern[self.pos : self.pos + 2]
             if pair[0] == "]" and not is_first:
-                self.at += 1
+                self.pos += 1
                 combined = _combine(combined, operator, charset(items))
                 return complement(combined) if negated else combined
             if pair in ("&&", "--", "~~"):
                 combined, operator, items = _combine(combined, operator, charset(items)), pair, []
-                self.at += 2
+                self.pos += 2
                 continue
             is_first = False
-            items += self._item(begin)
+            items += self._read_item(begin)
 
-    def _item(self, begin: int) -> Ranges:
-        """A character, a range, an escape, or a nested class in the class that began at `begin`."""
-        if match := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.at):
-            if match[2] not in _POSIX:
+    def _read_item(self, begin: int) -> Ranges:
+        """Read a character, range, escape or nested class inside the class that began at `begin`."""
+        if match := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.pos):
+            if match[2] not in _POSIX_CLASSES:
                 self._fail(f"{match[0]} is not a character class", match.start(), match.end())
-            self.at = match.end()
-            ranges = _ecma(f"[{_POSIX[match[2]]}]")
+            self.pos = match.end()
+            ranges = _parse_ecma_class(f"[{_POSIX_CLASSES[match[2]]}]")
             return complement(ranges) if match[1] else ranges
-        if self.pattern[self.at] == "[":
-            return self._set()
-        first = self._single_character_or_set()
-        is_range = self.pattern[self.at : self.at + 1] == "-" and self.pattern[self.at + 1 : self.at + 2] not in (
+        if self.pattern[self.pos] == "[":
+            return self._read_set()
+        first = self._read_class_atom()
+        is_range = self.pattern[self.pos : self.pos + 1] == "-" and self.pattern[self.pos + 1 : self.pos + 2] not in (
             "", "]", "-",
         )  # fmt: skip
         if not is_range or len(first) != 1 or first[0][0] != first[0][1]:
             return first
-        self.at += 1
-        last = self._single_character_or_set()
+        self.pos += 1
+        last = self._read_class_atom()
         if len(last) != 1 or last[0][0] != last[0][1] or last[0][0] < first[0][0]:
-            self._fail("invalid character class range", begin, self.at)
+            self._fail("invalid character class range", begin, self.pos)
         return ((first[0][0], last[0][0]),)
 
-    def _single_character_or_set(self) -> Ranges:
-        char = self.pattern[self.at]
-        self.at += 1
+    def _read_class_atom(self) -> Ranges:
+        char = self.pattern[self.pos]
+        self.pos += 1
         if char != "\\":
             return ((ord(char), ord(char)),)
-        ranges = self._single_or_set()
+        ranges = self._read_escape()
         if ranges is not None:
             return ranges
-        char = self.pattern[self.at : self.at + 1]
-        self.at += 1
+        char = self.pattern[self.pos : self.pos + 1]
+        self.pos += 1
         if char in ("d", "D"):
-            return _ecma(_ECMA["d"]) if char == "d" else complement(_ecma(_ECMA["d"]))
+            return (
+                _parse_ecma_class(_ECMA_CLASSES["d"])
+                if char == "d"
+                else complement(_parse_ecma_class(_ECMA_CLASSES["d"]))
+            )
         if not char or (char.isalnum() and char not in _CONTROLS):
-            self._fail(f"unrecognized escape sequence \\{char}", self.at - 2, self.at)
+            self._fail(f"unrecognized escape sequence \\{char}", self.pos - 2, self.pos)
         code = _CONTROLS.get(char, ord(char))
         return ((code, code),)
 
     def _fail(self, message: str, start: int, end: int) -> None:
         raise SpecError(message, text=self.pattern, span=(start, end), hint="see https://docs.rs/regex/#syntax")
 
-    def _refuse(self, what: str, at: int, hint: str) -> None:
+    def _refuse(self, construct: str, start: int, hint: str) -> None:
         raise UnsupportedError(
-            f"{what} is not enforced", pointer=f"offset {at}", hint=hint, text=self.pattern, span=(at, at + len(what))
+            f"{construct} is not enforced",
+            pointer=f"offset {start}",
+            hint=hint,
+            text=self.pattern,
+            span=(start, start + len(construct)),
         )
 
 
 def _close_groups(flags: list[str]) -> str:
-    """The parentheses that close the groups opened for flags. In verbose patterns, a preceding newline ends any
+    """The parentheses that close the groups opened for flags. In verbose patterns, a newline comes first to end a
     comment."""
     return "".join("\n)" if "x" in text.partition("-")[0] else ")" for text in flags)
 
@@ -263,7 +273,7 @@ def _combine(combined: Ranges | None, operator: str, other: Ranges) -> Ranges:
 
 
 @lru_cache(maxsize=256)
-def _ecma(pattern: str) -> Ranges:
+def _parse_ecma_class(pattern: str) -> Ranges:
     node = parse_regex(pattern, dialect="ecma")
     if not isinstance(node, Chars):  # in ECMAScript, an unknown property is literal text
         raise SpecError(f"{pattern} is not a character class")
@@ -271,7 +281,7 @@ def _ecma(pattern: str) -> Ranges:
 
 
 def _format_class(ranges: Ranges) -> str:
-    """A Python character class with these characters."""
+    """A Python character class of these characters."""
     if not ranges:
         return r"[^\s\S]"
     pieces = (f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in ranges)

@@ -9,7 +9,7 @@ In: a constraint as `Engine.generate` takes it, and ExLlamaV3's tokenizer. Out: 
 one job and returns packed masks. The generator computes the masks on its own threads while the model runs. When it
 rolls tokens back (banned strings), so does the matcher. A filter serves one job at a time, and is reset for the next.
 
-The filter is completed when the model writes an end token, or when only an end token can follow. The tests use the
+The filter is complete when the model writes an end token, or when only an end token can follow. The tests use the
 interface of version 1.6.5, without a device.
 """
 
@@ -23,7 +23,7 @@ import torch
 from exllamav3.generator.filter import Filter
 
 from guided.errors import GuidedError
-from guided.integrations.sequence_mask import compiler_of, required_grammar
+from guided.integrations.sequence_mask import compile_required, compiler_of
 from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask, row_of
 from guided.matching.constraint import Constraint, ConstraintOptions
@@ -52,10 +52,10 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
     Raises:
         VocabularyError: the tokenizer cannot be read.
     """
-    ends = set(getattr(tokenizer.config, "eos_token_id_list", None) or ())
-    if not ends and tokenizer.eos_token_id is not None:
-        ends = {tokenizer.eos_token_id}
-    return Vocabulary.from_huggingface(tokenizer.tokenizer, eos_token_ids=ends or None)
+    end_ids = set(getattr(tokenizer.config, "eos_token_id_list", None) or ())
+    if not end_ids and tokenizer.eos_token_id is not None:
+        end_ids = {tokenizer.eos_token_id}
+    return Vocabulary.from_huggingface(tokenizer.tokenizer, eos_token_ids=end_ids or None)
 
 
 class GuidedFilter(Filter):  # type: ignore[misc]
@@ -64,7 +64,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
     Args:
         constraint: what `Engine.generate` takes.
         tokenizer: ExLlamaV3's tokenizer.
-        trigger_token: the filter begins after this token; None: at once.
+        trigger_token: the filter begins after this token; None: immediately.
         prefix_str: the beginning of the output, which is already written.
         eos_after_completed: whether the job ends with the constraint; otherwise it continues unconstrained.
         vocabulary: a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars; None: the tokenizer's.
@@ -93,16 +93,16 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)
         compiler = compiler_of(tokenizer if vocabulary is None else vocabulary, vocabulary_of)
-        grammar = required_grammar(compiler, constraint, options)
+        grammar = compile_required(compiler, constraint, options)
         size = compiler.vocabulary.size
         self._matcher, self._max_tokens = GrammarMatcher(grammar), max_tokens
-        self._ends = row_of(size, sorted(compiler.vocabulary.eos_token_ids))
+        self._end_row = row_of(size, sorted(compiler.vocabulary.eos_token_ids))
         self._bitmask = allocate_token_bitmask(1, size)
         self._token_count = 0
         self.reset()
 
     def reset(self) -> None:
-        """Start again from the beginning."""
+        """Return to the initial state."""
         self._matcher.reset()
         self._token_count = 0
         if self.prefix_str and not self._matcher.accept_string(self.prefix_str):
@@ -139,8 +139,8 @@ class GuidedFilter(Filter):  # type: ignore[misc]
             return True
         if not self._matcher.is_accepting():
             return False
-        allowed = self.get_next_logit_mask().numpy()[0]
-        return not bool(np.any(allowed & ~self._ends))
+        mask = self.get_next_logit_mask().numpy()[0]
+        return not bool(np.any(mask & ~self._end_row))
 
 
 def _check_interface() -> None:

@@ -1,7 +1,7 @@
 """A dictionary that keeps its most recently used entries and drops the rest (an LRU cache).
 
-It is for engines that look things up repeatedly but never release them: requests, grammars, tokenizers. It is not
-thread-safe. It costs as much as a dictionary.
+It is for objects that engines look up repeatedly but never release: requests, grammars, tokenizers. It is not
+thread-safe. Its operations cost as much as a dictionary's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Value = TypeVar("_Value")
 
 
 class LruCache(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
-    """A dictionary of the `capacity` entries that were set or read most recently."""
+    """A dictionary of the `capacity` entries that were set, or read with `get`, most recently."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()

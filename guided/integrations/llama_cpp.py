@@ -7,8 +7,8 @@
 
 In: a constraint as `Engine.generate` takes it, and the `Llama` (or the path of its GGUF file, or a `Vocabulary`). Out:
 a logits processor, which masks the tokens that the constraint does not allow. `LlamaGrammar` has the constructors of
-llama-cpp-python's class of the same name. Pass its processor instead of `grammar=grammar`. Unlike the original, it
-enforces all keywords of a JSON Schema, and completes the text within a budget.
+llama-cpp-python's class of the same name. Pass its processor instead of `grammar=grammar`. Unlike the original class,
+it enforces all keywords of a JSON Schema, and completes the text within a budget.
 
 If a processor raises, llama-cpp-python continues without the mask. So errors in the constraint are raised when the
 processor is created. If another processor chooses a token that is not allowed, the text ends with a warning. A `Llama`
@@ -27,9 +27,9 @@ from typing import Any, Self, Unpack
 import numpy as np
 import numpy.typing as npt
 
-import guided.frontends.combinators as parts
 from guided.errors import GuidedError
-from guided.integrations.sequence_mask import SequenceMask, compiler_of, required_grammar
+from guided.frontends import combinators
+from guided.integrations.sequence_mask import SequenceMask, compile_required, compiler_of
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import row_of
 from guided.matching.constraint import Constraint, ConstraintOptions
@@ -80,11 +80,11 @@ class GuidedLogitsProcessor:
     ) -> None:
         compiler = compiler_of(llama, vocabulary_of)
         self.vocabulary = compiler.vocabulary
-        self._ends = row_of(self.vocabulary.size, sorted(self.vocabulary.eos_token_ids))
-        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens, canonical=canonical)
+        self._end_row = row_of(self.vocabulary.size, sorted(self.vocabulary.eos_token_ids))
+        self._mask = SequenceMask(compile_required(compiler, constraint, options), max_tokens, canonical=canonical)
 
     def __call__(self, input_ids: Ids, scores: Scores) -> Scores:
-        """The scores, (n_vocab,), with -inf for each token that is not allowed after `input_ids`.
+        """Return the scores, (n_vocab,), with -inf for each token that is not allowed after `input_ids`.
 
         Args:
             input_ids: the ids so far, including the prompt.
@@ -99,14 +99,14 @@ class GuidedLogitsProcessor:
             row = self._mask.mask_after(input_ids)
         except GuidedError as error:
             warnings.warn(f"the text ends here: {error}", RuntimeWarning, stacklevel=2)
-            row = self._ends
+            row = self._end_row
         scores = np.array(scores, np.single)  # leave llama-cpp-python's own memory unchanged
         apply_token_bitmask_inplace(scores, row)
         return scores
 
 
 class LlamaGrammar:
-    """A grammar in GBNF or a JSON Schema, with llama-cpp-python's names; see the module docstring.
+    """A GBNF grammar or a JSON Schema, with llama-cpp-python's method names; see the module docstring.
 
     Pass it as `logits_processor=[grammar.processor(llm)]`.
     """
@@ -116,19 +116,19 @@ class LlamaGrammar:
 
     @classmethod
     def from_string(cls, grammar: str, verbose: bool = True) -> Self:
-        """A grammar in GBNF, whose rule `root` is the output."""
-        return cls(parts.gbnf(grammar))
+        """Create from a GBNF grammar with the start rule `root`."""
+        return cls(combinators.gbnf(grammar))
 
     @classmethod
     def from_file(cls, file: str | Path, verbose: bool = True) -> Self:
-        """A file that contains a grammar in GBNF."""
+        """Create from a file that contains a GBNF grammar."""
         return cls.from_string(Path(file).read_text("utf-8"))
 
     @classmethod
     def from_json_schema(cls, json_schema: str, verbose: bool = True) -> Self:
-        """A JSON Schema, as JSON text."""
-        return cls(parts.json_schema(json_schema))
+        """Create from a JSON Schema, given as JSON text."""
+        return cls(combinators.json_schema(json_schema))
 
     def processor(self, llama: Any, *, max_tokens: int | None = None) -> GuidedLogitsProcessor:
-        """A processor that enforces the grammar in one completion at a time. Arguments: see `GuidedLogitsProcessor`."""
+        """Create a processor that enforces the grammar in one completion at a time. See `GuidedLogitsProcessor`."""
         return GuidedLogitsProcessor(self._constraint, llama, max_tokens=max_tokens)

@@ -6,9 +6,9 @@
     processor = GuidedLogitsProcessor({"type": "object", ...}, tokenizer, max_tokens=200)
     mlx_lm.generate(model, tokenizer, prompt, logits_processors=[processor], max_tokens=200)
 
-In: a constraint as `Engine.generate` takes it, and mlx-lm's tokenizer. Out: a callable of ids (n,) and logits (1, V),
-both MLX arrays. One processor follows one sequence at a time, so give `BatchGenerator` a processor for each row. Drafts
-of a smaller model (`draft_model`) are supported: rejected ids are rolled back.
+In: a constraint as `Engine.generate` takes it, and mlx-lm's tokenizer. Out: a callable that takes ids (n,) and logits
+(1, V), both MLX arrays. One processor follows one sequence at a time, so give `BatchGenerator` a processor for each
+row. Drafts of a smaller model (`draft_model`) are supported: rejected ids are rolled back.
 
 MLX is imported when the processor is called. Cost: the ids are copied from MLX and the mask is copied to MLX, so each
 step waits for the previous token.
@@ -20,7 +20,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from guided.integrations.sequence_mask import SequenceMask, check_width, compiler_of, required_grammar
+from guided.integrations.sequence_mask import SequenceMask, check_width, compile_required, compiler_of
 from guided.logits.mlx import mask_logits
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
@@ -34,8 +34,8 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
     Raises:
         VocabularyError: the tokenizer cannot be read.
     """
-    ends = getattr(tokenizer, "eos_token_ids", None)
-    return Vocabulary.from_huggingface(getattr(tokenizer, "_tokenizer", tokenizer), eos_token_ids=ends or None)
+    end_ids = getattr(tokenizer, "eos_token_ids", None)
+    return Vocabulary.from_huggingface(getattr(tokenizer, "_tokenizer", tokenizer), eos_token_ids=end_ids or None)
 
 
 class GuidedLogitsProcessor:
@@ -64,13 +64,13 @@ class GuidedLogitsProcessor:
     ) -> None:
         compiler = compiler_of(tokenizer, vocabulary_of)
         self.vocabulary = compiler.vocabulary
-        self._mask = SequenceMask(required_grammar(compiler, constraint, options), max_tokens, canonical=canonical)
+        self._mask = SequenceMask(compile_required(compiler, constraint, options), max_tokens, canonical=canonical)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """The logits, (1, V), with -inf for each token that is not allowed after `tokens`.
+        """Return the logits, (1, V), with -inf for each token that is not allowed after `tokens`.
 
         Args:
-            tokens: the ids so far. The beginning of the prompt may be missing, if mlx-lm processed it before.
+            tokens: the ids so far. The beginning of the prompt may be missing, if mlx-lm has processed it separately.
 
         Raises:
             GuidedError: a token that the constraint does not allow was chosen, or the model and the tokenizer do not

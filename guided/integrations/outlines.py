@@ -25,8 +25,8 @@ from outlines.backends.base import BaseBackend
 from outlines.models import LlamaCpp, Transformers
 from outlines.types.dsl import CFG, JsonSchema, Term, python_types_to_terms, to_regex
 
-import guided.frontends.combinators as parts
 from guided.errors import GuidedError
+from guided.frontends import combinators
 from guided.frontends.combinators import Expr
 from guided.frontends.gbnf import is_gbnf
 from guided.integrations import llama_cpp
@@ -67,13 +67,13 @@ def generator(
     canonical: bool = False,
     **options: Unpack[ConstraintOptions],
 ) -> Any:
-    """outlines' generator for a type.
+    """Create an outlines generator for an output type.
 
     Args:
         model: an outlines model.
         output_type: a Python type, an outlines term (`Regex`, `JsonSchema`, `CFG`, ...), or a constraint that only
             `Engine.generate` takes: a compiled grammar, or a composition such as `guided.regex(...) + "!"`.
-        max_new_tokens: the limit that will be passed to the generator. Each output is then complete within this limit.
+        max_new_tokens: the limit that each call of the generator will get. Each output is then complete within it.
         canonical: allow only tokens that the tokenizer itself would produce, see `Engine.generate`.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
@@ -105,23 +105,23 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
     def get_json_schema_logits_processor(
         self, json_schema: str, whitespace_pattern: str | None = None
     ) -> GuidedProcessor:
-        """The processor for the text of a JSON Schema. `whitespace_pattern`: for each gap; None: a space after `,` and
-        `:`."""
+        """Create the processor for a JSON Schema. `whitespace_pattern`: a regular expression for each gap; None: a
+        space after `,` and `:`."""
         options = (
             ConstraintOptions() if whitespace_pattern is None else ConstraintOptions(whitespace=whitespace_pattern)
         )
-        return self._make_processor(parts.json_schema(json_schema), **options)
+        return self._make_processor(combinators.json_schema(json_schema), **options)
 
     def get_regex_logits_processor(self, regex: str) -> GuidedProcessor:
-        """The processor for a regular expression, which the whole output matches."""
+        """Create the processor for a regular expression, which the whole output must match."""
         return self._make_processor(regex)
 
     def get_cfg_logits_processor(self, grammar: str) -> GuidedProcessor:
-        """The processor for a grammar, in GBNF (`root ::= ...`) or in Lark's notation."""
-        return self._make_processor(parts.gbnf(grammar) if is_gbnf(grammar) else parts.lark(grammar))
+        """Create the processor for a grammar in GBNF (`root ::= ...`) or Lark."""
+        return self._make_processor(combinators.gbnf(grammar) if is_gbnf(grammar) else combinators.lark(grammar))
 
     def processor(self, output_type: Any, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
-        """The processor for an output type; see `generator`."""
+        """Create the processor for an output type; see `generator`."""
         if isinstance(output_type, CompiledGrammar | ConstraintCompiler | Expr):
             return self._make_processor(output_type, **options)
         term: Term = python_types_to_terms(output_type)
@@ -131,7 +131,7 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
             return self._make_processor(to_regex(term), **options)
         if term.whitespace_pattern is not None:
             options["whitespace"] = term.whitespace_pattern
-        return self._make_processor(parts.json_schema(term.schema), **options)
+        return self._make_processor(combinators.json_schema(term.schema), **options)
 
     def _make_processor(self, constraint: Constraint, **options: Unpack[ConstraintOptions]) -> GuidedProcessor:
         grammar = compile_constraint(self.compiler, constraint, options)
@@ -154,16 +154,17 @@ class GuidedProcessor:
         self._rows = RowMatchers([self.grammar], self.max_new_tokens, self._spelling)
 
     def __call__(self, input_ids: Any, logits: Any) -> Any:
-        """The logits, (vocab,) or (rows, vocab), of torch or numpy, with -inf where the grammar allows no token.
+        """Return the logits, (vocab,) or (rows, vocab), with -inf for each token that the grammar does not allow.
 
         Args:
             input_ids: int (length,) or (rows, length), including prompts and padding.
+            logits: a numpy array, which is copied, or a torch tensor, which is changed.
 
         Raises:
             BudgetError: no output fits the budget. GuidedError: this kind of array is not supported, or other
                 processors forbid all tokens that the grammar allows.
         """
-        ids = _array(input_ids)
+        ids = _to_numpy(input_ids)
         rows = self._rows.follow(ids[None] if ids.ndim == 1 else ids)
         bitmask = allocate_token_bitmask(len(rows), self.grammar.vocabulary.size)
         constrained_rows = self._rows.fill(bitmask)
@@ -176,7 +177,7 @@ class GuidedProcessor:
         return logits
 
 
-def _array(ids: Any) -> npt.NDArray[np.int64]:
+def _to_numpy(ids: Any) -> npt.NDArray[np.int64]:
     if isinstance(ids, np.ndarray | list | tuple):
         return np.asarray(ids, np.int64)
     if hasattr(ids, "cpu"):

@@ -1,5 +1,5 @@
-"""A server on several machines, as a Ray Serve application. In: a model, settings, numbers of replicas. Out: an
-application for `serve.run`.
+"""Builds a server on several machines, as a Ray Serve application. In: a model, settings, the number of replicas. Out:
+an application for `serve.run`.
 
 A replica is an engine with its thread and the application of `guided.server`. It has the same routes, answers and
 errors as `guided serve`. Ray Serve does the rest:
@@ -7,7 +7,7 @@ errors as `guided serve`. Ray Serve does the rest:
 | task | mechanism |
 |---|---|
 | number of replicas | `num_replicas`, `autoscaling_config` |
-| health | `check_health`: the engine's thread runs; otherwise Ray replaces the replica |
+| health | `check_health`: if the engine's thread has stopped, Ray replaces the replica |
 | shutdown | no new requests, `graceful_shutdown_timeout_s` for open ones, then the application shuts down |
 | overload | `max_ongoing_requests` per replica, `max_queued_requests` per proxy; 503 beyond them |
 | routing | the shorter of two queues; with `affinity`, the replica of the session (see `ray_sessions`) |
@@ -39,9 +39,9 @@ from guided.server.settings import Settings
 
 __all__ = ["Arguments", "Replica", "app", "build"]
 
-_ROUTER: Final = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
-_MAX_ONGOING: Final = 64
-_MAX_QUEUED: Final = 256
+_ROUTER_CLASS: Final = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
+_MAX_ONGOING_REQUESTS: Final = 64
+_MAX_QUEUED_REQUESTS: Final = 256
 _DRAIN_SECONDS: Final = 30.0
 
 
@@ -51,7 +51,7 @@ class Replica:
     def __init__(self, make_engine: Callable[[], Engine], settings: Settings, api_key_file: str | None = None) -> None:
         """`api_key_file`: a file on the replica's machine; its keys do not appear in Ray's configuration."""
         if api_key_file is not None:
-            settings = replace(settings, api_keys=_keys(api_key_file))
+            settings = replace(settings, api_keys=_read_keys(api_key_file))
         self._engine = make_engine()
         self._application = create_app(self._engine, settings)
 
@@ -80,11 +80,11 @@ def build(
     affinity: bool = False,
     **deployment: Any,
 ) -> Any:
-    """A Ray Serve application.
+    """Build a Ray Serve application.
 
     Args:
         model: a name or a path that each replica's machine can load, or a function that creates the engine there.
-        settings: the server's settings (default: those of `guided serve`, named after the model).
+        settings: the server's settings. None: the settings of `guided serve`, with the name of the model.
         engine: options of `Engine.from_pretrained`, such as `device`.
         api_key_file: a file with one key per line, which each replica reads.
         affinity: send the requests of a session to the same replica while it has capacity (`ray_sessions`).
@@ -113,27 +113,27 @@ def build(
         settings = settings or Settings(model_name=Path(model).stem)
     options: dict[str, Any] = {
         "name": "guided",
-        "max_ongoing_requests": _MAX_ONGOING,
-        "max_queued_requests": _MAX_QUEUED,
+        "max_ongoing_requests": _MAX_ONGOING_REQUESTS,
+        "max_queued_requests": _MAX_QUEUED_REQUESTS,
         "backpressure_config": {"retry_after_s": settings.retry_after},
         "graceful_shutdown_timeout_s": _DRAIN_SECONDS,
     }
     if affinity:
         if "request_router_config" in deployment:
             raise GuidedError("affinity sets request_router_config itself: give only one of the two")
-        options["request_router_config"] = {"request_router_class": _ROUTER}
+        options["request_router_config"] = {"request_router_class": _ROUTER_CLASS}
     replica = serve.deployment(**options | deployment)(serve.ingress()(Replica))
     return replica.bind(make_engine, settings, None if api_key_file is None else os.fspath(api_key_file))
 
 
 class Arguments(BaseModel):
-    """The arguments of `serve run guided.integrations.ray_serve:app`, in addition to the settings of the server.
+    """The arguments of `serve run guided.integrations.ray_serve:app`, in addition to the server's settings.
 
     Attributes:
         model: a name or a path.
         served_model_name: the model's name in requests.
         api_key_file, affinity: see `build`.
-        num_replicas: a number; "auto": Ray Serve scales automatically; None: 1, or the value of a configuration file.
+        num_replicas: a number; "auto": Ray Serve scales automatically; None: the value in a configuration file, or 1.
         max_ongoing_requests: the limit per replica.
         max_queued_requests: the limit per proxy; 503 beyond it.
         shutdown_timeout: seconds for open requests when a replica shuts down.
@@ -148,8 +148,8 @@ class Arguments(BaseModel):
     api_key_file: str | None = None
     affinity: bool = False
     num_replicas: PositiveInt | Literal["auto"] | None = None
-    max_ongoing_requests: PositiveInt = _MAX_ONGOING
-    max_queued_requests: int = _MAX_QUEUED
+    max_ongoing_requests: PositiveInt = _MAX_ONGOING_REQUESTS
+    max_queued_requests: int = _MAX_QUEUED_REQUESTS
     shutdown_timeout: float = _DRAIN_SECONDS
     num_cpus: float = 1
     num_gpus: float = 0
@@ -160,7 +160,7 @@ class Arguments(BaseModel):
 
 
 def app(arguments: dict[str, Any]) -> Any:
-    """The application for `serve run` and for a Ray Serve configuration file, whose `args` are `Arguments`.
+    """Build the application for `serve run`, or for a Ray Serve configuration file whose `args` are `Arguments`.
 
     Raises:
         TypeError: an argument is unknown. ValueError: a value is invalid (pydantic's error says which).
@@ -172,29 +172,29 @@ def app(arguments: dict[str, Any]) -> Any:
         "tools",
     }
     check_keywords("app", arguments, {*Arguments.model_fields, *setting_names}, {"api_keys": "api_key_file"})
-    own = Arguments.model_validate({name: arguments[name] for name in arguments if name not in setting_names})
-    kinds = get_type_hints(Settings)
+    own_arguments = Arguments.model_validate({name: arguments[name] for name in arguments if name not in setting_names})
+    setting_types = get_type_hints(Settings)
     settings = {
-        name: TypeAdapter(kinds[name]).validate_python(value)
+        name: TypeAdapter(setting_types[name]).validate_python(value)
         for name, value in arguments.items()
         if name in setting_names
     }
     return build(
-        own.model,
-        settings=Settings(model_name=own.served_model_name or Path(own.model).stem, **settings),
-        engine=own.model_dump(include={"device", "dtype", "kv_dtype", "adapter"}),
-        api_key_file=own.api_key_file,
-        affinity=own.affinity,
-        **({} if own.num_replicas is None else {"num_replicas": own.num_replicas}),
-        max_ongoing_requests=own.max_ongoing_requests,
-        max_queued_requests=own.max_queued_requests,
-        graceful_shutdown_timeout_s=own.shutdown_timeout,
-        ray_actor_options={"num_cpus": own.num_cpus, "num_gpus": own.num_gpus},
+        own_arguments.model,
+        settings=Settings(model_name=own_arguments.served_model_name or Path(own_arguments.model).stem, **settings),
+        engine=own_arguments.model_dump(include={"device", "dtype", "kv_dtype", "adapter"}),
+        api_key_file=own_arguments.api_key_file,
+        affinity=own_arguments.affinity,
+        **({} if own_arguments.num_replicas is None else {"num_replicas": own_arguments.num_replicas}),
+        max_ongoing_requests=own_arguments.max_ongoing_requests,
+        max_queued_requests=own_arguments.max_queued_requests,
+        graceful_shutdown_timeout_s=own_arguments.shutdown_timeout,
+        ray_actor_options={"num_cpus": own_arguments.num_cpus, "num_gpus": own_arguments.num_gpus},
     )
 
 
-def _keys(path: str) -> tuple[str, ...]:
+def _read_keys(path: str) -> tuple[str, ...]:
     keys = tuple(filter(None, map(str.strip, Path(path).read_text("utf-8").splitlines())))
     if not keys:
-        raise GuidedError(f"{path} has no key")
+        raise GuidedError(f"{path} contains no key")
     return keys

@@ -1,4 +1,4 @@
-"""A matcher for each row of a batch, for engines that pass only the rows' token ids at each step.
+"""Finds the matcher of each row of a batch, for engines that pass only the rows' token ids at each step.
 
 In: at each step the ids of all rows, including the prompts. Out: the matcher of each row, at the row's current
 position.
@@ -8,17 +8,17 @@ without notice. So a row may continue any row of the previous step. `RowMatchers
 common prefix, rolls back the tokens that differ, and accepts the new tokens. Rows that continue the same row get forks
 of its matcher. The rows of the first step are the prompts.
 
-Engines request a mask before each token. So all of a row except its last token must have existed in the previous step.
-Otherwise the rows are other prompts, and a new generation begins. A new generation also begins if tokens were rolled
-back and the last token is refused, because the engine knew the mask for its position.
+Engines request a mask before each token. So the previous step must have had a row with the same ids except the last
+token. Otherwise the rows are other prompts, and a new generation begins. A new generation also begins if tokens were
+rolled back and the last token is refused, because the engine knew the mask for its position.
 
 One case is not detected: a new prompt that consists of the previous prompt, the beginning of its answer and at most one
 more token.
 
 With a `Spelling`, the masks allow only tokens that the tokenizer itself would produce (matching/canonical/).
 
-Cost: if all rows grow by a token, one comparison of the batch and one accepted token for each row; otherwise a
-comparison of each row with the rows of its prompt in the previous step.
+Cost: if all rows grow by a token, one comparison of the batch and one accepted token per row. Otherwise, each row is
+compared with the rows of its prompt in the previous step.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Row:
     Attributes:
         matcher: the matcher of its constraint; None: the row is unconstrained.
         output_length: how many tokens follow the prompt.
-        is_dead: whether it has a token that its constraint refuses. This happens only to a beam without allowed tokens,
-            or if another processor changes the choice.
+        is_dead: whether the row has a token that its constraint refuses. This happens only to a beam without allowed
+            tokens, or if another processor changes the choice.
     """
 
     matcher: ForkingMatcher | None
@@ -106,24 +106,24 @@ class RowMatchers:
                     raise BudgetError(min_tokens, max_new_tokens)
 
     def follow(self, ids: Ids) -> list[Row]:
-        """The rows with these ids, int64 (rows, length).
+        """Advance the rows to these ids, int64 (rows, length), and return them.
 
         Raises:
             GuidedError: the number of rows is not a multiple of the number of prompts.
         """
-        before, new_count = self._ids, ids.shape[1] - self._ids.shape[1]
-        if new_count == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], before):
+        previous_ids, new_count = self._ids, ids.shape[1] - self._ids.shape[1]
+        if new_count == 1 and ids.shape[0] == len(self._rows) and np.array_equal(ids[:, :-1], previous_ids):
             for row, token in zip(self._rows, ids[:, -1].tolist(), strict=True):
                 row.read((token,))
         elif self._may_continue(ids) and (rows := self._regroup(ids, new_count)) is not None:
             self._rows = rows
         else:
-            self._begin(ids)
+            self._begin_generation(ids)
         self._ids = ids.copy()
         return self._rows
 
     def budget(self, row: Row) -> int | None:
-        """The tokens left to a row, plus one for the end token, which need not be written."""
+        """The number of tokens left to a row, plus one for the end token, which does not count toward the limit."""
         return None if self.max_new_tokens is None else max(1, self.max_new_tokens - row.output_length + 1)
 
     def fill(self, bitmask: npt.NDArray[np.int32]) -> list[int]:
@@ -141,19 +141,21 @@ class RowMatchers:
         Warns:
             RuntimeWarning: a row is dead.
         """
-        constrained = [(number, row.matcher, row) for number, row in enumerate(self._rows) if row.matcher is not None]
+        constrained_rows = [
+            (number, row.matcher, row) for number, row in enumerate(self._rows) if row.matcher is not None
+        ]
         rows_by_budget: dict[int | None, list[tuple[int, GrammarMatcher]]] = {}
-        for number, matcher, row in constrained:
+        for number, matcher, row in constrained_rows:
             if row.is_dead:
                 warn_of_dead_row(number)
-                bitmask[number] = self._ends
+                bitmask[number] = self._end_row
             elif isinstance(matcher, GrammarMatcher):
                 rows_by_budget.setdefault(self.budget(row), []).append((number, matcher))
             elif not matcher.fill_next_token_bitmask(bitmask, number, max_tokens=self.budget(row)):
                 bitmask[number] = -1
         for budget, pairs in rows_by_budget.items():
             fill_batch([matcher for _, matcher in pairs], bitmask, [number for number, _ in pairs], max_tokens=budget)
-        return [number for number, _, _ in constrained]
+        return [number for number, _, _ in constrained_rows]
 
     def rows_with_same_prompt(self, number: int) -> range:
         """All rows that have the same prompt as this row. They are adjacent."""
@@ -161,14 +163,14 @@ class RowMatchers:
 
     def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
         """Whether a row of the bitmask allows only end tokens."""
-        return not bool(np.any(row & ~self._ends))
+        return not bool(np.any(row & ~self._end_row))
 
     @cached_property
-    def _ends(self) -> npt.NDArray[np.int32]:
+    def _end_row(self) -> npt.NDArray[np.int32]:
         vocabulary = next(grammar for grammar in self.grammars if grammar is not None).vocabulary
         return row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
 
-    def _matcher(self, grammar: CompiledGrammar | None) -> ForkingMatcher | None:
+    def _make_matcher(self, grammar: CompiledGrammar | None) -> ForkingMatcher | None:
         if grammar is None:
             return None
         matcher = GrammarMatcher(grammar)
@@ -180,32 +182,37 @@ class RowMatchers:
             return False
         return bool(np.array_equal(ids[:, : self._prompt_length], self._ids[:, : self._prompt_length]))
 
-    def _begin(self, ids: Ids) -> None:
-        count, prompts = len(ids), len(self.grammars)
-        if count % prompts:
-            rows = "1 row" if count == 1 else f"{count} rows"
+    def _begin_generation(self, ids: Ids) -> None:
+        row_count, prompts = len(ids), len(self.grammars)
+        if row_count % prompts:
+            row_text = "1 row" if row_count == 1 else f"{row_count} rows"
             raise GuidedError(
-                f"{rows} cannot be divided among {prompts} constraints: give one for each prompt of the batch; a "
-                "choice among texts is a list"
+                f"{row_text} cannot be divided among {prompts} constraints: give one for each prompt of the batch; "
+                "a choice among texts is a list"
             )
-        rows_per_prompt = count // prompts
-        prompt_rows = [Row(self._matcher(grammar)) for grammar in self.grammars]
+        rows_per_prompt = row_count // prompts
+        prompt_rows = [Row(self._make_matcher(grammar)) for grammar in self.grammars]
         self._rows = (
             [row.fork() for row in prompt_rows for _ in range(rows_per_prompt)] if rows_per_prompt > 1 else prompt_rows
         )
         self._prompt_length = ids.shape[1]
-        borders = [
-            row for row in range(1, count) if row % rows_per_prompt == 0 or not np.array_equal(ids[row], ids[row - 1])
+        run_starts = [
+            row
+            for row in range(1, row_count)
+            if row % rows_per_prompt == 0 or not np.array_equal(ids[row], ids[row - 1])
         ]
-        runs = [range(*pair) for pair in pairwise([0, *borders, count])]
+        runs = [range(*pair) for pair in pairwise([0, *run_starts, row_count])]
         self._rows_with_same_prompt = [run for run in runs for _ in run]
 
     def _regroup(self, ids: Ids, new_count: int) -> list[Row] | None:
-        """The rows after some were copied, dropped or rolled back. None: they are other prompts."""
+        """Find the rows after some were copied, dropped or rolled back. None: the rows are other prompts."""
         rows = list[Row]()
         for number, row_ids in enumerate(ids):
-            common_lengths = {at: _common_length(row_ids, self._ids[at]) for at in self.rows_with_same_prompt(number)}
-            parent = max(common_lengths, key=lambda at: (common_lengths[at], at == number))
+            common_lengths = {
+                candidate: _common_length(row_ids, self._ids[candidate])
+                for candidate in self.rows_with_same_prompt(number)
+            }
+            parent = max(common_lengths, key=lambda candidate: (common_lengths[candidate], candidate == number))
             if common_lengths[parent] < len(row_ids) - 1:
                 return None
             row = self._fork_row(parent, max(0, common_lengths[parent] - self._prompt_length))
@@ -217,14 +224,14 @@ class RowMatchers:
         return rows
 
     def _fork_row(self, number: int, length: int) -> Row:
-        """A copy of a row of the previous step, as it was after `length` tokens."""
+        """Copy a row of the previous step, in its state after `length` tokens."""
         row = self._rows[number]
         if row.output_length == length:
             return row.fork()
         grammar = self.grammars[number * len(self.grammars) // len(self._rows)]
-        copy = Row(self._matcher(grammar))
-        copy.read(self._ids[number, self._prompt_length : self._prompt_length + length].tolist())
-        return copy
+        copied_row = Row(self._make_matcher(grammar))
+        copied_row.read(self._ids[number, self._prompt_length : self._prompt_length + length].tolist())
+        return copied_row
 
 
 def warn_of_dead_row(number: int) -> None:
@@ -237,8 +244,8 @@ def warn_of_dead_row(number: int) -> None:
     )
 
 
-def _common_length(first: Ids, other: Ids) -> int:
-    """The length of the common prefix."""
-    length = min(len(first), len(other))
-    differ = np.flatnonzero(first[:length] != other[:length])
-    return int(differ[0]) if len(differ) else length
+def _common_length(first: Ids, second: Ids) -> int:
+    """The length of the common prefix of two rows."""
+    length = min(len(first), len(second))
+    differences = np.flatnonzero(first[:length] != second[:length])
+    return int(differences[0]) if len(differences) else length

@@ -1,7 +1,7 @@
-"""The mask of one sequence, for libraries that call a processor with only the ids so far and the logits.
+"""Computes the mask of one sequence, for libraries that call a processor with only the ids so far and the logits.
 
 In: a constraint and the source of the vocabulary; at each step the sequence's ids, including the prompt. Out: the
-bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` finds out
+bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` detects
 which ids are the prompt, and whether a new generation begins.
 """
 
@@ -23,19 +23,19 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.vocabulary import Vocabulary
 
-__all__ = ["SequenceMask", "check_width", "compiler_of", "required_grammar", "spelling_or_none"]
+__all__ = ["SequenceMask", "check_width", "compile_required", "compiler_of", "spelling_or_none"]
 
 
 def compiler_of(source: Any, vocabulary_of: Callable[[Any], Vocabulary]) -> GrammarCompiler:
-    """Return `source` if it is a compiler. Otherwise make a compiler for the vocabulary, which `vocabulary_of` reads
-    unless `source` is a `Vocabulary`."""
+    """Return `source` if it is a compiler. Otherwise create a compiler, for `source` if it is a `Vocabulary`, else for
+    the vocabulary that `vocabulary_of` reads from it."""
     if isinstance(source, GrammarCompiler):
         return source
     return GrammarCompiler(source if isinstance(source, Vocabulary) else vocabulary_of(source))
 
 
-def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options: ConstraintOptions) -> CompiledGrammar:
-    """The grammar of a constraint.
+def compile_required(compiler: GrammarCompiler, constraint: Constraint, options: ConstraintOptions) -> CompiledGrammar:
+    """Compile a constraint, which must not be None.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: see `compile_constraint`.
@@ -48,7 +48,7 @@ def required_grammar(compiler: GrammarCompiler, constraint: Constraint, options:
 
 
 def spelling_or_none(canonical: bool, vocabulary: Vocabulary) -> Spelling | None:
-    """The tokenizer's spelling if `canonical` is set, otherwise None.
+    """The `Spelling` of the vocabulary's tokenizer if `canonical` is set, otherwise None.
 
     Raises:
         UnsupportedError: the tokenizer is not byte-level BPE, or has an unknown part.

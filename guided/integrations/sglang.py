@@ -1,4 +1,4 @@
-"""Constraints of requests to SGLang: its option `--grammar-backend guided`.
+"""Constraints in SGLang: its option `--grammar-backend guided`.
 
     pip install 'guided-decoding[sglang]'
     python -m sglang.launch_server --model-path ... --grammar-backend guided
@@ -15,8 +15,8 @@ to SGLang's list of backends, so servers that use another backend are not affect
 | `--constrained-json-...` | white space: any, none, at most n characters in a gap, or a regular expression |
 | EBNF | GBNF or xgrammar's EBNF if the text contains `::=`, otherwise Lark's notation |
 
-SGLang is not imported before it calls guided. When a server starts, SGLang's interface is compared with the expected
-one: a difference is an error at startup, not a wrong answer later.
+SGLang is not imported before it calls guided. When a server starts, guided compares SGLang's interface with the
+expected interface: a difference is an error at startup, not a wrong answer later.
 
 Models whose reasoning parser wraps whole turns (Inkling) are not supported, and are refused at startup. SGLang itself
 refuses a specification that contains the character U+0000.
@@ -42,39 +42,39 @@ NAME: Final = "guided"
 """The name of the backend."""
 
 TESTED_VERSIONS: Final = ("0.5.23",)
-"""The versions of SGLang that the tests were run against."""
+"""The versions of SGLang with which guided was tested."""
 
-_BASE: Final = "sglang.srt.constrained.base_grammar_backend"
-_REASONER: Final = "sglang.srt.constrained.reasoner_grammar_backend"
+_BASE_MODULE: Final = "sglang.srt.constrained.base_grammar_backend"
+_REASONER_MODULE: Final = "sglang.srt.constrained.reasoner_grammar_backend"
 
 EXPECTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        f"{_BASE}:BaseGrammarBackend.__init__": ("self",),
-        f"{_BASE}:BaseGrammarBackend.dispatch_json": ("self", "key_string"),
-        f"{_BASE}:BaseGrammarBackend.dispatch_regex": ("self", "key_string"),
-        f"{_BASE}:BaseGrammarBackend.dispatch_ebnf": ("self", "key_string"),
-        f"{_BASE}:BaseGrammarBackend.dispatch_structural_tag": ("self", "key_string"),
-        f"{_BASE}:BaseGrammarBackend.get_cached_or_future_value": ("self", "key", "require_reasoning"),
-        f"{_BASE}:BaseGrammarBackend.set_cache": ("self", "key", "value"),
-        f"{_BASE}:BaseGrammarBackend.reset": ("self",),
-        f"{_BASE}:BaseGrammarBackend.set_token_filter": (
+        f"{_BASE_MODULE}:BaseGrammarBackend.__init__": ("self",),
+        f"{_BASE_MODULE}:BaseGrammarBackend.dispatch_json": ("self", "key_string"),
+        f"{_BASE_MODULE}:BaseGrammarBackend.dispatch_regex": ("self", "key_string"),
+        f"{_BASE_MODULE}:BaseGrammarBackend.dispatch_ebnf": ("self", "key_string"),
+        f"{_BASE_MODULE}:BaseGrammarBackend.dispatch_structural_tag": ("self", "key_string"),
+        f"{_BASE_MODULE}:BaseGrammarBackend.get_cached_or_future_value": ("self", "key", "require_reasoning"),
+        f"{_BASE_MODULE}:BaseGrammarBackend.set_cache": ("self", "key", "value"),
+        f"{_BASE_MODULE}:BaseGrammarBackend.reset": ("self",),
+        f"{_BASE_MODULE}:BaseGrammarBackend.set_token_filter": (
             *("self", "vocab_mask", "token_ids", "batch_idx", "is_allowed", "reset_vocab_mask"),
         ),
-        f"{_BASE}:BaseGrammarObject.__init__": ("self",),
-        f"{_BASE}:BaseGrammarObject.accept_token": ("self", "token"),
-        f"{_BASE}:BaseGrammarObject.rollback": ("self", "k"),
-        f"{_BASE}:BaseGrammarObject.is_terminated": ("self",),
-        f"{_BASE}:BaseGrammarObject.allocate_vocab_mask": ("self", "vocab_size", "batch_size", "device"),
-        f"{_BASE}:BaseGrammarObject.fill_vocab_mask": ("self", "vocab_mask", "idx"),
-        f"{_BASE}:BaseGrammarObject.fill_vocab_mask_batched": ("entries", "vocab_mask"),
-        f"{_BASE}:BaseGrammarObject.reset_vocab_mask": ("vocab_mask",),
-        f"{_BASE}:BaseGrammarObject.move_vocab_mask": ("vocab_mask", "device"),
-        f"{_BASE}:BaseGrammarObject.apply_vocab_mask": ("logits", "vocab_mask"),
-        f"{_BASE}:BaseGrammarObject.copy": ("self",),
-        f"{_BASE}:GrammarRow": ("row", "grammar"),
-        f"{_BASE}:InvalidGrammarObject": ("error_message",),
-        f"{_BASE}:register_grammar_backend": ("name", "init_func"),
-        f"{_REASONER}:ReasonerGrammarBackend": (
+        f"{_BASE_MODULE}:BaseGrammarObject.__init__": ("self",),
+        f"{_BASE_MODULE}:BaseGrammarObject.accept_token": ("self", "token"),
+        f"{_BASE_MODULE}:BaseGrammarObject.rollback": ("self", "k"),
+        f"{_BASE_MODULE}:BaseGrammarObject.is_terminated": ("self",),
+        f"{_BASE_MODULE}:BaseGrammarObject.allocate_vocab_mask": ("self", "vocab_size", "batch_size", "device"),
+        f"{_BASE_MODULE}:BaseGrammarObject.fill_vocab_mask": ("self", "vocab_mask", "idx"),
+        f"{_BASE_MODULE}:BaseGrammarObject.fill_vocab_mask_batched": ("entries", "vocab_mask"),
+        f"{_BASE_MODULE}:BaseGrammarObject.reset_vocab_mask": ("vocab_mask",),
+        f"{_BASE_MODULE}:BaseGrammarObject.move_vocab_mask": ("vocab_mask", "device"),
+        f"{_BASE_MODULE}:BaseGrammarObject.apply_vocab_mask": ("logits", "vocab_mask"),
+        f"{_BASE_MODULE}:BaseGrammarObject.copy": ("self",),
+        f"{_BASE_MODULE}:GrammarRow": ("row", "grammar"),
+        f"{_BASE_MODULE}:InvalidGrammarObject": ("error_message",),
+        f"{_BASE_MODULE}:register_grammar_backend": ("name", "init_func"),
+        f"{_REASONER_MODULE}:ReasonerGrammarBackend": (
             *("grammar_backend", "reasoning_parser", "tokenizer", "enable_strict_thinking"),
         ),
         "sglang.srt.parser.reasoning_parser:ReasoningParser": ("model_type", "stream_reasoning", "tokenizer"),
@@ -82,13 +82,13 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """The objects that guided relies on: module and name -> parameters. guided overrides the methods, so their parameters
-must be exactly these. A class or a function may have more."""
+must be exactly these. A class or a function may have more parameters."""
 
 _log = logging.getLogger(__name__)
 
 
 def register() -> None:
-    """Add the backend's name to SGLang's list. SGLang calls this by its plug-in entry point."""
+    """Add the backend's name to SGLang's list. SGLang calls this through a plug-in entry point."""
     from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
     from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
 
@@ -116,11 +116,11 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     from guided.integrations.sglang_backend import CACHE_SIZE, GuidedBackend
 
     serving = get_serving()
-    ends = set(eos_token_ids or ())
-    if (tokenizer_end := getattr(tokenizer, "eos_token_id", None)) is not None:
-        ends.add(tokenizer_end)
-    vocabulary = Vocabulary.from_huggingface(tokenizer, eos_token_ids=ends or None, size=vocab_size)
-    backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace(serving))
+    end_ids = set(eos_token_ids or ())
+    if (tokenizer_end_id := getattr(tokenizer, "eos_token_id", None)) is not None:
+        end_ids.add(tokenizer_end_id)
+    vocabulary = Vocabulary.from_huggingface(tokenizer, eos_token_ids=end_ids or None, size=vocab_size)
+    backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace_option(serving))
     if serving.reasoning_parser:
         backend = _add_reasoning_gate(backend, serving, tokenizer)
     backend.cache = LruCache(CACHE_SIZE)
@@ -128,9 +128,9 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
 
 
 def _add_reasoning_gate(backend: Any, serving: Any, tokenizer: Any) -> Any:
-    """Put the backend behind SGLang's gate for reasoning, which SGLang's registry adds only to its own backends.
+    """Wrap the backend in SGLang's gate for reasoning, which SGLang's registry adds only to its own backends.
 
-    As in SGLang, there is no gate if the tokenizer cannot encode the end marker; SGLang warns of this.
+    As in SGLang, there is no gate if the tokenizer cannot encode the end marker of reasoning; SGLang warns of this.
     """
     from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
     from sglang.srt.parser.reasoning_parser import ReasoningParser
@@ -148,8 +148,8 @@ def _add_reasoning_gate(backend: Any, serving: Any, tokenizer: Any) -> Any:
     )
 
 
-def _whitespace(serving: Any) -> str:
-    """guided's option `whitespace`, from the server's options."""
+def _whitespace_option(serving: Any) -> str:
+    """Derive guided's option `whitespace` from the server's options."""
     pattern = serving.constrained_json_whitespace_pattern
     is_disabled = serving.constrained_json_disable_any_whitespace
     max_whitespace = serving.constrained_json_max_whitespace_cnt
@@ -174,7 +174,7 @@ def _check_interface() -> None:
     import sglang
 
     version = getattr(sglang, "__version__", "of an unknown version")
-    if differences := [name for name, parameters in EXPECTED.items() if not _has(name, parameters)]:
+    if differences := [name for name, parameters in EXPECTED.items() if not _has_parameters(name, parameters)]:
         raise GuidedError(
             f"the interface of SGLang {version} differs from SGLang {', '.join(TESTED_VERSIONS)}, which guided "
             f"supports: {', '.join(differences)}. Install a supported version, or use another --grammar-backend"
@@ -183,14 +183,14 @@ def _check_interface() -> None:
         _log.warning("guided was tested with SGLang %s, not with %s", ", ".join(TESTED_VERSIONS), version)
 
 
-def _has(full_name: str, parameters: tuple[str, ...]) -> bool:
+def _has_parameters(full_name: str, parameters: tuple[str, ...]) -> bool:
     """Whether the named object exists and has these parameters."""
     module, _, path = full_name.partition(":")
     try:
         value: Any = import_module(module)
         for name in path.split("."):
             value = getattr(value, name)
-        actual = tuple(signature(value).parameters)
+        actual_parameters = tuple(signature(value).parameters)
     except (ImportError, AttributeError, ValueError):
         return False
-    return actual == parameters if "." in path else set(parameters) <= set(actual)
+    return actual_parameters == parameters if "." in path else set(parameters) <= set(actual_parameters)

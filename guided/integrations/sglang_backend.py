@@ -58,7 +58,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
         super().__init__()
         self.matcher = matcher
         self.grammar_stats = stats
-        self._after_end = 0  # tokens after the end, which the matcher has not read
+        self._tokens_after_end = 0  # the number of tokens after the end token, which the matcher has not accepted
 
     def __repr__(self) -> str:
         return f"GuidedGrammar({self.matcher!r})"
@@ -71,22 +71,22 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
         """
         self.current_token = token
         if self.matcher.is_terminated():
-            self._after_end += 1
+            self._tokens_after_end += 1
         elif not self.matcher.accept_token(token):
             raise ValueError(f"token {token} is not allowed: {self.matcher.explain(token)}")
 
     def rollback(self, k: int) -> None:
         """Take back the last k tokens. ValueError: there are fewer."""
-        after_end = min(k, self._after_end)
-        self.matcher.rollback(k - after_end)
-        self._after_end -= after_end
+        tokens_after_end = min(k, self._tokens_after_end)
+        self.matcher.rollback(k - tokens_after_end)
+        self._tokens_after_end -= tokens_after_end
 
     def is_terminated(self) -> bool:
         """Whether an end token was accepted."""
         return self.matcher.is_terminated()
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        """A bitmask that allows everything, int32 (batch_size, ceil(vocab_size / 32)), on the CPU."""
+        """A bitmask that allows all tokens, int32 (batch_size, ceil(vocab_size / 32)), on the CPU."""
         return GuidedBackend.allocate_vocab_mask(vocab_size, batch_size, device)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
@@ -96,7 +96,8 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     @staticmethod
     def fill_vocab_mask_batched(entries: list[GrammarRow], vocab_mask: torch.Tensor) -> None:
-        """Fill some rows, on several threads, or one by one if any of them is behind SGLang's gate for reasoning."""
+        """Fill some rows: on several threads, or one by one if any grammar is wrapped in SGLang's gate for
+        reasoning."""
         if all(isinstance(entry.grammar, GuidedGrammar) for entry in entries):
             fill_batch([entry.grammar.matcher for entry in entries], vocab_mask, [entry.row for entry in entries])
         else:
@@ -104,7 +105,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     @staticmethod
     def reset_vocab_mask(vocab_mask: torch.Tensor) -> None:
-        """Allow everything in every row."""
+        """Allow all tokens in every row."""
         vocab_mask.fill_(-1)
 
     @staticmethod
@@ -143,37 +144,41 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
         return True
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a JSON Schema, given as JSON text."""
+        """Compile a JSON Schema, given as JSON text."""
         if key_string == _ANY_JSON:
-            return self._grammar("json", lambda: self.compiler.compile_json_schema(True, **self._json_options))
-        return self._grammar("json", lambda: self.compiler.compile_json_schema(key_string, **self._json_options))
+            return self._compile_or_refuse(
+                "json", lambda: self.compiler.compile_json_schema(True, **self._json_options)
+            )
+        return self._compile_or_refuse(
+            "json", lambda: self.compiler.compile_json_schema(key_string, **self._json_options)
+        )
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a regular expression, which the whole output matches."""
+        """Compile a regular expression, which the whole output must match."""
         classes = self._json_options["classes"]
-        return self._grammar("regex", lambda: self.compiler.compile_regex(key_string, classes=classes))
+        return self._compile_or_refuse("regex", lambda: self.compiler.compile_regex(key_string, classes=classes))
 
     def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a text: GBNF or EBNF if it contains `::=` and no Lark rule, otherwise Lark."""
+        """Compile a grammar: GBNF or EBNF if it contains `::=` and no Lark rule, otherwise Lark."""
 
-        def compile() -> CompiledGrammar:
+        def compile_ebnf() -> CompiledGrammar:
             if is_gbnf(key_string):
                 return self.compiler.compile_gbnf(key_string, allow_special_tokens=True)
             return self.compiler.compile_lark(key_string, allow_special_tokens=True, **self._json_options)
 
-        return self._grammar("ebnf", compile)
+        return self._compile_or_refuse("ebnf", compile_ebnf)
 
     def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a structural tag, also in the older form with `structures`."""
-        return self._grammar(
+        """Compile a structural tag, also in the older form with `structures`."""
+        return self._compile_or_refuse(
             "structural_tag",
             lambda: self.compiler.compile_structural_tag(
                 _read_tag(key_string), allow_special_tokens=True, **self._json_options
             ),
         )
 
-    def _grammar(self, kind: str, compile: Callable[[], CompiledGrammar]) -> BaseGrammarObject:
-        """A grammar, or an `InvalidGrammarObject`, which SGLang answers with status 400."""
+    def _compile_or_refuse(self, kind: str, compile: Callable[[], CompiledGrammar]) -> BaseGrammarObject:
+        """Compile a grammar. An error becomes an `InvalidGrammarObject`, which SGLang answers with status 400."""
         try:
             return GuidedGrammar(GrammarMatcher(compile()), GrammarStats(dispatch_type=kind))
         except GuidedError as error:
@@ -182,7 +187,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     @staticmethod
     def allocate_vocab_mask(vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        """A bitmask that allows everything, int32 (batch_size, ceil(vocab_size / 32)), pinned if CUDA is available."""
+        """A bitmask that allows all tokens, int32 (batch_size, ceil(vocab_size / 32)), pinned if CUDA is available."""
         shape = (batch_size, (vocab_size + 31) // 32)
         return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
@@ -218,14 +223,15 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 def _read_tag(text: str) -> Mapping[str, Any]:
     """Parse a structural tag, and rewrite SGLang's extensions in terms of formats that guided supports.
 
-    These extensions are `at_least_one` next to `structures`, and null schemas, as for functions without parameters.
+    These extensions are `at_least_one` next to `structures`, and null schemas, such as for functions without
+    parameters.
     """
-    read_json(text, Limits(), "structural_tag")  # refuses duplicate members, and its errors have a location
+    read_json(text, Limits(), "structural_tag")  # refuses duplicate members; its errors give a location
     document = json.loads(text)
     if not isinstance(document, dict):
         raise SpecError("a structural tag must be an object", hint='write {"type": "structural_tag", "format": {...}}')
     if not isinstance(document.get("structures"), list):
-        return {name: _without_null_schemas(value) for name, value in document.items()}
+        return {name: _fill_null_schemas(value) for name, value in document.items()}
     structures = [_fill_schema(structure, "schema") for structure in document["structures"]]
     tag = {**document, "structures": structures}
     if not tag.pop("at_least_one", False):
@@ -233,23 +239,25 @@ def _read_tag(text: str) -> Mapping[str, Any]:
     if unknown := sorted(tag.keys() - {"type", "triggers", "structures"}):
         raise SpecError(f'a structural tag has no "{unknown[0]}"', hint="write structures, triggers, at_least_one")
     tags = []
-    for at, structure in enumerate(structures):
+    for index, structure in enumerate(structures):
         if not isinstance(structure, dict) or structure.keys() != {"begin", "schema", "end"}:
-            raise SpecError("a structure must have begin, schema and end", pointer=f"/structures/{at}")
+            raise SpecError("a structure must have begin, schema and end", pointer=f"/structures/{index}")
         content = {"type": "json_schema", "json_schema": structure["schema"]}
         tags.append({"begin": structure["begin"], "content": content, "end": structure["end"]})
-    triggered = {"type": "triggered_tags", "triggers": tag.get("triggers"), "tags": tags, "at_least_one": True}
-    return {"type": "structural_tag", "format": triggered}
+    triggered_tags = {"type": "triggered_tags", "triggers": tag.get("triggers"), "tags": tags, "at_least_one": True}
+    return {"type": "structural_tag", "format": triggered_tags}
 
 
-def _without_null_schemas(format: Any) -> Any:
-    """A format in which missing and null JSON schemas are replaced by the schema that allows everything."""
+def _fill_null_schemas(format: Any) -> Any:
+    """Replace missing and null JSON Schemas in a format by the schema that allows everything."""
     if isinstance(format, list):
-        return [_without_null_schemas(item) for item in format]
+        return [_fill_null_schemas(item) for item in format]
     if not isinstance(format, dict):
         return format
-    inner = {name: value if name == "json_schema" else _without_null_schemas(value) for name, value in format.items()}
-    return _fill_schema(inner, "json_schema") if format.get("type") in ("json_schema", "qwen_xml_parameter") else inner
+    filled = {name: value if name == "json_schema" else _fill_null_schemas(value) for name, value in format.items()}
+    return (
+        _fill_schema(filled, "json_schema") if format.get("type") in ("json_schema", "qwen_xml_parameter") else filled
+    )
 
 
 def _fill_schema(item: Any, name: str) -> Any:

@@ -28,7 +28,7 @@ import numpy as np
 from guided.errors import GuidedError
 from guided.integrations.latest import LruCache
 from guided.integrations.rows import RowMatchers
-from guided.integrations.sequence_mask import check_width, compiler_of, required_grammar, spelling_or_none
+from guided.integrations.sequence_mask import check_width, compile_required, compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GuidedBatchedLogitsProcessor", "GuidedLogitsProcessor"]
 
-_KEPT: Final = 1024
+_MAX_REQUESTS: Final = 1024
 
 
 class GuidedLogitsProcessor:
@@ -69,16 +69,16 @@ class GuidedLogitsProcessor:
     ) -> None:
         check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         constructor = partial(type(self), max_tokens=max_tokens, canonical=canonical, **options)
-        self._reduced = (constructor, (constraint, tokenizer))
+        self._constructor_and_arguments = (constructor, (constraint, tokenizer))
         compiler = compiler_of(tokenizer, Vocabulary.from_huggingface)
         self.vocabulary = compiler.vocabulary
-        self._grammar, self._max_tokens = required_grammar(compiler, constraint, options), max_tokens
+        self._grammar, self._max_tokens = compile_required(compiler, constraint, options), max_tokens
         self._spelling = spelling_or_none(canonical, compiler.vocabulary)
-        self._requests = LruCache[int, RowMatchers](_KEPT)
+        self._requests = LruCache[int, RowMatchers](_MAX_REQUESTS)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """How to create the processor in another process."""
-        return self._reduced
+        """The arguments to create the processor again in another process."""
+        return self._constructor_and_arguments
 
     def __call__(
         self,
@@ -105,15 +105,15 @@ class GuidedLogitsProcessor:
         check_width(rows.shape[1], self.vocabulary)
         if len(rows) != len(token_ids):
             raise GuidedError(f"there are logits for {len(rows)} beams, but ids for {len(token_ids)}")
-        matchers = self._matchers(req_id)
+        matchers = self._get_matchers(req_id)
         matchers.follow(np.array(token_ids, np.int64))
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
         matchers.fill(bitmask)
-        with _stream(logits, stream_ptr):
+        with _use_stream(logits, stream_ptr):
             apply_token_bitmask_inplace(rows, bitmask)
 
-    def _matchers(self, req_id: int) -> RowMatchers:
-        """The matchers of a request's beams."""
+    def _get_matchers(self, req_id: int) -> RowMatchers:
+        """The matchers of a request's beams, created on the first call for a request."""
         matchers: RowMatchers | None = self._requests.get(req_id)
         if matchers is None:
             matchers = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens, self._spelling)
@@ -121,7 +121,8 @@ class GuidedLogitsProcessor:
 
 
 class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
-    """The same for `LLM(batched_logits_processor=...)` and requests with `apply_batched_logits_processor`."""
+    """A `GuidedLogitsProcessor` for `LLM(batched_logits_processor=...)`: requests set
+    `apply_batched_logits_processor`."""
 
     def __call__(  # type: ignore[override]  # the signature that TensorRT-LLM requires
         self,
@@ -136,7 +137,7 @@ class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
             super().__call__(req_id, request_logits, ids, stream_ptr, client_id)
 
 
-def _stream(logits: torch.Tensor, stream_ptr: int | None) -> Any:
+def _use_stream(logits: torch.Tensor, stream_ptr: int | None) -> Any:
     if stream_ptr is None or not logits.is_cuda:
         return nullcontext()
     import torch

@@ -1,4 +1,4 @@
-"""Constraints for `generate` of transformers.
+"""Constraints for transformers' `generate`.
 
     from guided.integrations.transformers import GuidedLogitsProcessor
 
@@ -8,10 +8,12 @@
 In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
 `LogitsProcessor`, or a `prefix_allowed_tokens_fn`. The processor derives the state of each row from its ids at each
 step (rows.py), so left padding, several samples, beams, assisted generation and later prompts need no special handling.
-An assistant with its own tokenizer drafts badly or is refused, since the constraint is compiled for the model's tokens.
+An assistant with its own tokenizer makes bad drafts or is refused, since the constraint is compiled for the model's
+tokens.
 
-A constraint takes precedence over `min_new_tokens` and the like: if it allows only an end token, the row ends there, as
-with `min_tokens` of guided's own engine. If it allows other tokens but all of them are forbidden, that is an error.
+A constraint takes precedence over options such as `min_new_tokens`: if it allows only an end token, the row ends there,
+as with `min_tokens` in guided's own engine. If it allows other tokens, but other processors forbid all of them, that is
+an error.
 
 `generate` has no hooks for skipping forced tokens or for token healing (`heal_prompt`); `guided.from_transformers` has
 both.
@@ -43,9 +45,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "restore_end_tokens", "vocabulary_of"]
 
 Tokenizer = Any
-_END_TOKEN_SCORE: Final = (
-    -1e4
-)  # score of an end token that another processor forbids; a beam that can continue ranks higher
+_END_TOKEN_SCORE: Final = -1e4  # for end tokens that another processor forbids; beams that can continue rank higher
 
 
 def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
@@ -59,12 +59,14 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
     """
     if model is None:
         return Vocabulary.from_huggingface(tokenizer)
-    ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    ends = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    tokenizer_end = getattr(tokenizer, "eos_token_id", None)  # None for other objects, which are refused below
+    end_ids = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    end_ids = [] if end_ids is None else [end_ids] if isinstance(end_ids, int) else list(end_ids)
+    tokenizer_end_id = getattr(tokenizer, "eos_token_id", None)  # None for other objects, which raise an error below
     size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
     return Vocabulary.from_huggingface(
-        tokenizer, eos_token_ids={*ends, *([] if tokenizer_end is None else [tokenizer_end])} or None, size=size
+        tokenizer,
+        eos_token_ids={*end_ids, *([] if tokenizer_end_id is None else [tokenizer_end_id])} or None,
+        size=size,
     )
 
 
@@ -98,10 +100,14 @@ class GuidedLogitsProcessor(LogitsProcessor):
         constraints = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
         # Options are an error only if no prompt has a constraint: compile_constraint refuses options for None.
-        options_if_unconstrained = options if all(each is None for each in constraints) else ConstraintOptions()
+        options_if_unconstrained = (
+            options if all(prompt_constraint is None for prompt_constraint in constraints) else ConstraintOptions()
+        )
         grammars = [
-            compile_constraint(compiler, each, options_if_unconstrained if each is None else options)
-            for each in constraints
+            compile_constraint(
+                compiler, prompt_constraint, options_if_unconstrained if prompt_constraint is None else options
+            )
+            for prompt_constraint in constraints
         ]
         self.vocabulary = compiler.vocabulary
         self._new_rows = partial(
@@ -117,7 +123,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
         self._matchers_by_width.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores, with -inf for each token that a row's constraint does not allow. The argument is not changed.
+        """Return the scores, with -inf for each token that a row's constraint does not allow. `scores` is not changed.
 
         Args:
             input_ids: int64 (rows, length), including prompts and padding.
@@ -146,17 +152,17 @@ class GuidedLogitsProcessor(LogitsProcessor):
 def restore_end_tokens(
     matchers: RowMatchers, constrained_rows: list[int], bitmask: npt.NDArray[np.int32], scores: torch.Tensor
 ) -> None:
-    """Let a row end if its constraint allows only end tokens, and another processor has forbidden them.
+    """Let a row end if its constraint allows only end tokens, but another processor has forbidden them.
 
-    Otherwise `generate` would choose token 0, whatever it is.
+    If all scores were -inf, `generate` would choose token 0.
 
     Args:
         constrained_rows: the rows that have a constraint.
         bitmask: the masks of the constraints.
-        scores: float (rows, vocabulary), masked, changed in place.
+        scores: the masked scores, float (rows, vocabulary), changed in place.
 
     Raises:
-        GuidedError: in all rows of a prompt, the constraint allows other tokens, but each of them is forbidden.
+        GuidedError: in all rows of a prompt, the constraint allows other tokens, but other processors forbid them.
     """
     blocked_rows = rows_without_tokens(constrained_rows, bitmask, scores)
     for row in [row for row in blocked_rows if matchers.allows_only_ends(bitmask[row])]:
@@ -165,7 +171,7 @@ def restore_end_tokens(
     for row in blocked_rows:
         if set(matchers.rows_with_same_prompt(row)).issubset(
             blocked_rows
-        ):  # otherwise it is a beam, and other beams continue
+        ):  # otherwise, the row is a beam, and other beams continue
             raise GuidedError(
                 f"another processor, or an option of generate such as bad_words_ids, suppress_tokens or "
                 f"no_repeat_ngram_size, forbids each token that the constraint of row {row} allows: leave it out"
@@ -175,7 +181,7 @@ def restore_end_tokens(
 def prefix_allowed_tokens_fn(
     constraint: Constraint, tokenizer: Tokenizer | Vocabulary | GrammarCompiler, **options: Unpack[ConstraintOptions]
 ) -> Callable[[int, torch.Tensor], list[int]]:
-    """A function for `generate(prefix_allowed_tokens_fn=...)`, which returns the ids that may come next in a row.
+    """Create a function for `generate(prefix_allowed_tokens_fn=...)`. It returns the ids that may come next in a row.
 
     Prefer `GuidedLogitsProcessor`. This function has no budget, does not see what other options of `generate` forbid
     (such as `min_new_tokens`), and keeps all rows of a generation in memory. Its lists of ids are slower than masks. Do
@@ -190,22 +196,22 @@ def prefix_allowed_tokens_fn(
     # batch id -> its prompt, and its rows by the ids after the prompt
     generations: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}
 
-    def row_of(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
+    def find_row(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
         prompt, rows = generations.get(batch_id, (ids, {}))
         if np.array_equal(ids[: len(prompt)], prompt):
             generated = ids[len(prompt) :]
             if (cached_row := rows.get(generated.tobytes())) is not None:
                 return cached_row
-            if len(generated) and (before := rows.get(generated[:-1].tobytes())) is not None:
-                row = rows[generated.tobytes()] = before.fork()
+            if len(generated) and (parent_row := rows.get(generated[:-1].tobytes())) is not None:
+                row = rows[generated.tobytes()] = parent_row.fork()
                 row.read(generated[-1:].tolist())
                 return row
         row = Row(None if grammar is None else GrammarMatcher(grammar))
         generations[batch_id] = (ids, {b"": row})
         return row
 
-    def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
-        row = row_of(batch_id, ids.cpu().numpy())
+    def list_allowed_tokens(batch_id: int, ids: torch.Tensor) -> list[int]:
+        row = find_row(batch_id, ids.cpu().numpy())
         if row.matcher is None:
             return list(range(compiler.vocabulary.size))
         if row.is_dead:
@@ -214,4 +220,4 @@ def prefix_allowed_tokens_fn(
         row.matcher.fill_next_token_bitmask(bitmask)
         return allowed_tokens(bitmask)
 
-    return allowed
+    return list_allowed_tokens

@@ -1,7 +1,7 @@
-"""The engine on any causal model of transformers: `guided.from_transformers(model, tokenizer)`.
+"""Runs the engine on any causal transformers model: `guided.from_transformers(model, tokenizer)`.
 
 In: a model and its tokenizer, as loaded by transformers. Out: an `Engine`, with its `generate`, `stream`, budgets,
-forced tokens, tools and values. The model runs as in transformers: one sequence after the other, each with a cache that
+forced tokens, tools and values. The model runs as in transformers: one sequence after another, each with a cache that
 the model creates. So every decoder-only architecture works. Models that `Engine.from_pretrained` can load run faster
 there, since their sequences share forward passes and common prefixes.
 
@@ -31,17 +31,17 @@ from guided.models.model import Attend
 
 __all__ = ["from_transformers"]
 
-_CONTEXT = 4096  # positions, if the model's configuration does not specify them
+_DEFAULT_CONTEXT = 4096  # positions, if the model's configuration does not specify them
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
 def from_transformers(model: Any, tokenizer: Any) -> Engine:
-    """An engine that runs a causal model of transformers; see the module docstring.
+    """Create an engine that runs a causal transformers model; see the module docstring.
 
     Args:
         model: a model from `AutoModelForCausalLM.from_pretrained`, on any device, of any dtype. It is put into
             `eval()` mode.
-        tokenizer: its fast tokenizer.
+        tokenizer: the model's fast tokenizer.
 
     Raises:
         VocabularyError: the tokenizer cannot be read. GuidedError: the model does not compute next-token logits, or it
@@ -51,21 +51,27 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
     if can_generate is None or not can_generate() or model.get_output_embeddings() is None:
         raise GuidedError(f"{type(model).__name__} does not compute next-token logits: load it as a causal model")
     if getattr(model.config, "is_encoder_decoder", False):
-        why = "reads its prompt with an encoder, which the engine does not run"
-        raise GuidedError(f"{type(model).__name__} {why}: pass a GuidedLogitsProcessor to its generate()")
+        reason = "reads its prompt with an encoder, which the engine does not run"
+        raise GuidedError(f"{type(model).__name__} {reason}: pass a GuidedLogitsProcessor to its generate()")
     vocabulary = vocabulary_of(tokenizer, model)
     model.eval()
-    wrapped = _TransformersModel(model)
+    wrapped_model = _TransformersModel(model)
     tokens = {name: text for name, text in tokenizer.special_tokens_map.items() if isinstance(text, str)}
     chat = ChatTemplate.from_metadata(vocabulary, getattr(tokenizer, "chat_template", None), tokens)
-    return Engine(wrapped, vocabulary, chat=chat, bos=_ids_before_text(tokenizer), runner=_TransformersRunner(wrapped))
+    return Engine(
+        wrapped_model,
+        vocabulary,
+        chat=chat,
+        bos=_find_ids_before_text(tokenizer),
+        runner=_TransformersRunner(wrapped_model),
+    )
 
 
-def _ids_before_text(tokenizer: Any) -> list[int]:
-    """The special ids that the tokenizer puts before a text."""
+def _find_ids_before_text(tokenizer: Any) -> list[int]:
+    """The ids of the special tokens that the tokenizer puts before a text."""
     text_ids: list[int] = tokenizer("a", add_special_tokens=False)["input_ids"]
     all_ids: list[int] = tokenizer("a")["input_ids"]
-    starts = (at for at in range(len(all_ids)) if all_ids[at : at + len(text_ids)] == text_ids)
+    starts = (start for start in range(len(all_ids)) if all_ids[start : start + len(text_ids)] == text_ids)
     return all_ids[: next(starts, 0)]
 
 
@@ -83,17 +89,19 @@ class _Config:
 
 
 class _TransformersModel:
-    """The model as the engine sees it. Only `_TransformersRunner` runs it."""
+    """The model with the interface that the engine expects. Only `_TransformersRunner` runs it."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         text_config = model.config.get_text_config(decoder=True)
         values = (getattr(text_config, name, None) for name in _CONTEXT_FIELDS)
-        context = next((value for value in values if isinstance(value, int)), _CONTEXT)
+        context = next((value for value in values if isinstance(value, int)), _DEFAULT_CONTEXT)
         self.config = _Config(int(model.get_output_embeddings().weight.shape[0]), context)
         parameters = inspect.signature(model.forward).parameters
         self.has_logits_to_keep = "logits_to_keep" in parameters
-        self.cache_name = "cache" if "cache" in parameters else "past_key_values"  # its name before transformers 5.24
+        self.cache_name = (
+            "cache" if "cache" in parameters else "past_key_values"
+        )  # the old name, before transformers 5.24
 
     @property
     def dtype(self) -> torch.dtype:
@@ -110,12 +118,12 @@ class _TransformersModel:
         raise GuidedError("a transformers model runs whole sequences: use its runner")
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Not used either."""
+        """Not used, for the same reason."""
         raise GuidedError("a transformers model runs whole sequences: use its runner")
 
 
 class _Sequence(Lease):
-    cache: Any = None  # the model's cache of `length` positions
+    cache: Any = None  # the model's cache, with `length` positions
 
 
 class _Sequences:
@@ -138,7 +146,7 @@ class _Sequences:
         """Does nothing: the model allocates memory."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """An empty sequence. Nothing is shared."""
+        """Open an empty sequence. Nothing is shared."""
         return _Sequence(salt=salt)
 
     def reserve(self, lease: Lease, new: int) -> bool:
@@ -146,7 +154,7 @@ class _Sequences:
         return new <= self.available
 
     def fork(self, lease: Lease) -> Lease:
-        """A copy of the cache."""
+        """Copy a sequence with its cache."""
         assert isinstance(lease, _Sequence)
         if lease.length > self.available:
             raise MemoryError(f"only {self.available} positions are free, but a copy takes {lease.length}")
@@ -156,7 +164,7 @@ class _Sequences:
         return fork
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Drop the whole cache, since not all caches of transformers can be truncated."""
+        """Drop the whole cache, since not every transformers cache can be truncated."""
         assert isinstance(lease, _Sequence)
         if length < lease.length:
             self._used_positions -= lease.length
@@ -182,28 +190,28 @@ class _Sequences:
 
 
 class _TransformersRunner(ModelRunner):
-    """Runs one sequence after the other."""
+    """Runs one sequence after another."""
 
     can_run_ahead = False
 
     def __init__(self, model: _TransformersModel) -> None:
-        super().__init__(model, _Sequences(max(2 * model.config.context, _CONTEXT)))
+        super().__init__(model, _Sequences(max(2 * model.config.context, _DEFAULT_CONTEXT)))
         self._model = model
 
     @torch.inference_mode()
     def step(self, chunks: Sequence[Chunk], ahead: TokensAhead | None = None) -> Tensor:
         """See `ModelRunner.step`."""
         assert ahead is None
-        logits = [self._logits(chunk) for chunk in chunks]
+        logits = [self._compute_logits(chunk) for chunk in chunks]
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)
         return torch.cat(logits)
 
-    def _logits(self, chunk: Chunk) -> Tensor:
+    def _compute_logits(self, chunk: Chunk) -> Tensor:
         lease, model = chunk.lease, self._model
         assert isinstance(lease, _Sequence)
-        reads_all = lease.cache is None  # nothing has been read, or the model returns no cache
-        ids = [*lease.tokens, *chunk.tokens] if reads_all else list(chunk.tokens)
+        must_read_all = lease.cache is None  # nothing has been read, or the model returns no cache
+        ids = [*lease.tokens, *chunk.tokens] if must_read_all else list(chunk.tokens)
         options = {"logits_to_keep": max(1, chunk.keep)} if model.has_logits_to_keep else {}
         tokens = torch.tensor([ids], dtype=torch.int64, device=model.device)
         out = model.model(input_ids=tokens, use_cache=True, **{model.cache_name: lease.cache}, **options)

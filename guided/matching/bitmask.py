@@ -97,10 +97,10 @@ def fill_batch(
     row_numbers = list(range(len(matchers))) if rows is None else read_items("rows", rows)
     if len({id(m) for m in matchers}) != len(matchers):
         raise ValueError("matchers: a matcher occurs twice; fork() it")
-    thread_count = threads if threads is not None else min(_cores(), max(1, len(matchers) // 4))
+    thread_count = threads if threads is not None else min(_count_cores(), max(1, len(matchers) // 4))
     _core.fill_batch(matchers, bitmask, row_numbers, max_tokens, thread_count)
 
 
 @cache
-def _cores() -> int:
+def _count_cores() -> int:
     return os.cpu_count() or 1  # cached: the call takes longer than filling a few rows

@@ -1,4 +1,4 @@
-"""Compiles grammars of the IR for one vocabulary, and caches the results in memory and, if wanted, in a folder.
+"""Compiles IR grammars for one vocabulary. Caches the results in memory and, with `cache_dir`, in a folder.
 
 In: a key for the content of a specification, and functions that read it. Out: a compiled grammar. `GrammarCompiler`
 adds a method for each kind of specification.
@@ -54,7 +54,7 @@ _WHY_EMPTY: Final = {
 
 
 class CachedCompiler:
-    """The arguments are those of `GrammarCompiler`."""
+    """Takes the arguments of `GrammarCompiler`."""
 
     def __init__(
         self,
@@ -101,12 +101,13 @@ class CachedCompiler:
         parts: Sequence[object] | None = (),
         find_tables: Callable[[], Tables | None] = lambda: None,
     ) -> CompiledGrammar:
-        """The cached grammar, or one compiled from the result of `read`. Warns about the findings in both cases.
+        """Return the cached grammar, or compile the result of `read`. Warns about the findings in both cases.
 
         `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
-        if some parts of the grammar are compiled later. `parts`: values that the key contains only as their `repr`;
-        None: the key does not determine the content. If they are not plain JSON, the grammar is not stored in the
-        folder. `find_tables` returns the tables of a grammar that comes with guided.
+        if some parts of the grammar are compiled later. `parts`: the values that the key
+        contains only as their `repr`. If they are not plain JSON, or if `parts` is None because the key does not
+        determine the content, the grammar is not stored in the folder. `find_tables` returns the tables of a grammar
+        that comes with guided.
         """
         compiled = self._find_cached(key)
         if compiled is None:
@@ -158,18 +159,18 @@ class CachedCompiler:
         read_first: Callable[[list[Finding]], Grammar] | None,
         name: str | None,
     ) -> CompiledGrammar:
-        """Compile a specification, and store it in the folder under `name`, if there is one."""
+        """Compile a specification, and store it in the folder if `name` is given."""
         findings: list[Finding] = []
         kind, grammar, data = str(key[0]), (read_first or read)(findings), None
 
-        def reading(read: Callable[[list[Finding]], Grammar]) -> Callable[[], Grammar]:
-            def read_again() -> Grammar:
+        def make_reader(read: Callable[[list[Finding]], Grammar]) -> Callable[[], Grammar]:
+            def read_unchanged() -> Grammar:
                 is_json = kind in ("json_schema", "structural_tag") and not isinstance(source, str)
                 if is_json and content_of(source) != key[1]:
                     raise SpecError("the schema has changed since it was compiled", hint="compile it again")
                 return read([])
 
-            return read_again
+            return read_unchanged
 
         try:
             native = self._to_native(grammar)
@@ -181,8 +182,8 @@ class CachedCompiler:
             text = source if isinstance(source, str) else ""
             raise SpecError(error.message, text=text, span=(0, len(text)), hint=_WHY_EMPTY[kind]) from None
         except VocabularyError as error:
-            if isinstance(source, str) and error.token is not None and (at := find_token(source, error.token)):
-                error.with_location(source, at)
+            if isinstance(source, str) and error.token is not None and (span := find_token(source, error.token)):
+                error.with_location(source, span)
             raise
         finally:
             if kind == "json_schema":
@@ -190,8 +191,8 @@ class CachedCompiler:
         if data is not None and name is not None and self.folder is not None:
             self.folder.write(name, data)
         return CompiledGrammar(
-            native, self.vocabulary, grammar.origins, kind, source, reading(read), findings, grammar.regions,
-            self.limits, None if read_first is None else reading(read_first),
+            native, self.vocabulary, grammar.origins, kind, source, make_reader(read), findings, grammar.regions,
+            self.limits, None if read_first is None else make_reader(read_first),
         )  # fmt: skip
 
     def _compile_tables(
@@ -214,7 +215,7 @@ class CachedCompiler:
     def _file_name(self, key: tuple[object, ...], parts: Sequence[object]) -> str | None:
         """The name of a specification's file; None if the key does not determine the content."""
         assert self.folder is not None
-        limits = self.limits  # those of time and memory do not change a grammar
+        limits = self.limits  # limits on time and memory do not change a grammar
         bounds = (limits.spec_length, limits.depth, limits.nodes, limits.states, limits.work)
         return self.folder.name_of((*key, bounds), parts, vocabulary_digest(self.vocabulary))
 
@@ -228,14 +229,14 @@ class CachedCompiler:
             return None
 
     def _find_stored(self, name: str, source: object) -> CompiledGrammar | None:
-        """The grammar in a file of the folder, if it is usable. Its source is the caller's."""
+        """The grammar in a file of the folder, with the caller's source; None: there is no usable file."""
         assert self.folder is not None
         data = self.folder.read(name)
         if data is None:
             return None
         try:
             compiled = read_compiled(data, self._native, self.limits)
-        except GuidedError:  # damaged, or written by another version: it is written again
+        except GuidedError:  # damaged, or written by another version: the caller writes it again
             return None
         compiled._source = source
         return compiled

@@ -51,13 +51,13 @@ _JSON_OPTIONS: Final = frozenset(JsonSchemaKeywords.__annotations__)
 _SCHEMA_OPTIONS: Final = _JSON_OPTIONS | {"registry", "documents"}
 _REGEX_OPTIONS: Final = frozenset(("dialect", "search", "classes"))
 _ALL_OPTIONS: Final = _SCHEMA_OPTIONS | _REGEX_OPTIONS
-_OPENAI: Final = "pass guided.from_response_format(format)"
-_OTHER_FORMATS: Final = {
+_OPENAI_HINT: Final = "pass guided.from_response_format(format)"
+_HINTS_BY_FORMAT: Final = {
     "structural_tag": "pass guided.structural_tag(tag)",
-    "json_schema": _OPENAI,
-    "json_object": _OPENAI,
+    "json_schema": _OPENAI_HINT,
+    "json_object": _OPENAI_HINT,
 }
-_FLAGS: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x", re.ASCII: "a"}
+_LETTERS_BY_FLAG: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s", re.VERBOSE: "x", re.ASCII: "a"}
 
 
 class _Compiler(Protocol):
@@ -92,7 +92,7 @@ class CompileAny:
 
         Args:
             specification: a composed specification (`guided.sequence`, `guided.grammar`, ...). A mapping or a bool: a
-                JSON Schema. A string or `re.Pattern`: a regular expression that the whole text matches. A list of
+                JSON Schema. A string or `re.Pattern`: a regular expression that the whole text must match. A list of
                 strings: one of them. A function: its arguments, as a JSON object. A grammar as IR. Anything else: a
                 type, in JSON.
             style: the defaults of the options. "any": those of `JsonSchemaOptions()`, every spelling of JSON.
@@ -107,13 +107,13 @@ class CompileAny:
         """
         if style not in ("any", "generation"):
             raise OptionError(f'style is {brief(style)}, but must be "any" or "generation"', option="style")
-        if isinstance(specification, Expr):  # its parts may be of any kind, and have the options as defaults
+        if isinstance(specification, Expr):  # the options are defaults for its parts, which may be of any kind
             check_effects(options, _JSON_OPTIONS, "the specification is composed: pass the option to one of its parts")
         else:
             check_options(specification, options)
         fields: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
-        make = JsonSchemaOptions.for_generation if style == "generation" else JsonSchemaOptions
-        json_options = make(**fields)
+        make_options = JsonSchemaOptions.for_generation if style == "generation" else JsonSchemaOptions
+        json_options = make_options(**fields)
         documents = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
@@ -144,7 +144,7 @@ def _pattern_text(pattern: str | re.Pattern[Any], dialect: str) -> str:
         return pattern
     if not isinstance(pattern.pattern, str):
         raise SpecError("this regular expression matches bytes, not text", hint="write it as a str")
-    flags = "".join(letter for flag, letter in _FLAGS.items() if pattern.flags & flag)
+    flags = "".join(letter for flag, letter in _LETTERS_BY_FLAG.items() if pattern.flags & flag)
     if dialect != "python":
         raise OptionError("a compiled regular expression has Python's dialect: leave dialect out", option="dialect")
     return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
@@ -152,39 +152,41 @@ def _pattern_text(pattern: str | re.Pattern[Any], dialect: str) -> str:
 
 def check_options(specification: Specification, options: Mapping[str, Any]) -> None:
     """Raise if an option is unknown, or would have no effect."""
-    effective, why = frozenset[str](), "the strings of a choice are written literally"
+    effective_options, why = frozenset[str](), "the strings of a choice are written literally"
     match specification:
         case list() | tuple():
             pass
         case Grammar():
             why = "the specification is a grammar"
         case str() | re.Pattern():
-            effective, why = _REGEX_OPTIONS, "the constraint is a regular expression"
+            effective_options, why = _REGEX_OPTIONS, "the constraint is a regular expression"
         case Expr():
             kinds = part_kinds(specification)
             has_schemas = kinds & {"json_schema", "type", "structural_tag"}
-            effective = _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else effective
+            effective_options = (
+                _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else effective_options
+            )
             why = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"
         case _:
-            effective, why = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
-    check_effects(options, effective, why)
+            effective_options, why = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
+    check_effects(options, effective_options, why)
 
 
-def check_effects(options: Mapping[str, Any], effective: frozenset[str], why: str) -> None:
-    """Raise for an option that is not among the known ones. `why`: why others have no effect."""
+def check_effects(options: Mapping[str, Any], effective_options: frozenset[str], why: str) -> None:
+    """Raise if an option is unknown, or not one of `effective_options`. `why`: why it would have no effect."""
     for name in options:
         if name not in _ALL_OPTIONS:
             suggestion = close_name(name, _ALL_OPTIONS)
             hint = f": did you mean {suggestion!r}?" if suggestion else ""
             raise OptionError(f"{brief(name)} is not an option of a constraint{hint}")
-        if name not in effective:
+        if name not in effective_options:
             raise GuidedError(f"the option {name} has no effect here: {why}")
 
 
 def _check_is_schema(value: bool | Mapping[str, Any]) -> None:
     """Raise for an object whose `type` names another format, since no schema has this type."""
     kind = value.get("type") if isinstance(value, Mapping) else None
-    suggestion = _OTHER_FORMATS.get(kind) if isinstance(kind, str) else None
+    suggestion = _HINTS_BY_FORMAT.get(kind) if isinstance(kind, str) else None
     if suggestion is not None:
         raise SpecError(f"an object is read as a JSON Schema, but this is a {kind}", pointer="/type", hint=suggestion)
 

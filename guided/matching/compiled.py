@@ -57,8 +57,8 @@ class CompiledGrammar:
         limits: Limits | None = None,
         read_first: Callable[[], Grammar] | None = None,
     ) -> None:
-        """`read` reads the whole grammar; `read_first` the one that was compiled, if parts may be compiled later.
-        `source` may be `stored.LATER`: then it is the grammar that `read` returns.
+        """`read` reads the whole grammar. `read_first` reads the grammar that was compiled, if parts of the whole may
+        be compiled later. If `source` is `stored.LATER`, the source is the grammar that `read` returns.
         """
         self._read_first = read_first or read
         self._read, self._limits, self.regions = read, limits or Limits(), regions
@@ -83,17 +83,17 @@ class CompiledGrammar:
         return self._read()
 
     def to_bytes(self) -> bytes:
-        """This grammar as bytes, for `from_bytes`, and for the version of guided that wrote them.
+        """Serialise this grammar for `from_bytes`. Only the version of guided that wrote the bytes can read them.
 
-        They contain the IR, so `from_bytes` does not read the specification again. They depend on the vocabulary. A
+        The bytes contain the IR, so `from_bytes` does not read the specification again. They fit one vocabulary. A
         Python type is stored as its JSON Schema, and a composed specification as its IR: the grammar read from the
         bytes has these as its source, so its values are JSON values rather than values of the type.
 
         Cost: the specification is read again; then linear in the IR.
 
         Raises:
-            SpecError: the specification is a schema that has changed since the compilation, or that contains other
-                values than `json.loads` returns.
+            SpecError: the specification is a schema that has changed since the compilation, or that contains
+                values that `json.loads` cannot return.
         """
         digest = vocabulary_digest(self.vocabulary)
         with gc_paused(), limit_compilation(self._limits, work=False):
@@ -136,7 +136,7 @@ class CompiledGrammar:
 
     @property
     def annotated(self) -> AnnotatedGrammar:
-        """The grammar with marks around its regions, compiled on the first call.
+        """The grammar with marks around its regions, compiled on first access.
 
         Raises:
             LimitExceeded: the grammar with marks is too large.
@@ -153,21 +153,21 @@ class CompiledGrammar:
 
 
 def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:
-    """The grammar in the bytes of `CompiledGrammar.to_bytes`. Raises as `from_bytes` does, and does not warn."""
+    """The grammar that `CompiledGrammar.to_bytes` wrote. Raises the errors of `from_bytes`, but does not warn."""
     vocabulary = compiler.vocabulary
     with gc_paused(), limit_compilation(limits, work=False):
         stored = read_specification(data, vocabulary_digest(vocabulary), limits)
         compiled = compiler.compile_stored(stored.tables, stored.first, limits)
         if compiled is None:
-            return _compile_read(stored, compiler, limits)
+            return _compile_from_ir(stored, compiler, limits)
         source = stored.source(compiled.start, compiled.schemas)
     return CompiledGrammar(
         compiled.native, vocabulary, compiled.origins, stored.kind, source, stored.read, stored.findings, NO_REGIONS,
         limits, stored.read_first)  # fmt: skip
 
 
-def _compile_read(stored: StoredSpecification, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:
-    """As `read_compiled`, through the IR."""
+def _compile_from_ir(stored: StoredSpecification, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:
+    """Compile a stored specification from its IR objects, if the core cannot read its tables."""
     first = (stored.read_first or stored.read)()
     source = stored.source(first.start, first.schemas)
     try:

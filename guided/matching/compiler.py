@@ -36,15 +36,15 @@ __all__ = ["GrammarCompiler"]
 
 
 class GrammarCompiler(CachedCompiler, CompileAny):
-    """Compiles specifications for `vocabulary`: `compile` those of any kind, and the other methods those of one kind.
+    """Compiles specifications for `vocabulary`. `compile` takes any kind; each other method takes one kind.
 
     Args:
         vocabulary: the model's tokens.
         limits: bounds on each compilation and on the memory of each grammar's states.
-        cache_bytes: the most memory of cached grammars; 0 disables the cache.
+        cache_bytes: the maximum memory of all cached grammars; 0 disables the cache.
         warn: whether to warn about parts that are not enforced. `CompiledGrammar.findings` lists them in any case.
-        cache_dir: a folder in which compiled grammars are stored, so that they are compiled faster after a restart and
-            in other processes; None: none. The files take at most 256 MiB; the least recently used are removed.
+        cache_dir: a folder in which compiled grammars are stored, which saves time after a restart and in other
+            processes. None: no folder. The files take at most 256 MiB; the least recently used are removed.
             Composed specifications, and Lark grammars with `import_paths` or an `Indenter` object, are not stored.
     """
 
@@ -140,12 +140,12 @@ class GrammarCompiler(CachedCompiler, CompileAny):
 
     @keywords_checked()
     def compile_gbnf(self, text: str, *, root: str = "root", allow_special_tokens: bool = False) -> CompiledGrammar:
-        """Compile a grammar of llama.cpp (GBNF), or of xgrammar (EBNF), see `guided.frontends.gbnf`.
+        """Compile a grammar in llama.cpp's GBNF or xgrammar's EBNF, see `guided.frontends.gbnf`.
 
         Args:
             root: the start rule.
-            allow_special_tokens: whether the text may name control tokens of the output, such as `<|call|>`. Leave it
-                off for untrusted texts.
+            allow_special_tokens: whether the grammar may refer to control tokens, such as `<|call|>`. Leave it off for
+                untrusted grammars.
 
         Raises:
             SpecError: a syntax error or an undefined rule, with its span; or the grammar generates nothing.
@@ -180,29 +180,31 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         postlex: object = None,
         **options: Unpack[JsonSchemaKeywords],
     ) -> CompiledGrammar:
-        """Compile a grammar of Lark, see `guided.frontends.lark`, with the extensions of llguidance and xgrammar.
+        """Compile a Lark grammar, with the extensions of llguidance and xgrammar; see `guided.frontends.lark`.
 
         Args:
             start: the start rule.
             semantics: "lexer": as Lark's LALR parser, on any context-free grammar: each terminal takes its longest
                 match. "scannerless": a text may be split into terminals in any way, as in Lark's Earley parser with
-                `lexer="dynamic_complete"`. None: "lexer", unless the text has extensions that need "scannerless".
-            lexer: "contextual": only terminals that a rule allows here are tried, so `intx` may be two. "basic": all
-                terminals are tried, as in Lark and in most programming languages, so `intx` is a name.
-            grammars: the targets of `@name`: name -> a Lark text, a JSON Schema as a dict, or a specification.
-            allow_special_tokens: whether the text may name control tokens such as `<|call|>`. Off for untrusted texts.
+                `lexer="dynamic_complete"`. None: "lexer", unless the grammar uses extensions that need "scannerless".
+            lexer: "contextual": only terminals that a rule allows here are tried, so `intx` may be two terminals.
+                "basic": all terminals are tried, as in Lark and in most programming languages, so `intx` is one name.
+            grammars: the targets of `@name`: name -> a Lark grammar, a JSON Schema as a dict, or a specification.
+            allow_special_tokens: whether the grammar may refer to control tokens, such as `<|call|>`. Leave it off for
+                untrusted grammars.
             import_paths: folders in which `%import` finds files; by default only Lark's own grammars.
             postlex: with "lexer": an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`.
-            options: the fields of `JsonSchemaOptions`, for schemas in the text.
+            options: the fields of `JsonSchemaOptions`, for the schemas in the grammar.
 
         Raises:
-            SpecError: the text is malformed or generates nothing. UnsupportedError: a terminal is not regular, or a
+            SpecError: the grammar is malformed or generates nothing. UnsupportedError: a terminal is not regular, or a
                 part is not supported. VocabularyError: a token that the vocabulary lacks.
         """
         folders, named_grammars = check_folders(import_paths), check_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, named_grammars, allow_special_tokens)
         grammar_contents = tuple(
-            (name, content_of(it) if isinstance(it, Mapping) else it) for name, it in named_grammars.items()
+            (name, content_of(target) if isinstance(target, Mapping) else target)
+            for name, target in named_grammars.items()
         )
         key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
@@ -211,7 +213,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
                 return read_lark(text, read_options, self.limits, schemas, findings)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
-            parts = None if folders else [it for it in named_grammars.values() if isinstance(it, Mapping)]
+            parts = None if folders else [target for target in named_grammars.values() if isinstance(target, Mapping)]
             return self._compile(("lark", text, key_parts, schemas), text, read, why_empty, parts=parts)
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
@@ -227,9 +229,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """Compile a structural tag, given as JSON text or as a dict; see `guided.frontends.structural_tag`.
 
         Args:
-            allow_special_tokens: whether a format, or a string that contains the name of a control token, may stand for
-                control tokens of the output. Leave it off for untrusted specifications.
-            options: the fields of `JsonSchemaOptions`, for the schemas and expressions in it.
+            allow_special_tokens: whether the tag may refer to control tokens, by a format or by a string that contains
+                the name of one. Leave it off for untrusted tags.
+            options: the fields of `JsonSchemaOptions`, for the schemas and regular expressions in the tag.
 
         Raises:
             SpecError: the tag is malformed, with the JSON Pointer of the error, or allows nothing.
@@ -240,15 +242,15 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         content = spec if isinstance(spec, str) else content_of(spec)
 
         def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
-            def read(findings: list[Finding], explain_empty: bool = False, later: bool = False) -> Grammar:
+            def read(findings: list[Finding], explain_empty: bool = False, defer: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
-                    spec, schema_options, allow_special_tokens=allow_special_tokens, limits=self.limits, defer=later,
+                    spec, schema_options, allow_special_tokens=allow_special_tokens, limits=self.limits, defer=defer,
                     special_tokens=self._native.special_ids, findings=findings, require_values=explain_empty,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), schema_options, allow_special_tokens)
-            parts_later = partial(read, later=True) if self._native.native.byte_complete else None
-            return self._compile(key, spec, read, lambda: read([], True), read_first=parts_later, parts=(spec,))
+            read_deferring = partial(read, defer=True) if self._native.native.byte_complete else None
+            return self._compile(key, spec, read, lambda: read([], True), read_first=read_deferring, parts=(spec,))
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
@@ -264,7 +266,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         pattern: Sequence[tuple[str, str]],
         char_classes: Mapping[str, Iterable[str]] | None = None,
     ) -> CompiledGrammar:
-        """Compile (class or literal, "1" or "+") pairs, see `guided.frontends.pattern`."""
+        """Compile pairs of (class or literal, "1" or "+"), see `guided.frontends.pattern`."""
         if not isinstance(pattern, Iterable):
             message = f"a pattern is a list of pairs, not a {type(pattern).__name__}"
             raise SpecError(message, hint='write [("UPPER", "+")]')

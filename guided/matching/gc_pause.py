@@ -15,11 +15,11 @@ from typing import Final
 
 __all__ = ["gc_paused"]
 
-_MAX_SECONDS: Final = 30.0  # seconds
+_MAX_SECONDS: Final = 30.0
 _lock = threading.Lock()
-_pauses = 0
-_since = 0.0
-_was_on = False
+_pause_count = 0
+_pause_start = 0.0
+_was_enabled = False
 
 
 @contextmanager
@@ -28,19 +28,19 @@ def gc_paused() -> Iterator[None]:
 
     If pauses overlap for more than `_MAX_SECONDS` seconds, as in a busy server, the end of a pause runs a collection.
     """
-    global _pauses, _since, _was_on
+    global _pause_count, _pause_start, _was_enabled
     with _lock:
-        if _pauses == 0:
-            _was_on, _since = gc.isenabled(), monotonic()
+        if _pause_count == 0:
+            _was_enabled, _pause_start = gc.isenabled(), monotonic()
             gc.disable()
-        _pauses += 1
+        _pause_count += 1
     try:
         yield
     finally:
         with _lock:
-            _pauses -= 1
-            if _pauses == 0 and _was_on:
+            _pause_count -= 1
+            if _pause_count == 0 and _was_enabled:
                 gc.enable()
-            elif _was_on and monotonic() - _since > _MAX_SECONDS:
-                _since = monotonic()
+            elif _was_enabled and monotonic() - _pause_start > _MAX_SECONDS:
+                _pause_start = monotonic()
                 gc.collect()

@@ -26,18 +26,18 @@ class _Weights(NamedTuple):
     """The memory of one kind of entry, as measured in a process with hundreds of them.
 
     Attributes:
-        base: bytes per entry.
-        position: bytes per position.
-        memory: bytes per byte of states that the core reports.
+        base_bytes: bytes per entry.
+        bytes_per_position: bytes per position.
+        bytes_per_reported_byte: bytes per byte that the core reports for the states.
     """
 
-    base: int
-    position: int
-    memory: float
+    base_bytes: int
+    bytes_per_position: int
+    bytes_per_reported_byte: float
 
 
-_OF_RULES: Final = _Weights(4096, 600, 1.0)
-_OF_LEXERS: Final = _Weights(192 << 10, 6 << 10, 6.0)  # the core does not report the tables of their terminals
+_RULES_WEIGHTS: Final = _Weights(4096, 600, 1.0)
+_LEXER_WEIGHTS: Final = _Weights(192 << 10, 6 << 10, 6.0)  # the core does not report the tables of terminals
 
 
 class GrammarCache:
@@ -77,7 +77,7 @@ class GrammarCache:
         """
         with self._lock:
             try:
-                previous = self._entries.pop(key, None)  # another thread compiled the same
+                previous = self._entries.pop(key, None)  # another thread compiled the same grammar
             except TypeError:  # not hashable
                 return
             if previous is not None:
@@ -112,8 +112,12 @@ class GrammarCache:
     def _weigh(self, entry: _Entry) -> None:
         """Measure an entry again: its automaton, and the states that matching has created."""
         native = entry.compiled.native
-        weights = _OF_LEXERS if isinstance(native, _core.CompiledLexer) else _OF_RULES
-        weight = weights.base + weights.position * native.positions + round(weights.memory * native.memory_bytes)
+        weights = _LEXER_WEIGHTS if isinstance(native, _core.CompiledLexer) else _RULES_WEIGHTS
+        weight = (
+            weights.base_bytes
+            + weights.bytes_per_position * native.positions
+            + round(weights.bytes_per_reported_byte * native.memory_bytes)
+        )
         self._weight += weight - entry.weight
         entry.weight = weight
 
@@ -128,7 +132,7 @@ class _Entry:
 
 
 def content_of(value: object) -> object:
-    """A cache key for a value: equal only for equal values of equal types. Unhashable: the value is not cached."""
+    """A cache key for a value: equal only for equal values of equal types. An unhashable key prevents caching."""
     try:
         return repr(value)
     except (RecursionError, ValueError):  # too deep, or an integer too long: the front end reports it

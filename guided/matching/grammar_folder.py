@@ -6,12 +6,13 @@ changed: after an update, they have new names. Specifications whose key does not
 composed specifications, whose keys are objects, and grammars that import files from the caller's folders.
 
 A file begins with the digest that is its name. It is written under a temporary name and then renamed, so readers
-see a complete file or none. Reading a file sets its time of modification. If all files take more than `_MAX_BYTES`,
-those with the oldest times are removed. Temporary files that a process has left behind are removed after an hour.
+see a complete file or none. Reading a file updates its modification time. If the files together take more than
+`_MAX_BYTES`, the ones with the oldest times are removed. Temporary files that a process has left behind are removed
+after an hour.
 
-Errors of the file system never fail a compilation. If a file cannot be written, one warning says so.
+A file system error never makes a compilation fail. If a file cannot be written, guided warns once.
 
-Users who can write to the folder can replace a grammar with another one, but cannot harm the process in other ways.
+A user who can write to the folder can replace a grammar with another one, but cannot harm the process in other ways.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from guided.version import __version__
 __all__ = ["GrammarFolder"]
 
 _MAX_BYTES: Final = 256 << 20
-_MAX_FILE_BYTES: Final = 64 << 20  # bytes of a file
+_MAX_FILE_BYTES: Final = 64 << 20  # per file
 _WRITES_PER_SCAN: Final = 64  # files written between two scans of the folder
 _MAX_TEMPORARY_SECONDS: Final = 3600.0
 _SUFFIX: Final = ".grammar"
-_NAME: Final = re.compile(rf"[0-9a-f]{{40}}{re.escape(_SUFFIX)}(\..*\.tmp)?")
+_FILE_NAME: Final = re.compile(rf"[0-9a-f]{{40}}{re.escape(_SUFFIX)}(\..*\.tmp)?")
 _DIGEST_BYTES: Final = 20
-_PLAIN: Final = frozenset((str, int, float, bool, type(None), JsonSchemaOptions))
+_PLAIN_TYPES: Final = frozenset((str, int, float, bool, type(None), JsonSchemaOptions))
 
 
 class GrammarFolder:
@@ -66,7 +67,7 @@ class GrammarFolder:
         if not is_usable:
             raise OptionError(f"cache_dir is {brief(path)}, which cannot be the path of a folder", option="cache_dir")
         self.path, self.max_bytes = Path(path), max_bytes
-        self._bytes, self._writes = 0, 0
+        self._total_bytes, self._write_count = 0, 0
         self._has_warned = False
         self._lock = threading.Lock()
 
@@ -74,8 +75,8 @@ class GrammarFolder:
         """The name of a specification's file; None if it cannot be stored.
 
         Args:
-            key: its key in the cache, and the limits.
-            parts: the values whose `repr` the key contains in their place.
+            key: the specification's key in the cache, and the limits.
+            parts: the values that the key contains only as their `repr`.
             vocabulary: the vocabulary's digest.
         """
         if not _is_plain(key):
@@ -116,42 +117,42 @@ class GrammarFolder:
                 warn_caller(RuntimeWarning(f"grammars cannot be stored in {self.path}: {error}"))
             return
         with self._lock:
-            self._bytes += len(data)
-            self._writes += 1
-            if self._writes % _WRITES_PER_SCAN == 1 or self._bytes > self.max_bytes:
-                self._bytes = self._remove_oldest()
+            self._total_bytes += len(data)
+            self._write_count += 1
+            if self._write_count % _WRITES_PER_SCAN == 1 or self._total_bytes > self.max_bytes:
+                self._total_bytes = self._remove_oldest()
 
     def _write_file(self, name: str, data: bytes) -> None:
-        number, temporary = tempfile.mkstemp(".tmp", f"{name}.", self.path)
+        descriptor, temporary_path = tempfile.mkstemp(".tmp", f"{name}.", self.path)
         try:
-            with open(number, "wb") as file:
+            with open(descriptor, "wb") as file:
                 file.write(data)
-            os.replace(temporary, self.path / name)
+            os.replace(temporary_path, self.path / name)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            Path(temporary_path).unlink(missing_ok=True)
             raise
 
     def _remove_oldest(self) -> int:
-        """Remove the oldest files until the others fit. Returns the bytes of the others."""
+        """Remove the oldest files until the others fit. Returns the size of the others in bytes."""
         now, total = time(), 0
-        for path, modified, size in sorted(self._files(), key=lambda file: -file[1]):
+        for path, modified, size in sorted(self._scan_files(), key=lambda file: -file[1]):
             is_temporary = path.suffix == ".tmp"
             if now - modified > _MAX_TEMPORARY_SECONDS if is_temporary else total + size > self.max_bytes:
-                with suppress(OSError):  # another process reads it, or another user owns it
+                with suppress(OSError):  # another process has it open, or another user owns it
                     path.unlink(missing_ok=True)
             else:
                 total += size
         return total
 
-    def _files(self) -> Iterator[tuple[Path, float, int]]:
-        """The files of this class in the folder: path, time of modification, bytes."""
+    def _scan_files(self) -> Iterator[tuple[Path, float, int]]:
+        """Yield the path, modification time and size of each grammar file and temporary file in the folder."""
         try:
             with os.scandir(self.path) as entries:
                 for entry in entries:
-                    if _NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                    if _FILE_NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
                         yield Path(entry.path), status.st_mtime, status.st_size
-        except OSError:  # another process removes files
+        except OSError:  # another process is removing files
             return
 
 
@@ -161,7 +162,7 @@ def _is_plain(key: object) -> bool:
     for part in pending:  # grows during the loop
         if type(part) is tuple:
             pending += part
-        elif type(part) not in _PLAIN:
+        elif type(part) not in _PLAIN_TYPES:
             return False
     return True
 

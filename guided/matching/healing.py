@@ -1,16 +1,17 @@
 """Prompt healing: the output begins with the last bytes of its prompt, in new tokens.
 
-In: the matcher of an output, and bytes that must precede it. Out: a `ForkingMatcher` of both together.
+In: the matcher of an output, and bytes that must precede it. Out: a `ForkingMatcher` for the bytes
+followed by the output.
 
     prompt  "The link is http:"      its last token ":" is removed
     output  "://example.org"         begins with one token "://"; after ":" the model would have to write "//"
 
-Tokens may end within these bytes, at their end, or extend beyond it. The rest of such a token is text of the inner
-matcher. `count_unstable_tokens` computes how many tokens of a prompt are removed: the longest sequence of last tokens
-that is a proper prefix of a token. Earlier text cannot be part of a token that extends beyond the prompt's end.
+A token may end within these bytes, end with them, or extend beyond them. In the last case, the inner matcher reads the
+rest of the token. `count_unstable_tokens` computes how many tokens of a prompt are removed: the largest number of last
+tokens whose text is a proper prefix of a token. Earlier text cannot be part of a token that extends beyond the prompt.
 
 Cost: while the bytes are written, a mask queries the inner matcher for each token that extends beyond their end. If the
-rest of this token is a token itself, its bit in the inner mask suffices. Later masks are the inner ones.
+rest of this token is a token itself, its bit in the inner mask suffices. Later masks are the inner matcher's.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class TextMatcher(ForkingMatcher, Protocol):
 def count_unstable_tokens(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
     """How many tokens to remove from the end of a prompt, at most `MAX_TOKENS`.
 
-    At least one token stays. Control tokens, and all tokens before them, stay.
+    The first token stays. Control tokens, and all tokens before them, stay.
     """
     native, data, unstable_tokens = native_vocabulary(vocabulary), b"", 0
     for count in range(1, min(MAX_TOKENS, len(prompt) - 1) + 1):
@@ -63,10 +64,10 @@ def count_unstable_tokens(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
 
 
 class _Step(NamedTuple):
-    """The effect of a token: the bytes of the prompt that it writes, and the steps of the inner matcher."""
+    """The effect of a token: how many bytes of the prefix it writes, and how many steps the inner matcher makes."""
 
-    prompt: int
-    inner: int
+    prefix_bytes: int
+    inner_steps: int
 
 
 class HealingMatcher:
@@ -80,7 +81,7 @@ class HealingMatcher:
     def __init__(self, inner: TextMatcher, prefix: bytes, vocabulary: Vocabulary) -> None:
         self.inner, self.prefix, self._vocabulary = inner, prefix, vocabulary
         self._tokens = _sorted_tokens(vocabulary)
-        self._fewest_tokens = _fewest_tokens(self._tokens, prefix)
+        self._fewest_tokens = _count_fewest_tokens(self._tokens, prefix)
         if self._fewest_tokens[0] is None:
             raise GuidedError(f"no tokens spell the end of the prompt, {prefix!r}")
         self._written_bytes = 0
@@ -101,14 +102,14 @@ class HealingMatcher:
         """The tokens that continue the prefix or extend beyond its end; after the prefix, the inner mask."""
         if self._written_bytes == len(self.prefix):
             return self.inner.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
-        needed = self.inner.min_tokens_to_finish()
-        within = [
+        inner_needed = self.inner.min_tokens_to_finish()
+        tokens_within = [
             token
             for token, end in self._tokens_within()
             if (fewest := self._fewest_tokens[end]) is not None
-            and (max_tokens is None or 1 + fewest + needed <= max_tokens)
+            and (max_tokens is None or 1 + fewest + inner_needed <= max_tokens)
         ]
-        allowed = [*within, *self._tokens_beyond(max_tokens)]
+        allowed = [*tokens_within, *self._tokens_beyond(max_tokens)]
         if not allowed and max_tokens is not None:
             raise BudgetError(self.min_tokens_to_finish(), max_tokens)
         bitmask[row] = row_of(self._vocabulary.size, allowed)
@@ -122,19 +123,19 @@ class HealingMatcher:
 
     def _tokens_beyond(self, max_tokens: int | None) -> list[int]:
         """The allowed tokens that extend beyond the end of the prefix."""
-        begin = self.prefix[self._written_bytes :]
+        rest_of_prefix = self.prefix[self._written_bytes :]
         mask = np.zeros((1, (self._vocabulary.size + 31) // 32), np.int32)
         if max_tokens is not None and max_tokens < self.inner.min_tokens_to_finish():
             return []
         if not self.inner.fill_next_token_bitmask(mask, max_tokens=max_tokens):
             mask[:] = -1
         out: list[int] = []
-        for data, id in self._tokens.longer_tokens(begin):
-            rest = data[len(begin) :]
-            exact_tokens = self._tokens.tokens_of(rest)
+        for data, id in self._tokens.longer_tokens(rest_of_prefix):
+            text_beyond = data[len(rest_of_prefix) :]
+            exact_tokens = self._tokens.tokens_of(text_beyond)
             if exact_tokens:
                 allowed = is_allowed(mask[0], exact_tokens[0])
-            elif allowed := self.inner.accept_string(rest):
+            elif allowed := self.inner.accept_string(text_beyond):
                 allowed = max_tokens is None or self.inner.min_tokens_to_finish() <= max_tokens - 1
                 self.inner.rollback(1)
             if allowed:
@@ -149,15 +150,23 @@ class HealingMatcher:
             if accepted:
                 self._steps.append(_Step(0, 1))
             return accepted
-        begin = self.prefix[self._written_bytes :]
+        rest_of_prefix = self.prefix[self._written_bytes :]
         data = self._vocabulary.token_bytes(token) or b""
-        if data and begin.startswith(data) and self._fewest_tokens[self._written_bytes + len(data)] is not None:
+        if (
+            data
+            and rest_of_prefix.startswith(data)
+            and self._fewest_tokens[self._written_bytes + len(data)] is not None
+        ):
             step = _Step(len(data), 0)
-        elif len(data) > len(begin) and data.startswith(begin) and self.inner.accept_string(data[len(begin) :]):
-            step = _Step(len(begin), 1)
+        elif (
+            len(data) > len(rest_of_prefix)
+            and data.startswith(rest_of_prefix)
+            and self.inner.accept_string(data[len(rest_of_prefix) :])
+        ):
+            step = _Step(len(rest_of_prefix), 1)
         else:
             return False
-        self._written_bytes += step.prompt
+        self._written_bytes += step.prefix_bytes
         self._steps.append(step)
         return True
 
@@ -166,8 +175,8 @@ class HealingMatcher:
         if not 0 <= n <= len(self._steps):
             raise ValueError(f"cannot take back {n} of {len(self._steps)} tokens")
         removed_steps = self._steps[len(self._steps) - n :]
-        self.inner.rollback(sum(step.inner for step in removed_steps))
-        self._written_bytes -= sum(step.prompt for step in removed_steps)
+        self.inner.rollback(sum(step.inner_steps for step in removed_steps))
+        self._written_bytes -= sum(step.prefix_bytes for step in removed_steps)
         del self._steps[len(self._steps) - n :]
 
     def fork(self) -> HealingMatcher:
@@ -177,7 +186,8 @@ class HealingMatcher:
         return copy
 
     def forced_tokens(self) -> list[int]:
-        """The inner matcher's forced tokens; none within the prefix, whose tokens the model chooses."""
+        """The inner matcher's forced tokens. Within the prefix the list is empty, since the model chooses the
+        tokens."""
         return self.inner.forced_tokens() if self._written_bytes == len(self.prefix) else []
 
     def is_accepting(self) -> bool:
@@ -201,16 +211,16 @@ class _SortedTokens:
 
     def tokens_of(self, data: bytes) -> list[int]:
         """The tokens with exactly these bytes."""
-        at, out = bisect_left(self._pairs, (data, -1)), list[int]()
-        while at < len(self._pairs) and self._pairs[at][0] == data:
-            out.append(self._pairs[at][1])
-            at += 1
+        index, out = bisect_left(self._pairs, (data, -1)), list[int]()
+        while index < len(self._pairs) and self._pairs[index][0] == data:
+            out.append(self._pairs[index][1])
+            index += 1
         return out
 
-    def longer_tokens(self, begin: bytes) -> list[tuple[bytes, int]]:
+    def longer_tokens(self, prefix: bytes) -> list[tuple[bytes, int]]:
         """The tokens that begin with these bytes and are longer."""
-        low = bisect_left(self._pairs, (begin + b"\x00", -1))
-        high = bisect_left(self._pairs, (begin + b"\xff" * 4096, -1), lo=low)
+        low = bisect_left(self._pairs, (prefix + b"\x00", -1))
+        high = bisect_left(self._pairs, (prefix + b"\xff" * 4096, -1), lo=low)
         return self._pairs[low:high]
 
 
@@ -219,14 +229,14 @@ def _sorted_tokens(vocabulary: Vocabulary) -> _SortedTokens:
     return _SortedTokens(vocabulary)
 
 
-def _fewest_tokens(tokens: _SortedTokens, prefix: bytes) -> list[int | None]:
+def _count_fewest_tokens(tokens: _SortedTokens, prefix: bytes) -> list[int | None]:
     """For each offset in the prefix, the fewest tokens that spell the rest, or None if no tokens do."""
     out: list[int | None] = [None] * len(prefix) + [0]
-    for at in reversed(range(len(prefix))):
+    for start in reversed(range(len(prefix))):
         counts = [
             rest_count + 1
-            for end in range(at + 1, len(prefix) + 1)
-            if (rest_count := out[end]) is not None and tokens.tokens_of(prefix[at:end])
+            for end in range(start + 1, len(prefix) + 1)
+            if (rest_count := out[end]) is not None and tokens.tokens_of(prefix[start:end])
         ]
-        out[at] = min(counts, default=None)
+        out[start] = min(counts, default=None)
     return out

@@ -19,7 +19,7 @@ from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.matcher import GrammarMatcher
 from guided.meter import spend
 
-__all__ = ["MAX_STEPS", "MinTokens", "least_tokens"]
+__all__ = ["MAX_STEPS", "MinTokens", "count_min_tokens"]
 
 MAX_STEPS: Final = 20_000
 
@@ -36,11 +36,11 @@ class MinTokens:
         return text if self.is_exact else f"at most {text}"
 
 
-def least_tokens(matcher: GrammarMatcher, max_steps: int = MAX_STEPS) -> MinTokens:
+def count_min_tokens(matcher: GrammarMatcher, max_steps: int = MAX_STEPS) -> MinTokens:
     """See the module docstring. The state of the matcher does not change."""
     bound, grammar = matcher.min_tokens_to_finish(), matcher.grammar
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
-    ends, rebuilds = grammar.vocabulary.eos_token_ids, grammar.native.rebuilds
+    eos_token_ids, rebuilds = grammar.vocabulary.eos_token_ids, grammar.native.rebuilds
     level, seen, steps = [matcher.fork()], {matcher.state}, 0
     for count in range(1, bound):
         if any(state.is_accepting() for state in level):
@@ -48,17 +48,17 @@ def least_tokens(matcher: GrammarMatcher, max_steps: int = MAX_STEPS) -> MinToke
         if count == bound - 1:
             break
         next_level: list[GrammarMatcher] = []
-        for each in level:
-            each.fill_next_token_bitmask(bitmask)
-            tokens = [token for token in allowed_tokens(bitmask) if token not in ends]
+        for current in level:
+            current.fill_next_token_bitmask(bitmask)
+            tokens = [token for token in allowed_tokens(bitmask) if token not in eos_token_ids]
             steps += len(tokens)
             spend(len(tokens))
             if steps > max_steps or grammar.native.rebuilds != rebuilds:
                 return MinTokens(bound, False)
             for token in tokens:
-                after = each.fork()
-                if after.accept_token(token) and after.state not in seen:
-                    seen.add(after.state)
-                    next_level.append(after)
+                successor = current.fork()
+                if successor.accept_token(token) and successor.state not in seen:
+                    seen.add(successor.state)
+                    next_level.append(successor)
         level = next_level
     return MinTokens(bound, True)

@@ -18,7 +18,7 @@ from guided.matching.regions.parse_paths import Capture, ParsePaths, Snapshot
 
 __all__ = ["Explanation", "GrammarMatcher"]
 
-_FORCED_BYTES: Final = 4096
+_MAX_FORCED_BYTES: Final = 4096
 
 
 class GrammarMatcher(_core.Matcher):
@@ -30,12 +30,12 @@ class GrammarMatcher(_core.Matcher):
     `budget_bound`: whether the budget may have removed tokens from the last mask.
     `accept_token(id)` returns whether the token was allowed; if not, the state does not change. It raises ValueError
     if the vocabulary has no such id.
-    `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`:
-    as their names say. `rollback(n)` undoes the last n accepted calls of `accept_token` and `accept_string`.
+    `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`
+    do what their names say. `rollback(n)` undoes the last n accepted calls of `accept_token` and `accept_string`.
     After an end token the mask allows only the end tokens; accepting one more is a step that changes nothing.
     """
 
-    names_in_captures = False
+    captures_include_names = False
     """Whether captured texts include the names of control tokens."""
 
     def __init__(self, grammar: CompiledGrammar | GrammarMatcher) -> None:
@@ -49,7 +49,7 @@ class GrammarMatcher(_core.Matcher):
             raise TypeError(f"a matcher is made from a CompiledGrammar, not from a {type(grammar).__name__}")
         if self.grammar.regions:
             self.__class__ = _CapturingMatcher
-            _CapturingMatcher._begin(self, grammar)  # type: ignore[arg-type]
+            _CapturingMatcher._init_recording(self, grammar)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"GrammarMatcher({self.grammar!r}, steps={self.steps})"
@@ -72,31 +72,29 @@ class GrammarMatcher(_core.Matcher):
         The longest common prefix of all continuations is encoded. Tokens at its end that may become part of a longer
         token are left out, and so are end tokens. Empty if nothing is forced.
         """
-        symbols = self._forced(_FORCED_BYTES)
+        symbols = self._forced(_MAX_FORCED_BYTES)
         out: list[int] = []
-        at = 0
-        while at < len(symbols):
-            if symbols[at] >= 256:
-                out.append(symbols[at] - 256)
-                at += 1
+        start = 0
+        while start < len(symbols):
+            if symbols[start] >= 256:
+                out.append(symbols[start] - 256)
+                start += 1
                 continue
-            end = at
+            end = start
             while end < len(symbols) and symbols[end] < 256:
                 end += 1
-            ids, complete = self._encode_forced(bytes(symbols[at:end]), is_closed=end < len(symbols))
+            ids, is_complete = self._encode_forced(bytes(symbols[start:end]), is_closed=end < len(symbols))
             out += ids
-            if not complete:
+            if not is_complete:
                 break
-            at = end
+            start = end
         return out if out and self.validate_tokens(out) == len(out) else []
 
     def _encode_forced(self, data: bytes, *, is_closed: bool) -> tuple[list[int], bool]:
         """The stable tokens of forced bytes. `is_closed`: a control token follows, so all tokens are stable."""
         vocabulary = self.grammar.vocabulary
         native = native_vocabulary(vocabulary)
-        if not is_text(data[:1]) and not ends_mid_character(
-            data[:1]
-        ):  # the rest of a character: no text begins with it
+        if not is_text(data[:1]) and not ends_mid_character(data[:1]):  # continuation bytes: no text begins with them
             return [], False
         stable_length = len(data)
         while ends_mid_character(data[:stable_length]):
@@ -111,19 +109,19 @@ class GrammarMatcher(_core.Matcher):
         if is_closed:
             return ids, True
         # A token is stable if no token that starts at its beginning, or earlier, extends beyond the forced bytes.
-        at, stable_count = 0, 0
-        for number in ids:
-            if native.extends(data[at:]):
+        offset, stable_count = 0, 0
+        for token in ids:
+            if native.extends(data[offset:]):
                 break
-            at += len(vocabulary.token_bytes(number) or b"")
+            offset += len(vocabulary.token_bytes(token) or b"")
             stable_count += 1
         return ids[:stable_count], False
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
         """The captures so far: name -> its texts, in the order in which they begin. Control tokens have no text.
 
-        If the output may end here, these are the captures of the complete output. Otherwise they are those of the
-        currently preferred parse (`parse_paths.py`), which later text may change.
+        If the output may end here, these are the captures of the complete output. Otherwise they are the captures
+        of the currently preferred parse (`parse_paths.py`), which later text may change.
 
         Args:
             partial: also include unfinished captures, up to the end of the output so far.
@@ -134,13 +132,13 @@ class GrammarMatcher(_core.Matcher):
         return {}
 
     def captures_by_end(self) -> list[tuple[str, bytes]]:
-        """The complete captures as (name, text), in the order in which they end, inner ones first. Raises as
-        `captures` does."""
+        """The complete captures as (name, text), in the order in which they end, inner ones first. Raises the
+        errors of `captures`."""
         return []
 
     def captures_with_offsets(self) -> tuple[Sequence[Capture], bytes]:
-        """The complete captures in the order in which they begin, and the text that their offsets refer to. Raises as
-        `captures` does."""
+        """The complete captures in the order in which they begin, and the text that their offsets refer to. Raises the
+        errors of `captures`."""
         return (), b""
 
     def captures_with_places(self) -> tuple[Sequence[Capture], bytes]:
@@ -161,29 +159,29 @@ class GrammarMatcher(_core.Matcher):
 class _CapturingMatcher(GrammarMatcher):
     """A matcher that records the output, and parses it for captures when they are requested."""
 
-    def _begin(self, source: object) -> None:
+    def _init_recording(self, source: object) -> None:
         self._text = bytearray()
-        self._steps: list[tuple[int, int]] = []  # of each step: its token (-1 for a string), the end of its text
+        self._steps: list[tuple[int, int]] = []  # for each step: its token (-1 for a string), the end of its text
         self._parses: ParsePaths | None = None
         self._snapshots: list[Snapshot] = []  # before the first step and after each, computed on demand
         if isinstance(source, _CapturingMatcher):
             self._text[:], self._steps[:] = source._text, source._steps
-            self.names_in_captures = source.names_in_captures
+            self.captures_include_names = source.captures_include_names
             self._parses, self._snapshots[:] = source._parses, source._snapshots
 
     def accept_token(self, token: int, /) -> bool:
-        is_over = self.is_terminated()
+        was_terminated = self.is_terminated()
         accepted = super().accept_token(token)
         if accepted:
-            ends = is_over or self.is_terminated()
-            self._text += b"" if ends else self._text_of(token)
-            self._steps.append((-1 if ends else token, len(self._text)))
+            is_end_token = was_terminated or self.is_terminated()
+            self._text += b"" if is_end_token else self._text_of(token)
+            self._steps.append((-1 if is_end_token else token, len(self._text)))
         return accepted
 
     def _text_of(self, token: int) -> bytes:
         vocabulary = self.grammar.vocabulary
         data = vocabulary.token_bytes(token)
-        if data is None and self.names_in_captures:
+        if data is None and self.captures_include_names:
             data = vocabulary.special_tokens.get(token, "").encode()
         return data or b""
 
@@ -207,11 +205,11 @@ class _CapturingMatcher(GrammarMatcher):
         self._snapshots.clear()
 
     def captures(self, *, partial: bool = False) -> dict[str, list[bytes]]:
-        names = {name: list[bytes]() for region in self.grammar.annotated.regions for name in region.captures}
+        texts_by_name = {name: list[bytes]() for region in self.grammar.annotated.regions for name in region.captures}
         for capture in self._current_captures():
             if partial or capture.complete:
-                names[capture.name].append(bytes(self._text[capture.start : capture.end]))
-        return names
+                texts_by_name[capture.name].append(bytes(self._text[capture.start : capture.end]))
+        return texts_by_name
 
     def captures_by_end(self) -> list[tuple[str, bytes]]:
         captures = [capture for capture in reversed(self._current_captures()) if capture.complete]
@@ -224,28 +222,32 @@ class _CapturingMatcher(GrammarMatcher):
     def _current_captures(self) -> Sequence[Capture]:
         annotated = self.grammar.annotated
         with annotated.lock:
-            parses, now = self._read()
-            return parses.complete(now, self._text) if self.is_accepting() else parses.partial(now, self._text)
+            parses, snapshot = self._parse_steps()
+            return (
+                parses.complete_captures(snapshot, self._text)
+                if self.is_accepting()
+                else parses.partial_captures(snapshot, self._text)
+            )
 
     def temperature(self) -> float | None:
         annotated = self.grammar.annotated
         with annotated.lock:
-            parses, now = self._read()
-            return parses.temperature(now, len(self._text))
+            parses, snapshot = self._parse_steps()
+            return parses.temperature(snapshot, len(self._text))
 
-    def _read(self) -> tuple[ParsePaths, Snapshot]:
+    def _parse_steps(self) -> tuple[ParsePaths, Snapshot]:
         if self._parses is None:
             self._parses = ParsePaths(self.grammar.annotated)
         parses, snapshots = self._parses, self._snapshots
         if not snapshots:
             snapshots.append(parses.first)
-        for at in range(len(snapshots) - 1, len(self._steps)):
-            token, end = self._steps[at]
-            start = self._steps[at - 1][1] if at else 0
+        for index in range(len(snapshots) - 1, len(self._steps)):
+            token, end = self._steps[index]
+            start = self._steps[index - 1][1] if index else 0
             if token < 0:
-                after = parses.after_bytes(snapshots[-1], self._text, start, end)
+                snapshot = parses.read_bytes(snapshots[-1], self._text, start, end)
             else:
                 is_control = self.grammar.vocabulary.token_bytes(token) is None
-                after = parses.after_token(snapshots[-1], token, self._text, start, end, is_control=is_control)
-            snapshots.append(after)
+                snapshot = parses.read_token(snapshots[-1], token, self._text, start, end, is_control=is_control)
+            snapshots.append(snapshot)
         return parses, snapshots[-1]

@@ -1,4 +1,4 @@
-"""The core's view of a vocabulary, and the compilation of IR for it.
+"""Builds the core's view of a vocabulary, and compiles IR for it.
 
 In: a vocabulary, and grammars of the IR. Out: the core's compiled grammars. Data that all grammars of a vocabulary
 share is computed once.
@@ -28,20 +28,20 @@ __all__ = ["NativeCompiler", "native_vocabulary", "text_ids", "vocabulary_digest
 
 _TABLE_BYTES: Final = 48 * 1024 * 1024
 _NO_TEXT: Final = 0xFFFFFFFF
-_natives: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
-_natives_lock = threading.Lock()
+_native_vocabularies: WeakKeyDictionary[Vocabulary, _core.TokenVocabulary] = WeakKeyDictionary()
+_native_vocabularies_lock = threading.Lock()
 _digests: WeakKeyDictionary[Vocabulary, str] = WeakKeyDictionary()
 
 
 def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
     """The core's view of a vocabulary (its trie), built on the first call."""
-    with _natives_lock:
-        native = _natives.get(vocabulary)
+    with _native_vocabularies_lock:
+        native = _native_vocabularies.get(vocabulary)
         if native is None:
             native = _core.TokenVocabulary(
                 vocabulary.tokens, sorted(vocabulary.eos_token_ids), vocabulary.size, _TABLE_BYTES
             )
-            _natives[vocabulary] = native
+            _native_vocabularies[vocabulary] = native
         return native
 
 
@@ -81,8 +81,8 @@ class NativeCompiler:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary, self.native = vocabulary, native_vocabulary(vocabulary)
         self.special_ids: dict[str, list[int]] = {}
-        for number, name in vocabulary.special_tokens.items():
-            self.special_ids.setdefault(name, []).append(number)
+        for token, name in vocabulary.special_tokens.items():
+            self.special_ids.setdefault(name, []).append(token)
         known_text_ids = cache(lambda: text_ids(vocabulary))
         self._target = Target(self.native, self.special_ids, vocabulary.eos_token_ids, known_text_ids)
 
@@ -104,5 +104,5 @@ class NativeCompiler:
         return compile_native(grammar, self._target, limits)
 
     def compile_stored(self, tables: Tables, number: int, limits: Limits) -> CompiledTable | None:
-        """Compile a stored grammar; None: its IR has to be read."""
+        """Compile a stored grammar from its tables; None: the core cannot, so the caller must read its IR."""
         return compile_stored(tables, number, self._target, limits)

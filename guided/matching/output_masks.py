@@ -1,8 +1,8 @@
 """`masks_of`: the masks under which an output was written, computed again from its tokens.
 
 In: a compiled grammar, the token ids of an output, and its budget if it had one. Out: `Masks`: which ids were allowed,
-and the mask of each position. A trainer that gets only the tokens of a sample needs them for the probabilities of the
-masked model; an audit checks with them that an engine kept to the grammar.
+and the mask of each position. A trainer that has only the tokens of a sample needs the masks to compute probabilities
+under the masked model. An audit uses them to check that an engine followed the grammar.
 
 How: the core follows the ids (guided/automaton/native/matching/output_masks.hpp). Without a budget, `masks_of` only
 takes steps, and the rows are computed on first use. Most positions share their row with others, so each distinct row is
@@ -43,8 +43,8 @@ _MAX_TOKENS: Final = 1 << 62
 class Masks:
     """The masks of an output of n tokens. As an array: int32 (n, words), one bitmask row for each position.
 
-    `masks[i]` is the row under which `ids[i]` was chosen, `np.asarray(masks)` writes out all of them. `rows` and
-    `row_numbers` store each distinct row once, `indptr` and `indices` are the allowed ids as a sparse matrix. All of
+    `masks[i]` is the row under which `ids[i]` was chosen; `np.asarray(masks)` creates an array of all rows. `rows` and
+    `row_numbers` store each distinct row once; `indptr` and `indices` are the allowed ids as a sparse matrix. All of
     these are computed on first use.
 
     If an id is not allowed, the output has no state after it. So `allowed` is False from there on, and all rows after
@@ -82,7 +82,7 @@ class Masks:
         return forced
 
     @cached_property
-    def _compact(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def _rows_and_numbers(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         rows, numbers = _core.Matcher(self.grammar.native)._output_masks(self.ids, _first_budget(self.max_tokens))
         return rows, numbers
 
@@ -91,14 +91,15 @@ class Masks:
         """The distinct rows, int32 (distinct, words), bit `id % 32` of word `id // 32`, 1 = allowed.
 
         Raises:
-            LimitExceeded: they take more than the memory limit of the grammar. So do all members that need rows.
+            LimitExceeded: they take more than the memory limit of the grammar. All members that need rows raise it,
+                too.
         """
-        return self._compact[0]
+        return self._rows_and_numbers[0]
 
     @property
     def row_numbers(self) -> npt.NDArray[np.int32]:
         """The row of each position, an index of `rows`, int32 (n,)."""
-        return self._compact[1]
+        return self._rows_and_numbers[1]
 
     @cached_property
     def _row_ids(self) -> list[npt.NDArray[np.int32]]:
@@ -111,13 +112,13 @@ class Masks:
 
     @cached_property
     def indptr(self) -> npt.NDArray[np.int64]:
-        """Where the allowed ids of each position begin in `indices`, int64 (n + 1,)."""
+        """The offset in `indices` at which the allowed ids of each position begin, int64 (n + 1,)."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts[self.row_numbers], dtype=np.int64)])
 
     @cached_property
     def indices(self) -> npt.NDArray[np.int32]:
-        """The allowed ids of all positions, ascending in each: those of position i are
-        `indices[indptr[i] : indptr[i + 1]]`, int32 (total,). Inside of strings, these are most of the vocabulary."""
+        """The allowed ids of all positions, int32 (total,). `indices[indptr[i] : indptr[i + 1]]` are the ids of
+        position i, ascending. Inside a string, they are most of the vocabulary."""
         return np.concatenate([np.zeros(0, np.int32), *(self._row_ids[number] for number in self.row_numbers)])
 
     def explain(self) -> Explanation | None:
@@ -179,8 +180,8 @@ def masks_of(
     Args:
         grammar: the grammar of the output.
         ids: the tokens of the output, (n,): a list, an array, a tensor on the CPU. The end token may be among them.
-        max_tokens: the budget of the output, as of `Engine.generate`: it counts the tokens of the text, and the end
-            token costs nothing. Each mask is the one under the budget that is left at its position. None: no budget.
+        max_tokens: the budget of the output, as in `Engine.generate`: it counts the tokens of the text, and the end
+            token costs nothing. Each mask is computed for the budget that remains at its position. None: no budget.
 
     Raises:
         BudgetError: not even the shortest output fits into `max_tokens`.
@@ -190,7 +191,7 @@ def masks_of(
     if not isinstance(grammar, CompiledGrammar):
         raise TypeError(f"grammar is a CompiledGrammar, not {brief(grammar)}")
     check_integer("max_tokens", max_tokens, minimum=0, optional=True)
-    max_tokens = None if max_tokens is None else min(int(max_tokens), _MAX_TOKENS)  # also from numpy's integers
+    max_tokens = None if max_tokens is None else min(int(max_tokens), _MAX_TOKENS)  # also accepts numpy integers
     output = _read_ids(ids)
     matcher = _core.Matcher(grammar.native)
     if max_tokens is not None and (needed := matcher.min_tokens_to_finish() - 1) > max_tokens:

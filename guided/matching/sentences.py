@@ -1,4 +1,4 @@
-"""Random sentences of a language, without a model. In: a grammar for the byte vocabulary. Out: a text.
+"""Draws random sentences of a language, without a model. In: a grammar for the byte vocabulary. Out: a text.
 
 A sentence is a random walk through the masks under a budget, so it is complete and no longer than requested. Letters
 are more likely than braces, so the sentences look like text. With `any_character`, every sentence that is short enough
@@ -16,11 +16,11 @@ from guided.matching.matcher import GrammarMatcher
 from guided.meter import spend
 from guided.vocabulary import Vocabulary
 
-__all__ = ["byte_vocabulary", "sentence"]
+__all__ = ["byte_vocabulary", "draw_sentence"]
 
 _END: Final = 256
 # (weight, bytes): the allowed bytes of a group share its weight. The end token is a group, too.
-_KINDS: Final = (
+_BYTE_GROUPS: Final = (
     (3.0, frozenset([_END])),
     (8.0, frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")),
     (4.0, frozenset(b"0123456789")),
@@ -29,7 +29,7 @@ _KINDS: Final = (
     (0.6, frozenset(b"}])")),
     (1.0, frozenset(b"!#$%&'(*+,-./:;<=>?@[^_`{|~")),
 )
-_OTHER_WEIGHT: Final = 0.5  # backslash, controls, bytes of characters outside ASCII
+_OTHER_WEIGHT: Final = 0.5  # backslash, control characters, bytes of non-ASCII characters
 
 
 def byte_vocabulary() -> Vocabulary:
@@ -37,7 +37,7 @@ def byte_vocabulary() -> Vocabulary:
     return Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
 
-def sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int, any_character: bool) -> str:
+def draw_sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int, any_character: bool) -> str:
     """One sentence of at most `max_length` bytes; `grammar` is compiled for the byte vocabulary."""
     matcher = GrammarMatcher(grammar)
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
@@ -45,21 +45,21 @@ def sentence(grammar: CompiledGrammar, generator: random.Random, max_length: int
     while True:
         matcher.fill_next_token_bitmask(bitmask, max_tokens=max_length + 1 - len(out))
         spend()
-        token = _draw(allowed_tokens(bitmask), generator, any_character)
+        token = _draw_token(allowed_tokens(bitmask), generator, any_character)
         matcher.accept_token(token)
         if token == _END:
             return out.decode()
         out.append(token)
 
 
-def _draw(allowed: list[int], generator: random.Random, any_character: bool) -> int:
-    kinds: list[tuple[float, list[int]]] = []
+def _draw_token(allowed: list[int], generator: random.Random, any_character: bool) -> int:
+    weighted_groups: list[tuple[float, list[int]]] = []
     remaining = set(allowed)
-    for weight, kind in _KINDS:
-        if common := sorted(remaining & kind):
-            kinds.append((weight, common))
-            remaining -= kind
-    if remaining and (any_character or not kinds):
-        kinds.append((_OTHER_WEIGHT, sorted(remaining)))
-    _, tokens = generator.choices(kinds, [weight for weight, _ in kinds])[0]
+    for weight, group in _BYTE_GROUPS:
+        if allowed_in_group := sorted(remaining & group):
+            weighted_groups.append((weight, allowed_in_group))
+            remaining -= group
+    if remaining and (any_character or not weighted_groups):
+        weighted_groups.append((_OTHER_WEIGHT, sorted(remaining)))
+    _, tokens = generator.choices(weighted_groups, [weight for weight, _ in weighted_groups])[0]
     return generator.choice(tokens)

@@ -1,21 +1,22 @@
-"""A compiled specification as bytes, for one vocabulary. In: its IR, kind, source and findings. Out: bytes, and back.
+"""Writes a compiled specification as bytes, for one vocabulary, and reads it. In: its IR, kind, source and findings.
+Out: bytes.
 
-Stored are the IR and the data that a `CompiledGrammar` offers, not the structures of the core: the core compiles the IR
-again, with all its checks. So reading skips the front end only, which takes most of the time, and forged bytes cannot
-harm the core. The core reads the tables of the IR itself (`automaton/build_stored.py`); objects of the IR are created
-only when they are needed.
+The bytes contain the IR and the data that a `CompiledGrammar` offers, not the structures of the core. The core compiles
+the IR again, with all its checks. So reading skips only the front end, which takes most of the time, and forged bytes
+cannot harm the core. The core reads the tables of the IR itself (`automaton/build_stored.py`); objects of the IR are
+created only when they are needed.
 
 If parts of a specification may be compiled later, two grammars are stored: the one that is compiled, and the whole
 one, which explanations use.
 
-What cannot be stored is described by its IR:
+A source that cannot be stored is replaced:
 
 | source | after reading |
 |---|---|
 | a Python type | its JSON Schema; the kind is "json_schema" |
-| a composed specification | one with the same texts, whose only part is the IR |
+| a composed specification | one that generates the same texts, whose only part is the IR |
 
-`source` of a JSON Schema is the schema in `Grammar.schemas`; so it is stored once.
+The source of a JSON Schema is already in `Grammar.schemas`, so it is not stored a second time.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from guided.limits import Limits
 __all__ = ["LATER", "StoredSpecification", "read_specification", "write_specification"]
 
 LATER: Final = object()
-"""Stands for a source that is read when it is first used."""
-_TEXTS: Final = frozenset(("regex", "gbnf", "lark"))
-_KINDS: Final = _TEXTS | {"json_schema", "structural_tag", "choice", "pattern", "expr", "grammar"}
+"""Placeholder for a source that is read on first use."""
+_TEXT_KINDS: Final = frozenset(("regex", "gbnf", "lark"))
+_KINDS: Final = _TEXT_KINDS | {"json_schema", "structural_tag", "choice", "pattern", "expr", "grammar"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class StoredSpecification:
         tables: the stored grammars.
         first: the number of the grammar to compile.
         read: reads the whole grammar.
-        read_first: reads the grammar to compile; None: `read` does.
+        read_first: reads the grammar to compile; None: `read` reads it.
     """
 
     kind: str
@@ -65,7 +66,7 @@ class StoredSpecification:
         """The source, as in `CompiledGrammar`; `LATER` if it is the grammar that `read` returns.
 
         Args:
-            start, schemas: those of the grammar to compile.
+            start, schemas: the start rule and the schemas of the grammar to compile.
 
         Raises:
             SpecError: it is malformed.
@@ -92,34 +93,34 @@ def write_specification(
         SpecError: a schema is not plain JSON.
     """
     grammars = [first] if read is None else [first, read()]
-    about: dict[str, Any] = {"kind": kind, "vocabulary": vocabulary}
+    metadata: dict[str, Any] = {"kind": kind, "vocabulary": vocabulary}
     if kind == "type":
-        about["kind"] = "json_schema"
+        metadata["kind"] = "json_schema"
     elif kind == "expr":
-        about["source"] = only_part(source)[0] in ("json_schema", "type")
+        metadata["source"] = only_part(source)[0] in ("json_schema", "type")
     elif kind in ("choice", "pattern"):
-        about["source"] = [list(part) if isinstance(part, tuple) else part for part in source]
+        metadata["source"] = [list(part) if isinstance(part, tuple) else part for part in source]
     elif kind not in ("json_schema", "grammar"):
-        about["source"] = source
-    about["findings"] = [[finding.pointer, finding.keyword, finding.reason, finding.hint] for finding in findings]
-    return write_container(grammars, about)
+        metadata["source"] = source
+    metadata["findings"] = [[finding.pointer, finding.keyword, finding.reason, finding.hint] for finding in findings]
+    return write_container(grammars, metadata)
 
 
 def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSpecification:
-    """The specification in the bytes of `write_specification`.
+    """The specification that `write_specification` wrote.
 
     Raises:
-        SpecError: the bytes are something else, damaged, or were written by another version of guided.
+        SpecError: the bytes are not a stored specification, are damaged, or were written by another version of guided.
         VocabularyError: they were written for another vocabulary. LimitExceeded: a limit is exceeded.
     """
     container = read_container(data, limits)
-    about = container.metadata
-    if about.get("vocabulary") != vocabulary:
+    metadata = container.metadata
+    if metadata.get("vocabulary") != vocabulary:
         raise VocabularyError(
             "the stored grammar was compiled for another vocabulary",
-            hint="a vocabulary has the same tokens, end ids and special tokens",
+            hint="pass a vocabulary with the same tokens, end ids and special tokens",
         )
-    kind, findings = about.get("kind"), about.get("findings")
+    kind, findings = metadata.get("kind"), metadata.get("findings")
     if (
         not isinstance(kind, str)
         or kind not in _KINDS
@@ -127,12 +128,12 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
         or not all(map(_is_finding, findings))
     ):
         raise malformed("it has no kind, or no findings")
-    grammars = about["grammars"]
+    grammars = metadata["grammars"]
     read: Callable[[], Grammar] = partial(container.grammar, len(grammars) - 1)
     return StoredSpecification(
         kind, tuple([Finding(*finding) for finding in findings]), container.tables, grammars[0],
         cache(read) if kind == "grammar" else read, container.grammar if len(grammars) > 1 else None,
-        about.get("source"),
+        metadata.get("source"),
     )  # fmt: skip
 
 
@@ -144,21 +145,21 @@ def _source(
     kind: str, stored: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
 ) -> Any:
     """The source of a specification."""
-    is_texts = isinstance(stored, list) and all(isinstance(part, str) for part in stored)
+    is_string_list = isinstance(stored, list) and all(isinstance(part, str) for part in stored)
     match kind:
         case "grammar":
             return LATER
         case "json_schema" if start in schemas:
             return schemas[start].schema
-        case "choice" if is_texts:
+        case "choice" if is_string_list:
             return tuple(stored)
         case "pattern" if isinstance(stored, list) and all(map(_is_pair, stored)):
             return [tuple(part) for part in stored]
         case "structural_tag" if isinstance(stored, str | dict):
             return stored
         case "expr" if isinstance(stored, bool):
-            return _expr(schemas, read, stored)
-    if kind in _TEXTS and isinstance(stored, str):
+            return _make_expr(schemas, read, stored)
+    if kind in _TEXT_KINDS and isinstance(stored, str):
         return stored
     raise malformed(f"the source is {brief(stored)}")
 
@@ -167,8 +168,8 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
-def _expr(schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar], is_schema: bool) -> Expr:
-    """A composed specification with the same texts. `is_schema`: its only part is a JSON Schema."""
+def _make_expr(schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar], is_schema: bool) -> Expr:
+    """A composed specification that generates the same texts. `is_schema`: its only part is a JSON Schema."""
     embedded = list(schemas.values())
     if not is_schema or len(embedded) != 1:
         return ReadPart(lambda *_: read())

@@ -14,7 +14,7 @@ from guided.errors import BudgetError
 from guided.keywords import check_integer
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.matching.matcher import GrammarMatcher
-from guided.matching.sentences import sentence
+from guided.matching.sentences import draw_sentence
 from guided.testing.language import over_bytes
 
 __all__ = ["sample"]
@@ -50,4 +50,4 @@ def sample(
     if (shortest_length := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > max_length:
         raise BudgetError(shortest_length, max_length)
     generator = random.Random(seed)
-    return [sentence(grammar, generator, max_length, any_character) for _ in range(n)]
+    return [draw_sentence(grammar, generator, max_length, any_character) for _ in range(n)]

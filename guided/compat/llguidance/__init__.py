@@ -1,4 +1,4 @@
-"""The interface of llguidance 1.9.1 on top of guided: `import guided.compat.llguidance as llguidance`.
+"""The API of llguidance 1.9.1, implemented with guided: `import guided.compat.llguidance as llguidance`.
 
 It accepts the same arguments as llguidance and returns the same results, except where those are wrong.
 `docs/migration.md` lists the differences and the reasons. `.numpy`, `.torch`, `.mlx`, `.hf`, `.tiktoken` and

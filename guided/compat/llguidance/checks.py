@@ -8,13 +8,13 @@ __all__ = ["check_bitmask", "check_pair", "require"]
 
 
 def require(holds: bool, message: str) -> None:
-    """Raise an AssertionError with this message if the condition does not hold, also under `python -O`."""
+    """Raise an AssertionError with this message if the condition does not hold, even under `python -O`."""
     if not holds:
         raise AssertionError(message)
 
 
 def check_bitmask(bitmask: Any, int32: Any, *, contiguous: bool = True) -> tuple[int, int]:
-    """Check the dtype (the library's `int32`), dimensions and layout of a bitmask, and return its shape."""
+    """Check the dtype, dimensions and layout of a bitmask, and return its shape. `int32`: the array library's dtype."""
     require(bitmask.dtype == int32, "Mask must be int32")
     require(bitmask.ndim == 2, "Mask must be 2D")
     require(contiguous, "Mask must be contiguous")

@@ -1,11 +1,11 @@
-"""llguidance's older grammar compilers. In: a schema, a Lark text or a regular expression. Out: a grammar as text."""
+"""llguidance's older grammar compilers. In: a schema, a Lark grammar or a regular expression. Out: a grammar string."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Literal, TypeAlias
 
-from guided.compat.llguidance.matcher import LLMatcher, regex_between_slashes
+from guided.compat.llguidance.matcher import LLMatcher, escape_for_slashes
 from guided.compat.llguidance.options import JsonCompileOptions
 from guided.frontends.gbnf import is_gbnf
 
@@ -17,7 +17,7 @@ GrammarFormat: TypeAlias = Literal[
 
 
 class JsonCompiler:
-    """Grammars of JSON Schemas. `guided.compat.llguidance.options` describes the options."""
+    """Converts JSON Schemas to grammars. `guided.compat.llguidance.options` describes the options."""
 
     def __init__(
         self,
@@ -37,30 +37,30 @@ class JsonCompiler:
         )  # fmt: skip
 
     def compile(self, schema: str, check: bool = True) -> str:
-        """The grammar of a schema. ValueError: `check` is set and the schema is invalid."""
+        """Convert a schema. ValueError: `check` is set and the schema is invalid."""
         return _validate(LLMatcher.grammar_from_json_schema(schema, overrides=self._options), check)
 
 
 class LarkCompiler:
-    """Grammars of Lark texts."""
+    """Converts Lark grammars to llguidance's JSON form."""
 
     def compile(self, lark: str, check: bool = True) -> str:
-        """The grammar of a Lark text. ValueError: `check` is set and the text is invalid."""
+        """Convert a Lark grammar. ValueError: `check` is set and the grammar is invalid."""
         top = {"grammars": [{"name": "lark_grammar", "json_schema": None, "lark_grammar": lark}], "max_tokens": None}
         return _validate(json.dumps(top, separators=(",", ":"), ensure_ascii=False), check)
 
 
 class RegexCompiler:
-    """Grammars of regular expressions."""
+    """Converts regular expressions to grammars."""
 
     def compile(self, regex: str, check: bool = True) -> str:
-        """The grammar of an expression. ValueError: `check` is set and the expression is invalid."""
+        """Convert a regular expression. ValueError: `check` is set and the expression is invalid."""
         return _validate(LLMatcher.grammar_from_regex(regex), check)
 
 
 def grammar_from(format: GrammarFormat, text: str) -> str:
-    """The grammar of a text in one of these formats: "lark"; "gbnf", "ebnf", "cfg" or "grammar" (GBNF if the text looks
-    like it, otherwise Lark); "json_schema" or "json"; "regex"; "choice" (a JSON list of strings); "llguidance"
+    """Convert a specification to a grammar. `format` is "lark"; "gbnf", "ebnf", "cfg" or "grammar" (GBNF if the text
+    looks like it, otherwise Lark); "json_schema" or "json"; "regex"; "choice" (a JSON list of strings); or "llguidance"
     (returned unchanged).
 
     Raises:
@@ -84,18 +84,18 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
 
 
 def regex_to_lark(regex: str, use_ascii: str | None = None) -> str:
-    r"""The expression in a form that can stand between slashes in Lark. `use_ascii` lists which of the classes \d, \w
-    and \s are limited to ASCII, together with their complements, for example "dw"; None means none of them."""
+    r"""Escape a regular expression so that it can be written between slashes in Lark. `use_ascii` lists which of the
+    classes \d, \w and \s, and their complements, are limited to ASCII, for example "dw"; None means none of them."""
     ascii_sets = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
-    out, at, in_class, text = [], 0, False, regex_between_slashes(regex)
-    while at < len(text):
-        piece = text[at : at + 2] if text[at] == "\\" else text[at]
-        at += len(piece)
-        in_class = piece == "[" or (in_class and piece != "]")
-        letter = piece[1:].lower()
-        if len(piece) == 2 and letter in ascii_sets and letter in (use_ascii or "") and not in_class:
-            piece = f"[{'^' if piece[1].isupper() else ''}{ascii_sets[letter]}]"
-        out.append(piece)
+    out, index, in_class, text = [], 0, False, escape_for_slashes(regex)
+    while index < len(text):
+        unit = text[index : index + 2] if text[index] == "\\" else text[index]
+        index += len(unit)
+        in_class = unit == "[" or (in_class and unit != "]")
+        letter = unit[1:].lower()
+        if len(unit) == 2 and letter in ascii_sets and letter in (use_ascii or "") and not in_class:
+            unit = f"[{'^' if unit[1].isupper() else ''}{ascii_sets[letter]}]"
+        out.append(unit)
     return "".join(out)
 
 

@@ -1,5 +1,5 @@
-"""`LLExecutor`: many matchers at once. In: matchers, and the addresses of their masks or their tokens. Out: the masks,
-or whether each token was allowed.
+"""`LLExecutor` steps many matchers at once. In: matchers, and the address of their masks or their tokens. Out: the
+masks, or whether each token was allowed.
 
 Masks are filled on several OS threads (`fill_batch`), or one after the other if there are draft tokens. Each matcher
 may occur only once.
@@ -22,7 +22,7 @@ __all__ = ["LLExecutor"]
 
 
 class LLExecutor:
-    """Fills masks of many matchers.
+    """Fills the masks of many matchers.
 
     Args:
         num_threads: the number of OS threads; None means four fifths of the cores, but at most 32.
@@ -42,7 +42,7 @@ class LLExecutor:
             matcher. RuntimeError: a matcher occurs twice.
         """
         entries = _check_entries(interpreters, 2)
-        rows = _rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
+        rows = _target_rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
         unfilled = [matcher for matcher, _ in entries if matcher.needs_mask]
         if len(unfilled) > 1 and len({id(matcher.inner.grammar.vocabulary) for matcher in unfilled}) == 1:
             masks = allocate_token_bitmask(len(unfilled), 32 * rows.shape[1])
@@ -61,25 +61,27 @@ class LLExecutor:
     ) -> None:
         """Like `unsafe_compute_mask_ptr`, followed by masks after each draft token, up to the first forbidden one."""
         entries = _check_entries(interpreters, 3)
-        rows = _rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
+        rows = _target_rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
         for matcher, index, drafts in entries:
             if index + len(drafts) >= trg_batch_size:
                 raise ValueError(f"Target index out of bounds: {index} and {len(drafts)} drafts in {trg_batch_size}")
             matcher.write_rows(rows[index : index + len(drafts) + 1], drafts)
 
     def consume_token_par(self, matchers: list[tuple[LLMatcher, int]]) -> list[bool]:
-        """Let each matcher read its token; see `LLMatcher.consume_token`. Errors: see `unsafe_compute_mask_ptr`."""
+        """Let each matcher accept its token; see `LLMatcher.consume_token`. Errors: see `unsafe_compute_mask_ptr`."""
         return [matcher.consume_token(token) for matcher, token in _check_entries(matchers, 2)]
 
 
-def _check_entries(entries: Sequence[Any], parts: int) -> list[Any]:
+def _check_entries(entries: Sequence[Any], part_count: int) -> list[Any]:
     if not entries:
         raise ValueError("No matchers")
     for entry in entries:
         if not isinstance(entry, tuple):
             raise TypeError(f"'{type(entry).__name__}' object is not an instance of 'tuple'")
-        if len(entry) != parts:
-            raise ValueError(f"Expecting tuples of {parts} parts: (LLMatcher, int{', list' * (parts - 2)}) tuple")
+        if len(entry) != part_count:
+            raise ValueError(
+                f"Expecting tuples of {part_count} parts: (LLMatcher, int{', list' * (part_count - 2)}) tuple"
+            )
         if not isinstance(entry[0], LLMatcher):
             raise TypeError(f"'{type(entry[0]).__name__}' object is not an instance of 'LLMatcher'")
     seen: set[int] = set()
@@ -90,11 +92,11 @@ def _check_entries(entries: Sequence[Any], parts: int) -> list[Any]:
     return list(entries)
 
 
-def _rows(entries: Sequence[Any], pointer: int, mask_bytes: int, batch: int) -> npt.NDArray[np.int32]:
-    words = entries[0][0].words
-    check_address(pointer)
-    if mask_bytes != 4 * words:
-        raise ValueError(f"Invalid buffer size: a mask has {4 * words} bytes, not {mask_bytes}")
-    if invalid := [entry[1] for entry in entries if not 0 <= entry[1] < batch]:
-        raise ValueError(f"Target index out of bounds: {invalid[0]} in {batch}")
-    return rows_at(pointer, batch, words)
+def _target_rows(entries: Sequence[Any], address: int, mask_bytes: int, batch_size: int) -> npt.NDArray[np.int32]:
+    mask_words = entries[0][0].mask_words
+    check_address(address)
+    if mask_bytes != 4 * mask_words:
+        raise ValueError(f"Invalid buffer size: a mask has {4 * mask_words} bytes, not {mask_bytes}")
+    if invalid := [entry[1] for entry in entries if not 0 <= entry[1] < batch_size]:
+        raise ValueError(f"Target index out of bounds: {invalid[0]} in {batch_size}")
+    return rows_at(address, batch_size, mask_words)

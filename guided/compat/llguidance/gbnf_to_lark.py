@@ -1,4 +1,4 @@
-"""Translates llama.cpp's grammars to Lark's notation. In: a text in GBNF. Out: a Lark text with the same language.
+"""Translates GBNF grammars (llama.cpp) to Lark. In: a GBNF grammar. Out: a Lark grammar of the same language.
 
 Each rule remains a rule, `root` becomes `start`, and a character class becomes a regular expression. `LLMatcher` does
 not need this: it reads `grammar_from("gbnf", text)` as llama.cpp does. Cost: linear in the length of the text.
@@ -29,16 +29,16 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))|([^\\])", re.DOTALL)
-_SHORT: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_SHORT_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def is_lark_syntax(text: str) -> bool:
-    """Whether a text is in Lark's notation, that is, it has no line that begins with `name ::=`."""
+    """Whether a grammar is written in Lark, that is, whether no line begins with `name ::=`."""
     return re.search(r"(?m)^\s*[\w-]+\s*::=", text) is None
 
 
 def any_to_lark(text: str) -> str:
-    """The Lark text of a grammar in either notation. Errors: see `gbnf_to_lark`."""
+    """Convert a grammar in either notation to Lark. Errors: see `gbnf_to_lark`."""
     return text if is_lark_syntax(text) else gbnf_to_lark(text)
 
 
@@ -46,20 +46,20 @@ def gbnf_to_lark(text: str) -> str:
     """See the module docstring.
 
     Raises:
-        SpecError: a character does not belong to GBNF; the error has its location.
+        SpecError: a character does not belong to GBNF; the error gives its location.
     """
     names: dict[str, str] = {}
     out = ["%llguidance {}"]
     for token in _tokens(text):
         match token.lastgroup:
             case "rule" | "defined":
-                out.append(f"\n{_name(token['defined'], names)}:")
+                out.append(f"\n{_lark_name(token['defined'], names)}:")
             case "name":
-                out.append(_name(token[0], names))
+                out.append(_lark_name(token[0], names))
             case "string":
                 out.append(json.dumps("".join(map(chr, _code_points(token[0][1:-1]))), ensure_ascii=False))
             case "class":
-                out.append(_class(token[0]))
+                out.append(_translate_class(token[0]))
             case "any":
                 out.append("/(?s:.)/")
             case "op" if token[0][0] in "*+?{":
@@ -70,18 +70,18 @@ def gbnf_to_lark(text: str) -> str:
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    pos = 0
+    while pos < len(text):
+        match = _TOKEN.match(text, pos)
         if match is None:
-            raise SpecError("unexpected character in GBNF", text=text, span=(at, at + 1))
-        at = match.end()
+            raise SpecError("unexpected character in GBNF", text=text, span=(pos, pos + 1))
+        pos = match.end()
         if match.lastgroup != "space":
             yield match
 
 
-def _name(name: str, names: dict[str, str]) -> str:
-    """A unique lower-case name for a rule in Lark."""
+def _lark_name(name: str, names: dict[str, str]) -> str:
+    """The unique lower-case name of a rule in the Lark grammar."""
     if name not in names:
         lark_name = "start" if name == "root" else name.lower().replace("-", "_")
         lark_name = lark_name if lark_name[0].isalpha() else f"r_{lark_name}"
@@ -95,22 +95,22 @@ def _code_points(text: str) -> Iterator[int]:
     """The code points of a literal or class, with escapes decoded."""
     for match in _ESCAPE.finditer(text):
         digits = match[1] or match[2] or match[3]
-        yield int(digits, 16) if digits else ord(match[5] or _SHORT.get(match[4], match[4]))
+        yield int(digits, 16) if digits else ord(match[5] or _SHORT_ESCAPES.get(match[4], match[4]))
 
 
-def _class(text: str) -> str:
-    inside = text[1:-1].removeprefix("^")
-    pieces, parts = list(_ESCAPE.finditer(inside)), list(_code_points(inside))
-    out, at = [], 0
-    while at < len(parts):
-        if at + 2 < len(parts) and pieces[at + 1][0] == "-":
-            out.append(f"{_char(parts[at])}-{_char(parts[at + 2])}")
-            at += 3
+def _translate_class(text: str) -> str:
+    members = text[1:-1].removeprefix("^")
+    pieces, codes = list(_ESCAPE.finditer(members)), list(_code_points(members))
+    out, index = [], 0
+    while index < len(codes):
+        if index + 2 < len(codes) and pieces[index + 1][0] == "-":
+            out.append(f"{_escape_for_class(codes[index])}-{_escape_for_class(codes[index + 2])}")
+            index += 3
         else:
-            out.append(_char(parts[at]))
-            at += 1
+            out.append(_escape_for_class(codes[index]))
+            index += 1
     return f"/[{'^' if text[1:2] == '^' else ''}{''.join(out)}]/"
 
 
-def _char(code: int) -> str:
+def _escape_for_class(code: int) -> str:
     return chr(code) if code < 128 and chr(code).isalnum() else f"\\U{code:08x}"

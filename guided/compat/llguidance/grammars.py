@@ -1,12 +1,12 @@
-"""llguidance's grammars: a text that is either a Lark grammar, or JSON with one or more grammars. In: such a text and a
+"""Compiles llguidance's grammars. In: a string, which is a Lark grammar or JSON with one or more grammars, and a
 tokenizer. Out: a compiled grammar.
 
     {"grammars": [{"lark_grammar": "start: @b"}, {"name": "b", "json_schema": {...}}]}
 
 guided adds grammars in GBNF, `{"grammars": [{"gbnf_grammar": "root ::= ..."}]}`, which it reads as llama.cpp does.
 
-How: a Lark text is compiled with `semantics="scannerless"`, which accepts every way to divide a text into lexemes,
-including llguidance's choice of the longest lexemes. Regular expressions are rewritten from Rust's notation
+How: a Lark grammar is compiled with `semantics="scannerless"`, which accepts every split of a text into lexemes,
+including llguidance's split into the longest lexemes. Regular expressions are rewritten from Rust's notation
 (`rust_regex.py`). A schema with its own options is compiled as a separate part, and `<[*]>` includes control tokens.
 """
 
@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from guided.compat.llguidance.options import schema_options
 from guided.compat.llguidance.tokenizer import LLTokenizer
-from guided.compat.rust_regex import python_regex, without_anchors
+from guided.compat.rust_regex import strip_anchors, to_python_regex
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.frontends.combinators import Expr, gbnf, json_schema
 from guided.frontends.lark.scan import Token, scan, scan_leniently
@@ -32,27 +32,27 @@ from guided.matching.compiled import CompiledGrammar
 __all__ = [
     "Definition",
     "compile_grammar",
-    "definitions_of",
+    "find_token_names",
     "forces_tokens",
+    "format_error",
     "has_ignored_text",
-    "message_of",
-    "named_tokens",
+    "read_definitions",
 ]
 
 _KINDS: Final = ("lark_grammar", "json_schema", "gbnf_grammar")
-_NOT_FORCED: Final = re.compile(r'"no_forcing"\s*:\s*true')
+_NO_FORCING: Final = re.compile(r'"no_forcing"\s*:\s*true')
 _NO_FINAL_SKIP: Final = '\n%llguidance {"allow_final_skip": false}\n'
-_START_ONLY: Final = "\n%llguidance {}\n"
+_LLGUIDANCE_DIRECTIVE: Final = "\n%llguidance {}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One grammar of a text.
+    """One grammar in a grammar string.
 
     Attributes:
         name: the name that `@name` refers to, or "".
         kind: "lark_grammar", "json_schema" or "gbnf_grammar".
-        content: the text of the grammar, or the schema.
+        content: the grammar as a string, or the schema.
     """
 
     name: str
@@ -60,34 +60,34 @@ class Definition:
     content: Any
 
 
-def definitions_of(text: str) -> tuple[Definition, ...]:
-    """The grammars in a text. The first one is the grammar of the output.
+def read_definitions(text: str) -> tuple[Definition, ...]:
+    """Read the grammars in a grammar string. The first one is the grammar of the output.
 
     Raises:
-        SpecError: the text is malformed. UnsupportedError: it sets `max_tokens`.
+        SpecError: the string is malformed. UnsupportedError: it sets `max_tokens`.
     """
     if not text.strip():
         raise SpecError("Empty grammar", hint="write start: ...")
     if not text.lstrip().startswith("{"):
         return (Definition("", "lark_grammar", text),)
     try:
-        read = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SpecError(f"the grammar is not JSON: {str(error)[:200]}", text=text[:200]) from None
-    grammars = read.get("grammars")
+    grammars = document.get("grammars")
     if not isinstance(grammars, list):
         raise SpecError("missing field `grammars`", text=text[:200], hint='write {"grammars": [...]}')
     if not grammars:
         raise SpecError("empty grammars array", text=text[:200])
-    if read.get("max_tokens") is not None:
+    if document.get("max_tokens") is not None:
         raise UnsupportedError(
             "max_tokens of a whole grammar is not enforced", pointer="/max_tokens",
             hint="count the tokens in your program, or limit a rule with rule[max_tokens=...]",
         )  # fmt: skip
-    return tuple(_definition(grammar, number) for number, grammar in enumerate(grammars))
+    return tuple(_read_definition(grammar, number) for number, grammar in enumerate(grammars))
 
 
-def _definition(definition: Any, number: int) -> Definition:
+def _read_definition(definition: Any, number: int) -> Definition:
     pointer = f"/grammars/{number}"
     if not isinstance(definition, dict):
         raise SpecError("a grammar must be an object", pointer=pointer)
@@ -100,42 +100,44 @@ def _definition(definition: Any, number: int) -> Definition:
 
 
 def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_skip: bool = True) -> CompiledGrammar:
-    """Compile the grammar of a text.
+    """Compile a grammar string.
 
     Args:
         final_skip: whether the output of a Lark grammar may end with ignored text.
 
     Raises:
-        GuidedError: the text or a part of it is invalid or exceeds the limits; see `GrammarCompiler`.
+        GuidedError: the string or a part of it is invalid or exceeds the limits; see `GrammarCompiler`.
     """
-    first, *others = definitions_of(text)
-    compiler = tokenizer.compiler(limits)
+    first, *others = read_definitions(text)
+    compiler = tokenizer.get_compiler(limits)
     if first.kind == "gbnf_grammar":
         return compiler.compile_gbnf(first.content, allow_special_tokens=True)
     if first.kind == "json_schema":
-        schema, options = _schema(first.content)
+        schema, options = _split_options(first.content)
         grammar = compiler.compile_json_schema(schema, **{**options, "unknown_format": "warn"})
         if options["unknown_format"] == "refuse":
             _refuse_formats(schema, grammar.findings)
         return grammar
-    parts: dict[str, Any] = {definition.name: _part(definition, tokenizer) for definition in others if definition.name}
-    lark = _LarkRewriter(first.content, tokenizer, parts).text()
+    parts: dict[str, Any] = {
+        definition.name: _make_part(definition, tokenizer) for definition in others if definition.name
+    }
+    lark = _LarkRewriter(first.content, tokenizer, parts).rewrite()
     lark += "" if final_skip else _NO_FINAL_SKIP
     return compiler.compile_lark(
         lark, semantics="scannerless", grammars=parts, allow_special_tokens=True, **schema_options({})
     )
 
 
-def _part(definition: Definition, tokenizer: LLTokenizer) -> Any:
+def _make_part(definition: Definition, tokenizer: LLTokenizer) -> Any:
     if definition.kind == "json_schema":
-        return _schema_part(json.dumps(definition.content))
+        return _make_schema_part(json.dumps(definition.content))
     if definition.kind == "gbnf_grammar":
         return gbnf(definition.content, allow_special_tokens=True)
-    return _LarkRewriter(definition.content, tokenizer, {}).text()
+    return _LarkRewriter(definition.content, tokenizer, {}).rewrite()
 
 
-def _schema(content: Any) -> tuple[Any, Any]:
-    """A schema without its "x-guidance", and the options in it."""
+def _split_options(content: Any) -> tuple[Any, Any]:
+    """Split a schema into the schema without its "x-guidance", and the options in "x-guidance"."""
     if not isinstance(content, dict):
         return content, schema_options({})
     options = content.get("x-guidance")
@@ -145,15 +147,15 @@ def _schema(content: Any) -> tuple[Any, Any]:
 
 
 def _refuse_formats(schema: Any, findings: Sequence[Finding]) -> None:
-    """Raise UnsupportedError for a format that is not enforced, unless strings are not allowed at that point anyway."""
+    """Raise UnsupportedError for a format that is not enforced, unless the schema around it does not allow strings."""
     for finding in findings:
-        if finding.keyword == "format" and "string" in _types(schema, finding.pointer):
+        if finding.keyword == "format" and "string" in _types_around(schema, finding.pointer):
             raise UnsupportedError(finding.reason, pointer=finding.pointer, hint=finding.hint)
 
 
-def _types(schema: Any, pointer: str) -> Sequence[str]:
-    """The types that the `type` next to the keyword at a pointer allows; ["string"] without it, since it then allows
-    strings."""
+def _types_around(schema: Any, pointer: str) -> Sequence[str]:
+    """The types that `type` allows in the schema around the keyword at a pointer. Without `type`, strings are allowed,
+    so the result is ["string"]."""
     for part in pointer.split("/")[1:-1]:
         name = unquote(part).replace("~1", "/").replace("~0", "~")
         try:
@@ -165,60 +167,62 @@ def _types(schema: Any, pointer: str) -> Sequence[str]:
 
 
 @lru_cache(maxsize=256)
-def _schema_part(text: str) -> Expr:
-    """A schema as a part. It is cached, so that a grammar with this part is compiled only once."""
-    schema, options = _schema(json.loads(text))
+def _make_schema_part(text: str) -> Expr:
+    """A schema as a part of a grammar. It is cached, so that a grammar with this part is compiled only once."""
+    schema, options = _split_options(json.loads(text))
     return json_schema(schema, **options)
 
 
 class _LarkRewriter:
-    """Rewrites a Lark text of llguidance in guided's notation; see the module docstring.
+    """Rewrites a Lark grammar from llguidance's dialect to guided's; see the module docstring.
 
     Args:
-        parts: collects the schemas with their own options, under the names that the rewritten text uses for them.
+        parts: collects the schemas with their own options, under the names that the rewritten grammar uses for them.
     """
 
     def __init__(self, text: str, tokenizer: LLTokenizer, parts: dict[str, Any]) -> None:
         self._text, self._tokenizer, self._parts = text, tokenizer, parts
 
-    def text(self) -> str:
-        """The rewritten text. A malformed text is left unchanged, and the compiler reports the error."""
+    def rewrite(self) -> str:
+        """Return the rewritten grammar. A malformed grammar is returned unchanged, and the compiler reports the
+        error."""
         try:
             tokens = scan(self._text)
         except SpecError:
             return self._text
-        out, at = [], 0
+        out, pos = [], 0
         for token in tokens:
             source = self._rewrite_token(token)
             if source is not None:
-                out += [self._text[at : token.start], source]
-                at = token.end
-        out.append(self._text[at:])
-        options = any(token.text in ("%llguidance", "%grammar_options") for token in tokens)
-        return "".join(out) + ("" if options else _START_ONLY)
+                out += [self._text[pos : token.start], source]
+                pos = token.end
+        out.append(self._text[pos:])
+        has_directive = any(token.text in ("%llguidance", "%grammar_options") for token in tokens)
+        return "".join(out) + ("" if has_directive else _LLGUIDANCE_DIRECTIVE)
 
     def _rewrite_token(self, token: Token) -> str | None:
         """The replacement of a token; None if it is left unchanged."""
         if token.kind == "regex":
             end = token.text.rindex("/")
             pattern = token.text[1:end]
-            python = python_regex(without_anchors(pattern))
-            if "|" in python:
-                python = f"(?:{python})"  # otherwise the alternatives would absorb their neighbors in a terminal
-            return None if python == pattern else f"/{_escape_newlines(python)}/{token.text[end + 1 :]}"
+            python_pattern = to_python_regex(strip_anchors(pattern))
+            if "|" in python_pattern:
+                python_pattern = f"(?:{python_pattern})"  # or the alternatives would absorb their neighbours
+            return None if python_pattern == pattern else f"/{_escape_newlines(python_pattern)}/{token.text[end + 1 :]}"
         if token.kind == "special" and token.text.startswith(("<[*", "<[^")):
-            return self._with_control_tokens(token.text)
+            return self._add_control_tokens(token.text)
         if token.text == "%json" and "x-guidance" in token.value:
             name = f"json-{len(self._parts)}"
-            self._parts[name] = _schema_part(token.value)
+            self._parts[name] = _make_schema_part(token.value)
             return f"@{name}"
         if token.text == "%lark":
-            inner = _LarkRewriter(token.value, self._tokenizer, self._parts).text()
-            return f"%lark {{{inner}}}"
+            rewritten = _LarkRewriter(token.value, self._tokenizer, self._parts).rewrite()
+            return f"%lark {{{rewritten}}}"
         return None
 
-    def _with_control_tokens(self, source: str) -> str | None:
-        """`<[*]>` or `<[^..]>` together with the control tokens, since guided's contain only tokens with text."""
+    def _add_control_tokens(self, source: str) -> str | None:
+        """Add the control tokens to `<[*]>` or `<[^..]>`, which contain only tokens with text in guided. None: the
+        source is malformed, or there is nothing to add."""
         vocabulary = self._tokenizer.vocabulary
         listed_ids: set[int] = set()
         for piece in source[3:-2].split(",") if source[2] == "^" else ():
@@ -227,23 +231,23 @@ class _LarkRewriter:
                 return None
             listed_ids |= set(range(int(low), min(int(high or low), vocabulary.size) + 1))
         unlisted_ids = set(range(vocabulary.size)) - vocabulary.eos_token_ids - listed_ids
-        unlisted_ids -= {number for number, token in enumerate(vocabulary.tokens) if token}
+        unlisted_ids -= {token_id for token_id, token in enumerate(vocabulary.tokens) if token}
         return f"({source} | <[{','.join(map(str, sorted(unlisted_ids)))}]>)" if unlisted_ids else None
 
 
 def _escape_newlines(pattern: str) -> str:
-    """The pattern in a form that can stand between slashes on one line."""
+    """The pattern with escaped newlines, so that it can be written between slashes on one line."""
     return pattern.replace("\n", "\\n") if "\n" in pattern else pattern
 
 
-def message_of(error: GuidedError, text: str = "") -> str:
-    """The message of an error. It begins with those words of llguidance's messages that programs search for."""
+def format_error(error: GuidedError, text: str = "") -> str:
+    """Format an error. The message begins with the words of llguidance's message that programs search for."""
     if isinstance(error, LimitExceeded):
         return f"initial lexer configuration (grammar) too big: {error}"
     if isinstance(error, UnsupportedError) and error.pointer.endswith("/format"):
         return f"Unknown format: {error}"
     try:
-        first = definitions_of(text)[0]
+        first = read_definitions(text)[0]
     except (SpecError, UnsupportedError):
         return str(error)
     is_regex = first.name == "regex" or (isinstance(error, SpecError) and "pattern" in error.message)
@@ -251,19 +255,19 @@ def message_of(error: GuidedError, text: str = "") -> str:
 
 
 def forces_tokens(text: str) -> bool:
-    """Whether forced text must be tokenized as the tokenizer does it, instead of as the model chooses."""
-    content = definitions_of(text)[0].content
-    return not (isinstance(content, str) and _NOT_FORCED.search(content))
+    """Whether the tokenizer, not the model, chooses the tokens of forced text."""
+    content = read_definitions(text)[0].content
+    return not (isinstance(content, str) and _NO_FORCING.search(content))
 
 
 def has_ignored_text(text: str) -> bool:
-    """Whether the grammar ignores some text, so that the output may end with it."""
-    first = definitions_of(text)[0]
+    """Whether the grammar ignores some text, so that the output may end with ignored text."""
+    first = read_definitions(text)[0]
     return first.kind == "lark_grammar" and "%ignore" in first.content
 
 
-def named_tokens(definitions: Sequence[Definition]) -> list[str]:
-    """The names of tokens, such as `<|end|>`, in Lark texts."""
+def find_token_names(definitions: Sequence[Definition]) -> list[str]:
+    """Find the names of tokens, such as `<|end|>`, in Lark grammars."""
     texts = [
         definition.content
         for definition in definitions

@@ -1,7 +1,7 @@
 """`LLParserLimits`, and its translation to guided's `Limits`.
 
-Limits of a compilation are scaled: half of llguidance's default becomes half of guided's. guided bounds the cost of a
-step differently, so `max_items_in_row`, `step_lexer_fuel` and `step_max_items` have no effect.
+Compilation limits are scaled: half of llguidance's default becomes half of guided's default. guided bounds the cost of
+a step differently, so `max_items_in_row`, `step_lexer_fuel` and `step_max_items` have no effect.
 `precompute_large_lexemes` and `verbose_errors` do not change the output.
 """
 
@@ -11,16 +11,17 @@ from typing import Final
 
 from guided.limits import Limits
 
-__all__ = ["LLParserLimits", "limits_of"]
+__all__ = ["LLParserLimits", "to_guided_limits"]
 
-_DEFAULTS: Final = Limits()
-_INITIAL_FUEL: Final = 1_000_000
-_LEXER_STATES: Final = 250_000
-_GRAMMAR_SIZE: Final = 500_000
+_GUIDED_DEFAULTS: Final = Limits()
+_DEFAULT_FUEL: Final = 1_000_000
+_DEFAULT_LEXER_STATES: Final = 250_000
+_DEFAULT_GRAMMAR_SIZE: Final = 500_000
 
 
 class LLParserLimits:
-    """Bounds on the cost of a grammar, in llguidance's units; None means its default. See the module docstring."""
+    """Bounds on the cost of a grammar, in llguidance's units; None means llguidance's default. See the module
+    docstring."""
 
     def __init__(
         self,
@@ -34,11 +35,11 @@ class LLParserLimits:
         verbose_errors: bool | None = None,
     ) -> None:
         self.max_items_in_row = 2000 if max_items_in_row is None else max_items_in_row
-        self.initial_lexer_fuel = _INITIAL_FUEL if initial_lexer_fuel is None else initial_lexer_fuel
+        self.initial_lexer_fuel = _DEFAULT_FUEL if initial_lexer_fuel is None else initial_lexer_fuel
         self.step_lexer_fuel = 200_000 if step_lexer_fuel is None else step_lexer_fuel
         self.step_max_items = 50_000 if step_max_items is None else step_max_items
-        self.max_lexer_states = _LEXER_STATES if max_lexer_states is None else max_lexer_states
-        self.max_grammar_size = _GRAMMAR_SIZE if max_grammar_size is None else max_grammar_size
+        self.max_lexer_states = _DEFAULT_LEXER_STATES if max_lexer_states is None else max_lexer_states
+        self.max_grammar_size = _DEFAULT_GRAMMAR_SIZE if max_grammar_size is None else max_grammar_size
         self.precompute_large_lexemes = True if precompute_large_lexemes is None else precompute_large_lexemes
         self.verbose_errors = True if verbose_errors is None else verbose_errors
 
@@ -47,20 +48,20 @@ class LLParserLimits:
         return f"ParserLimits {{ {fields} }}"
 
 
-def limits_of(limits: LLParserLimits | None) -> Limits:
-    """guided's limits of a compilation."""
+def to_guided_limits(limits: LLParserLimits | None) -> Limits:
+    """Translate limits to guided's limits."""
     if limits is None:
-        return _DEFAULTS
+        return _GUIDED_DEFAULTS
     fuel = limits.initial_lexer_fuel
-    states = _scale(_DEFAULTS.states, limits.max_lexer_states, _LEXER_STATES)
-    if fuel < _INITIAL_FUEL:  # guided does not count the work on small expressions, but it counts their states
-        states = min(states, _scale(_DEFAULTS.states, fuel, _INITIAL_FUEL))
+    states = _scale(_GUIDED_DEFAULTS.states, limits.max_lexer_states, _DEFAULT_LEXER_STATES)
+    if fuel < _DEFAULT_FUEL:  # guided does not count the work on small expressions, but it counts their states
+        states = min(states, _scale(_GUIDED_DEFAULTS.states, fuel, _DEFAULT_FUEL))
     return Limits(
-        work=_scale(_DEFAULTS.work, fuel, _INITIAL_FUEL),
+        work=_scale(_GUIDED_DEFAULTS.work, fuel, _DEFAULT_FUEL),
         states=states,
-        nodes=_scale(_DEFAULTS.nodes, limits.max_grammar_size, _GRAMMAR_SIZE),
+        nodes=_scale(_GUIDED_DEFAULTS.nodes, limits.max_grammar_size, _DEFAULT_GRAMMAR_SIZE),
     )
 
 
-def _scale(whole: int, custom: int, default: int) -> int:
-    return max(1, whole * custom // default)
+def _scale(guided_default: int, given: int, default: int) -> int:
+    return max(1, guided_default * given // default)

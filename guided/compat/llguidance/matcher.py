@@ -1,8 +1,8 @@
-"""`LLMatcher`. In: a tokenizer and the text of a grammar. Out: the state of one output. Invalid grammars and tokens do
-not raise exceptions: `is_error` and `get_error` report the error, which is permanent.
+"""`LLMatcher`. In: a tokenizer and a grammar string. Out: the state of one output. Invalid grammars and tokens do not
+raise exceptions: `is_error` and `get_error` report the error, which is permanent.
 
-How: it wraps a `GrammarMatcher`. Forced text is tokenized as the tokenizer does it: while text is forced, the mask
-allows only its first token. An output *stops* when only an end token can follow.
+How: it wraps a `GrammarMatcher`. Forced text gets the tokens that the tokenizer produces: while text is
+forced, the mask allows only the first of these tokens. An output *stops* when only an end token can follow.
 
 Unlike in llguidance, an end token is a step like any other, so `rollback` can take it back.
 """
@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 from guided.compat.llguidance.grammars import (
     compile_grammar,
-    definitions_of,
+    find_token_names,
     forces_tokens,
+    format_error,
     has_ignored_text,
-    message_of,
-    named_tokens,
+    read_definitions,
 )
-from guided.compat.llguidance.limits import LLParserLimits, limits_of
+from guided.compat.llguidance.limits import LLParserLimits, to_guided_limits
 from guided.compat.llguidance.options import JsonCompileOptions
 from guided.compat.llguidance.tokenizer import LLTokenizer
 from guided.compat.memory import check_address, rows_at
@@ -41,8 +41,8 @@ StopReason: TypeAlias = Literal[
 ]  # fmt: skip
 Row: TypeAlias = npt.NDArray[np.int32]
 
-_FORCED_BYTES: Final = 4096
-_ALLOWED: Final = 200
+_MAX_FORCED_BYTES: Final = 4096
+_ALLOWED_BIAS: Final = 200
 
 
 class LLMatcher:
@@ -63,24 +63,28 @@ class LLMatcher:
         self._tokenizer, self._error = tokenizer, ""
         self._end_reason: StopReason = "EndOfSentence"  # the reason for the stop, once an end token has been read
         self._matcher: GrammarMatcher | None = None
-        self._strict: GrammarMatcher | None = None  # allows no ignored text at the end; decides whether output stops
+        self._strict_matcher: GrammarMatcher | None = (
+            None  # allows no ignored text at the end; decides whether the output has stopped
+        )
         self._warnings: list[str] = []
         self._bitmask, self._is_filled = allocate_token_bitmask(1, tokenizer.vocab_size), False
         self._is_verbose = limits is None or limits.verbose_errors
         try:
-            compiled = compile_grammar(grammar, tokenizer, limits_of(limits))
+            compiled = compile_grammar(grammar, tokenizer, to_guided_limits(limits))
             self._matcher, self._forces_tokens = GrammarMatcher(compiled), forces_tokens(grammar)
             if has_ignored_text(grammar):
-                self._strict = GrammarMatcher(compile_grammar(grammar, tokenizer, limits_of(limits), final_skip=False))
-            self._warnings = _warnings_of(compiled)
+                self._strict_matcher = GrammarMatcher(
+                    compile_grammar(grammar, tokenizer, to_guided_limits(limits), final_skip=False)
+                )
+            self._warnings = _format_warnings(compiled)
         except GuidedError as error:
-            self._error = message_of(error, grammar)
+            self._error = format_error(error, grammar)
 
     @staticmethod
     def validate_grammar(
         grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> str:
-        """The error in a grammar, or "". Without a tokenizer, names of tokens are not looked up."""
+        """Return the error in a grammar, or "". Without a tokenizer, names of tokens are not looked up."""
         is_error, messages = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
         return messages[0] if is_error else ""
 
@@ -88,19 +92,21 @@ class LLMatcher:
     def validate_grammar_with_warnings(
         grammar: str, tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
     ) -> tuple[bool, list[str]]:
-        """Whether a grammar is invalid, and a list: the error if it is, otherwise the warnings."""
+        """Return whether a grammar is invalid, and a list with the error, or with the warnings if it is valid."""
         warnings: list[str] = []
         try:
-            compiled = compile_grammar(grammar, tokenizer or LLTokenizer("byte"), limits_of(limits))
+            compiled = compile_grammar(grammar, tokenizer or LLTokenizer("byte"), to_guided_limits(limits))
         except VocabularyError as error:
             if tokenizer is not None:
-                return True, [message_of(error, grammar)]
+                return True, [format_error(error, grammar)]
         except GuidedError as error:
-            return True, [message_of(error, grammar)]
+            return True, [format_error(error, grammar)]
         else:
-            warnings = _warnings_of(compiled)
+            warnings = _format_warnings(compiled)
         if tokenizer is None:
-            warnings += [f"no tokenizer - can't validate {name}" for name in named_tokens(definitions_of(grammar))]
+            warnings += [
+                f"no tokenizer - can't validate {name}" for name in find_token_names(read_definitions(grammar))
+            ]
         return False, warnings
 
     @staticmethod
@@ -109,28 +115,28 @@ class LLMatcher:
         defaults: JsonCompileOptions | None = None,
         overrides: JsonCompileOptions | None = None,
     ) -> str:
-        """The grammar of a JSON Schema. `overrides` take precedence over the schema's "x-guidance", which takes
+        """Convert a JSON Schema to a grammar. `overrides` take precedence over the schema's "x-guidance", which takes
         precedence over `defaults`.
 
         Raises:
             ValueError: the schema is not JSON.
         """
-        read = json.loads(schema) if isinstance(schema, str) else schema
-        if isinstance(read, dict) and (defaults or overrides or "x-guidance" in read):
-            options = {**(defaults or {}), **(read.get("x-guidance") or {}), **(overrides or {})}
-            read = {**read, "x-guidance": options}
-        return _grammars_json({"name": "json_schema", "json_schema": read, "lark_grammar": None})
+        schema_value = json.loads(schema) if isinstance(schema, str) else schema
+        if isinstance(schema_value, dict) and (defaults or overrides or "x-guidance" in schema_value):
+            options = {**(defaults or {}), **(schema_value.get("x-guidance") or {}), **(overrides or {})}
+            schema_value = {**schema_value, "x-guidance": options}
+        return _wrap_grammar({"name": "json_schema", "json_schema": schema_value, "lark_grammar": None})
 
     @staticmethod
     def grammar_from_lark(lark: str) -> str:
-        """The grammar of a Lark text, which is not checked."""
+        """Return the Lark grammar unchanged. It is not checked."""
         return lark
 
     @staticmethod
     def grammar_from_regex(regex: str) -> str:
-        """The grammar of a regular expression in Rust's notation, which is not checked."""
-        slashed = regex_between_slashes(regex)
-        return _grammars_json({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{slashed}/"})
+        """Convert a regular expression in Rust's syntax to a grammar. It is not checked."""
+        escaped = escape_for_slashes(regex)
+        return _wrap_grammar({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{escaped}/"})
 
     def is_error(self) -> bool:
         """Whether the grammar or a token was invalid. An error is permanent."""
@@ -146,12 +152,12 @@ class LLMatcher:
 
     def deep_copy(self) -> LLMatcher:
         """An independent copy."""
-        other = object.__new__(LLMatcher)
-        other.__dict__.update(self.__dict__)
-        other._matcher = None if self._matcher is None else self._matcher.fork()
-        other._strict = None if self._strict is None else self._strict.fork()
-        other._bitmask, other._warnings, other._is_filled = self._bitmask.copy(), list(self._warnings), False
-        return other
+        copied = object.__new__(LLMatcher)
+        copied.__dict__.update(self.__dict__)
+        copied._matcher = None if self._matcher is None else self._matcher.fork()
+        copied._strict_matcher = None if self._strict_matcher is None else self._strict_matcher.fork()
+        copied._bitmask, copied._warnings, copied._is_filled = self._bitmask.copy(), list(self._warnings), False
+        return copied
 
     def is_accepting(self) -> bool:
         """Whether the output may end here."""
@@ -167,7 +173,7 @@ class LLMatcher:
             return "InternalError"
         if self.inner.is_terminated():
             return self._end_reason
-        matcher = self._strict or self.inner
+        matcher = self._strict_matcher or self.inner
         return "NoExtension" if matcher.is_accepting() and self._has_no_extension() else "NotStopped"
 
     def rollback(self, num_tokens: int) -> bool:
@@ -179,35 +185,35 @@ class LLMatcher:
         return not self._error and self._take_back(self.inner.steps)
 
     def compute_ff_tokens(self) -> list[int]:
-        """The tokens that must come next; none if the output has ended."""
+        """The tokens that must come next; empty if the output has ended."""
         return [] if self._error or self.inner.is_terminated() else self.inner.forced_tokens()
 
     def compute_ff_bytes(self) -> bytes:
         """The bytes that must come next. A control token is written as 0xFF and its id in brackets."""
         if self._error or self.inner.is_terminated():
             return b""
-        symbols = self.inner._forced(_FORCED_BYTES)
+        symbols = self.inner._forced(_MAX_FORCED_BYTES)
         return b"".join(bytes([symbol]) if symbol < 256 else b"\xff[%d]" % (symbol - 256) for symbol in symbols)
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
-        """Read tokens up to the first forbidden one, and return how many were read."""
+        """Accept tokens up to the first forbidden one, and return how many were accepted."""
         if self._error or not self._are_ids(tokens):
             return 0
         read = 0
-        while read < len(tokens) and not self.is_stopped() and self._step(tokens[read]):
+        while read < len(tokens) and not self.is_stopped() and self._accept_token(tokens[read]):
             read += 1
         return read
 
     def consume_token(self, sampled_token: int) -> bool:
-        """Read a token. False if it is not allowed, which is an error."""
+        """Accept a token. False if it is not allowed, which is an error."""
         return self.consume_tokens([sampled_token])
 
     def consume_tokens(self, sampled_tokens: list[int]) -> bool:
-        """Read tokens. False if one of them is not allowed, which is an error."""
+        """Accept tokens. False if one of them is not allowed, which is an error."""
         if self._error or not self._are_ids(sampled_tokens):
             return False
         for token in sampled_tokens:
-            if not self._step(token):
+            if not self._accept_token(token):
                 self._error = f"token {self._tokenizer.dbg_tokens([token])} doesn't satisfy the grammar"
                 if self._is_verbose:
                     self._error += f"\n{self.inner.explain(token)}"
@@ -215,12 +221,15 @@ class LLMatcher:
         return True
 
     def validate_tokens(self, tokens: list[int]) -> int:
-        """The number of tokens, from the first one on, that could be read. The state does not change."""
+        """The number of tokens, from the first one on, that would be accepted. The state does not change."""
         if self.is_stopped() or not self._are_ids(tokens):
             return 0
-        ends = self.inner.grammar.vocabulary.eos_token_ids
-        first_end = next((at for at, token in enumerate(tokens) if token in ends), len(tokens))
-        if self._strict is not None and (read := self._strict.validate_tokens(tokens[:first_end])) < first_end:
+        eos_token_ids = self.inner.grammar.vocabulary.eos_token_ids
+        first_end = next((index for index, token in enumerate(tokens) if token in eos_token_ids), len(tokens))
+        if (
+            self._strict_matcher is not None
+            and (read := self._strict_matcher.validate_tokens(tokens[:first_end])) < first_end
+        ):
             return read
         return self.inner.validate_tokens(tokens[: first_end + 1])
 
@@ -231,13 +240,13 @@ class LLMatcher:
     def compute_logit_bias(self) -> bytes:
         """The mask, with one byte for each id: 200 if it is allowed, otherwise 0."""
         bits = bits_of(self.row())[: self._tokenizer.vocab_size]
-        return (bits * np.uint8(_ALLOWED)).tobytes()
+        return (bits * np.uint8(_ALLOWED_BIAS)).tobytes()
 
     def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None:
         """Write the mask to an address.
 
         Raises:
-            ValueError: the address is null or not a multiple of 4, or the size is not that of one mask.
+            ValueError: the address is null or not a multiple of 4, or the size is not the size of one mask.
         """
         self._rows_at(trg_pointer, trg_byte_size, 1)[0] = self.row()
 
@@ -257,7 +266,7 @@ class LLMatcher:
         rows[0] = self.row()
         read = 0
         for token in draft_tokens:
-            if self.is_stopped() or not 0 <= token < self._tokenizer.vocab_size or not self._step(token):
+            if self.is_stopped() or not 0 <= token < self._tokenizer.vocab_size or not self._accept_token(token):
                 break
             read += 1
             rows[read] = self.row()
@@ -274,7 +283,7 @@ class LLMatcher:
 
     @property
     def inner(self) -> GrammarMatcher:
-        """The matcher behind it, which exists only if the grammar is valid."""
+        """The wrapped matcher, which exists only if the grammar is valid."""
         assert self._matcher is not None
         return self._matcher
 
@@ -286,7 +295,7 @@ class LLMatcher:
         return rows_at(pointer, rows, words)
 
     def _are_ids(self, tokens: Sequence[int]) -> bool:
-        """Whether all are ids of the vocabulary; if not, enter the error state."""
+        """Whether all tokens are ids of the vocabulary; if not, enter the error state."""
         for token in tokens:
             if token < 0:
                 raise OverflowError(f"{token} is not a token id")
@@ -294,16 +303,16 @@ class LLMatcher:
                 self._error = f"token id {token} out of range: there are {self._tokenizer.vocab_size} tokens"
         return not self._error
 
-    def _step(self, token: int) -> bool:
+    def _accept_token(self, token: int) -> bool:
         is_end = token in self.inner.grammar.vocabulary.eos_token_ids
-        before = self.stop_reason() if is_end else "NotStopped"
-        if self._strict is not None and not is_end and not self._strict.accept_token(token):
+        reason_before = self.stop_reason() if is_end else "NotStopped"
+        if self._strict_matcher is not None and not is_end and not self._strict_matcher.accept_token(token):
             return False
         accepted = self.inner.accept_token(token)
         if accepted:
             self._is_filled = False
             if is_end and self.inner.is_terminated():
-                self._end_reason = "EndOfSentence" if before == "NotStopped" else before
+                self._end_reason = "EndOfSentence" if reason_before == "NotStopped" else reason_before
         return accepted
 
     def _take_back(self, steps: int) -> bool:
@@ -313,13 +322,13 @@ class LLMatcher:
             self._error = f"rollback: {steps} > {self.inner.steps}"
             return False
         self.inner.rollback(steps)
-        if self._strict is not None:  # `_strict` never reads end tokens
-            self._strict.rollback(max(0, self._strict.steps - self.inner.steps))
+        if self._strict_matcher is not None:  # `_strict_matcher` never reads end tokens
+            self._strict_matcher.rollback(max(0, self._strict_matcher.steps - self.inner.steps))
         self._is_filled = False
         return True
 
-    def _fill(self) -> Row:
-        """The mask without regard to forced tokens."""
+    def _fill_mask(self) -> Row:
+        """The mask of everything that the grammar allows, whether or not tokens are forced."""
         row: Row = self._bitmask[0]
         if not self._is_filled:
             if not self.inner.fill_next_token_bitmask(self._bitmask):
@@ -328,55 +337,55 @@ class LLMatcher:
         return row
 
     @property
-    def words(self) -> int:
+    def mask_words(self) -> int:
         """The number of int32 words in a mask."""
         return int(self._bitmask.shape[1])
 
     @property
     def needs_mask(self) -> bool:
-        """Whether the mask of `inner` must be filled before the next call of `row`."""
+        """Whether the mask of `inner` must be computed before the next call of `row`."""
         return not (self._error or self._is_filled)
 
     def set_mask(self, mask: Row) -> None:
-        """Set the mask, int32 (words,), which `inner` has filled elsewhere."""
+        """Set the mask, int32 (words,), that was computed for `inner`."""
         self._bitmask[0] = mask
-        if self._strict is not None:
-            strict = allocate_token_bitmask(1, self._tokenizer.vocab_size)
-            if self._strict.fill_next_token_bitmask(strict):
-                self._bitmask[0] &= strict[0] | row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
+        if self._strict_matcher is not None:
+            strict_mask = allocate_token_bitmask(1, self._tokenizer.vocab_size)
+            if self._strict_matcher.fill_next_token_bitmask(strict_mask):
+                self._bitmask[0] &= strict_mask[0] | row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
         self._is_filled = True
 
     def _has_no_extension(self) -> bool:
-        row = self._fill()
-        ends = row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
-        return not (row & ~ends).any()
+        row = self._fill_mask()
+        end_row = row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
+        return not (row & ~end_row).any()
 
     def row(self) -> Row:
         """The mask; after an error, it allows only the end tokens."""
         if self._error:
             return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
-        row = self._fill()
+        row = self._fill_mask()
         forced = self.inner.forced_tokens() if self._forces_tokens else []
         return row_of(self._tokenizer.vocab_size, forced[:1]) if forced else row
 
 
-def regex_between_slashes(pattern: str) -> str:
-    """The pattern in a form that can stand between slashes."""
-    out, at = [], 0
-    while at < len(pattern):
-        if pattern[at] == "\\":
-            out.append(pattern[at : at + 2])
-            at += 2
+def escape_for_slashes(pattern: str) -> str:
+    """Escape a pattern so that it can be written between slashes."""
+    out, index = [], 0
+    while index < len(pattern):
+        if pattern[index] == "\\":
+            out.append(pattern[index : index + 2])
+            index += 2
         else:
-            out.append({"/": "\\/", "\n": "\\n"}.get(pattern[at], pattern[at]))
-            at += 1
+            out.append({"/": "\\/", "\n": "\\n"}.get(pattern[index], pattern[index]))
+            index += 1
     return "".join(out)
 
 
-def _warnings_of(grammar: CompiledGrammar) -> list[str]:
+def _format_warnings(grammar: CompiledGrammar) -> list[str]:
     messages = [f"{finding.reason}: {finding.keyword} (at {finding.pointer})" for finding in grammar.findings]
     return [f"Unknown format: {text}" if ": format (" in text else text for text in messages]
 
 
-def _grammars_json(grammar: Mapping[str, Any]) -> str:
+def _wrap_grammar(grammar: Mapping[str, Any]) -> str:
     return json.dumps({"grammars": [grammar], "max_tokens": None}, separators=(",", ":"), ensure_ascii=False)

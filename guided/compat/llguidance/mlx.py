@@ -23,12 +23,12 @@ import_mlx()  # fail at import if MLX is missing
 
 
 def apply_token_bitmask_kernel(data: Any, mask: Any) -> Any:
-    """The logits (batch, vocab) with -inf for forbidden tokens. Both arguments are MLX arrays, also on a CPU."""
+    """Return the logits (batch, vocab) with -inf for forbidden tokens. Both arguments are MLX arrays, on any device."""
     return mask_logits(data, np.array(mask))
 
 
 def apply_token_bitmask(logits: Any, mask_np: npt.NDArray[np.int32]) -> Any:
-    """The logits, (vocab,) or (batch, vocab), with -inf for forbidden tokens. The result is (batch, vocab).
+    """Return the logits, (vocab,) or (batch, vocab), with -inf for forbidden tokens. The result is (batch, vocab).
 
     Raises:
         AssertionError: the mask is not int32, or the shapes do not fit.

@@ -31,7 +31,7 @@ def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> npt.NDArray[np.int32]:
-    """A bitmask that allows everything."""
+    """A bitmask that allows all tokens."""
     return _bitmask.allocate_token_bitmask(batch_size, vocab_size)
 
 
@@ -47,7 +47,7 @@ def apply_token_bitmask_inplace(logits: npt.NDArray[Any], mask: npt.NDArray[np.i
 
 
 def apply_token_bitmask_inplace_kernel(logits: npt.NDArray[Any], mask: npt.NDArray[np.int32]) -> None:
-    """The same for arrays of two dimensions. Any part of the mask beyond the logits is ignored."""
+    """Like `apply_token_bitmask_inplace`, for 2D arrays only. Any part of the mask beyond the logits is ignored."""
     _logits.apply_token_bitmask_inplace(logits, np.ascontiguousarray(mask[:, : (logits.shape[1] + 31) // 32]))
 
 
@@ -70,13 +70,13 @@ def fill_next_token_bitmask_par(
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: npt.NDArray[np.int32]
 ) -> None:
-    """The same, and write the masks after each allowed draft token into the following rows."""
+    """Like `fill_next_token_bitmask_par`, followed by a row with the mask after each allowed draft token."""
     batch, words = _check_contiguous(bitmask)
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
 
 
 def consume_token_par(executor: LLExecutor, matchers: list[tuple[LLMatcher, int]]) -> list[bool]:
-    """Let each matcher read its token. A token that is not allowed puts its matcher into the error state."""
+    """Let each matcher accept its token. A token that is not allowed puts its matcher into the error state."""
     return executor.consume_token_par(matchers)
 
 

@@ -7,7 +7,7 @@ necessary escapes.
     whitespace_flexible, whitespace_pattern    `whitespace`; the pattern is matched at most once
     json_allowed_escapes    `escapes`
     json_allow_general_unicode_escapes    adds `U` if `u` is allowed: any character may be written as `\\uXXXX`
-    lenient    formats that are not enforced cause warnings; by default, they are refused
+    lenient    formats that are not enforced cause warnings; by default, they cause an error
     coerce_one_of    no effect, since `oneOf` is enforced exactly
 """
 
@@ -39,7 +39,7 @@ class JsonCompileOptions(TypedDict, total=False):
 
 
 def schema_options(fields: Mapping[str, Any]) -> JsonSchemaKeywords:
-    """guided's options that correspond to a schema's "x-guidance".
+    """Translate the options in a schema's "x-guidance" to guided's options.
 
     Raises:
         SpecError: an option is unknown to llguidance.
@@ -68,6 +68,6 @@ def schema_options(fields: Mapping[str, Any]) -> JsonSchemaKeywords:
 
 
 def _escapes(options: Mapping[str, Any]) -> str:
-    letters_given = options.get("json_allowed_escapes")
-    letters = _ESCAPES if letters_given is None else str(letters_given)
+    given_letters = options.get("json_allowed_escapes")
+    letters = _ESCAPES if given_letters is None else str(given_letters)
     return letters + "U" * bool(options.get("json_allow_general_unicode_escapes") and "u" in letters)

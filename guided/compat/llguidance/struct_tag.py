@@ -1,4 +1,4 @@
-"""`StructTag`: tool calls in free text, as a Lark grammar. In: tags. Out: the text of a grammar for `LLMatcher`."""
+"""`StructTag`: tool calls in free text, as a Lark grammar. In: tags. Out: a grammar string for `LLMatcher`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["StructTag"]
 
 
 class StructTag:
-    """A constrained part of a text, between a beginning and an end.
+    """A constrained part of a free text, between a beginning and an end.
 
     Args:
         trigger: the text that begins the tag, or `<name>` for a control token.
@@ -34,7 +34,7 @@ class StructTag:
 
     @staticmethod
     def to_grammar(tags: list[StructTag], *, assume_special: bool = True, text_regex: str = r"(.|\n)*") -> str:
-        """The grammar of free text that contains any of the tags, any number of times.
+        """Build the grammar of free text that contains any of the tags, any number of times.
 
         Args:
             assume_special: whether a trigger `<...>` is a control token.
@@ -54,24 +54,24 @@ class StructTag:
         extra_grammars: list[Mapping[str, str]] = []
         for name, tag in zip(names, tags, strict=True):
             tag._validate()
-            content = _content(tag.grammar, f"{name}_grm", extra_grammars)
-            body = " ".join(filter(None, [_literal(tag.begin[len(tag.trigger) :]), content, _literal(tag.end)]))
+            content = _format_content(tag.grammar, f"{name}_grm", extra_grammars)
+            body = " ".join(filter(None, [_quote(tag.begin[len(tag.trigger) :]), content, _quote(tag.end)]))
             if assume_special and tag.trigger.startswith("<") and tag.trigger.endswith(">"):
                 lines.append(f"{name}: TAG_TEXT {tag.trigger} {body}")
             else:
-                lines.append(f"{name}_trig[lazy]: TAG_TEXT {_literal(tag.trigger)}")
+                lines.append(f"{name}_trig[lazy]: TAG_TEXT {_quote(tag.trigger)}")
                 lines.append(f"{name}: {name}_trig {body}")
         lark = "\n".join(lines) + "\n"
         grammars = [{"name": "struct_tag", "lark_grammar": lark}, *extra_grammars]
         return json.dumps({"grammars": grammars}) if extra_grammars else lark
 
 
-def _literal(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text) if text else ""
 
 
-def _content(grammar: str | dict[str, Any], name: str, extra_grammars: list[Mapping[str, str]]) -> str:
-    """The content of a tag in Lark. A Lark text becomes a separate grammar, which is referenced by its name."""
+def _format_content(grammar: str | dict[str, Any], name: str, extra_grammars: list[Mapping[str, str]]) -> str:
+    """The content of a tag in Lark. A Lark grammar becomes a separate grammar, and the content refers to its name."""
     if isinstance(grammar, dict):
         return "%json " + json.dumps(grammar)
     if not isinstance(grammar, str):

@@ -1,4 +1,4 @@
-"""Encodings of tiktoken, as in `llguidance.tiktoken`."""
+"""Converts tiktoken encodings, like `llguidance.tiktoken`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ def lltokenizer_from_encoding(
     eos_token: int | list[int] | None = None,
     slices: list[str] | None = None,
 ) -> LLTokenizer:
-    """The `LLTokenizer` of a `tiktoken.Encoding`, with the same arguments. ValueError: it cannot be read."""
-    ends = encoding.eot_token if eos_token is None else eos_token
+    """Build an `LLTokenizer` from a `tiktoken.Encoding`. For the other arguments, see `LLTokenizer`.
+
+    ValueError: the encoding cannot be read.
+    """
+    eos = encoding.eot_token if eos_token is None else eos_token
     try:
-        vocabulary = Vocabulary.from_tiktoken(encoding, eos_token_ids=[ends] if isinstance(ends, int) else ends)
+        vocabulary = Vocabulary.from_tiktoken(encoding, eos_token_ids=[eos] if isinstance(eos, int) else eos)
     except VocabularyError as error:
         raise ValueError(f"error loading tokenizer: {error}") from error
-    return LLTokenizer(vocabulary, n_vocab, ends)
+    return LLTokenizer(vocabulary, n_vocab, eos)

@@ -1,10 +1,10 @@
-"""`LLTokenizer` and `TokenizerWrapper`. In: a tokenizer in one of llguidance's forms, or a `Vocabulary`. Out: the same
-methods over a `Vocabulary`, and its compilers.
+"""`LLTokenizer` and `TokenizerWrapper`. In: a tokenizer in one of llguidance's forms, or a `Vocabulary`. Out:
+llguidance's methods over a `Vocabulary`, and compilers for it.
 
 As in llguidance, bytes may contain control tokens: 0xFF, which never occurs in UTF-8, followed by the token's name or
 by its id, as in `[13]`.
 
-Slices, which speed up llguidance's masks, are ignored. So is `recent_tokens`, a hint that is not needed here.
+Slices, which speed up llguidance's masks, are ignored, and so is `recent_tokens`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from guided.vocabulary.source import Source
 __all__ = ["LLTokenizer", "TokenizerWrapper"]
 
 _MARKER: Final = 0xFF
-_NUMBERED: Final = re.compile(rb"\[(\d{1,9})\]")
+_ID_IN_BRACKETS: Final = re.compile(rb"\[(\d{1,9})\]")
 _JSON_SLICES: Final = (r"[\x20\x0A\x0D\x09]+", *(rf'[^"\\\x00-\x1F\x7F]{many}' for many in ("{1,10}", "{1,30}", "+")))
 _BYTE_SPECIALS: Final = ("<|tool|>", "<|/tool|>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>")
 
@@ -70,7 +70,7 @@ class LLTokenizer:
     Attributes:
         vocab_size, eos_token, eos_tokens: the number of logits, the first end token, all end tokens.
         is_canonical: True: texts are encoded as the model's tokenizer encodes them.
-        vocabulary: the `Vocabulary` behind it.
+        vocabulary: the tokenizer's `Vocabulary`.
 
     Raises:
         ValueError: the tokenizer cannot be read, or `eos_token` is an empty list.
@@ -83,21 +83,21 @@ class LLTokenizer:
         eos_token: int | list[int] | None = None,
         slices: list[str] | None = None,
     ) -> None:
-        ends = [eos_token] if isinstance(eos_token, int) else None if eos_token is None else list(eos_token)
-        if ends == []:
+        end_ids = [eos_token] if isinstance(eos_token, int) else None if eos_token is None else list(eos_token)
+        if end_ids == []:
             raise ValueError("eos_token list must not be empty")
         try:
-            self._initialise(*_read(tokenizer, n_vocab, ends))
+            self._initialise(*_read_tokenizer(tokenizer, n_vocab, end_ids))
         except GuidedError as error:
             raise ValueError(f"error loading tokenizer: {error}") from error
 
-    def _initialise(self, vocabulary: Vocabulary, ends: Sequence[int], names: Mapping[int, str]) -> None:
-        self.vocabulary, self.eos_tokens, self._names = vocabulary, list(ends), dict(names)
+    def _initialise(self, vocabulary: Vocabulary, end_ids: Sequence[int], names: Mapping[int, str]) -> None:
+        self.vocabulary, self.eos_tokens, self._names = vocabulary, list(end_ids), dict(names)
         self.eos_token, self.vocab_size, self.is_canonical = self.eos_tokens[0], vocabulary.size, True
         self._compilers: dict[Limits, GrammarCompiler] = {}
 
-    def compiler(self, limits: Limits) -> GrammarCompiler:
-        """The compiler for this vocabulary and these limits, which is created only once."""
+    def get_compiler(self, limits: Limits) -> GrammarCompiler:
+        """The compiler for this vocabulary and these limits. Equal limits return the same compiler."""
         return self._compilers.setdefault(limits, GrammarCompiler(self.vocabulary, limits=limits, warn=False))
 
     @staticmethod
@@ -109,15 +109,15 @@ class LLTokenizer:
         n_vocab: int | None = None,
         slices: list[str] | None = None,
     ) -> LLTokenizer:
-        """The tokenizer of tiktoken's ranks. See `guided.compat.llguidance.tiktoken`."""
+        """Build a tokenizer from tiktoken's ranks. See `guided.compat.llguidance.tiktoken`."""
         import tiktoken
 
         encoding = tiktoken.Encoding(
             "given", pat_str=pattern, mergeable_ranks=dict(encoder), special_tokens=dict(special_tokens)
         )
-        ends = [eos_token] if isinstance(eos_token, int) else list(eos_token)
+        end_ids = [eos_token] if isinstance(eos_token, int) else list(eos_token)
         size = None if n_vocab is None else max(n_vocab, encoding.n_vocab)
-        return LLTokenizer(Vocabulary.from_tiktoken(encoding, eos_token_ids=ends, size=size), eos_token=ends)
+        return LLTokenizer(Vocabulary.from_tiktoken(encoding, eos_token_ids=end_ids, size=size), eos_token=end_ids)
 
     def with_slices(self, slices: list[str]) -> Self:
         """The same tokenizer, since slices are ignored."""
@@ -134,30 +134,30 @@ class LLTokenizer:
         return list(_JSON_SLICES)
 
     def greedy_tokenize(self, text: str) -> list[int]:
-        """Encode a text by taking the longest token at each position. Bytes at which no token begins are left out."""
-        return self._greedy(text.encode())
+        """Encode a text by taking the longest token at each position. Bytes at which no token begins are skipped."""
+        return self._tokenize_greedily(text.encode())
 
     def tokenize_bytes(self, utf8bytes: bytes, *, parse_special: bool = False) -> list[int]:
-        """The ids of bytes: the tokenizer encodes valid UTF-8, and the rest becomes the longest tokens. See the module
-        docstring for control tokens."""
+        """The ids of bytes: the tokenizer encodes valid UTF-8; other bytes are encoded greedily, with the longest
+        tokens. See the module docstring for control tokens."""
         if parse_special:
             return self.tokenize_str(utf8bytes.decode(errors="replace"), parse_special=True)
-        return [number for number, _ in self._tokenize(utf8bytes)]
+        return [token for token, _ in self._tokenize(utf8bytes)]
 
     def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
         """The ids of a text. With `parse_special`, names of control tokens in the text become these tokens."""
         return self.vocabulary.encode_with_special(text) if parse_special else self.tokenize_bytes(text.encode())
 
     def tokenize_partial(self, new_bytes: bytes, recent_tokens: list[int] | None = None) -> tuple[list[int], bytes]:
-        """The ids at the beginning that later bytes cannot change, and the remaining bytes."""
-        native, at = native_vocabulary(self.vocabulary), 0
+        """Return the ids at the beginning that later bytes cannot change, and the remaining bytes."""
+        native, offset = native_vocabulary(self.vocabulary), 0
         out: list[int] = []
-        for number, end in self._tokenize(new_bytes):
-            if end < 0 or (_MARKER not in new_bytes[at:] and native.extends(new_bytes[at:])):
+        for token, end in self._tokenize(new_bytes):
+            if end < 0 or (_MARKER not in new_bytes[offset:] and native.extends(new_bytes[offset:])):
                 break
-            out.append(number)
-            at = end
-        return out, new_bytes[at:]
+            out.append(token)
+            offset = end
+        return out, new_bytes[offset:]
 
     def decode_bytes(self, tokens: list[int]) -> bytes:
         """The bytes of ids. A control token becomes its name, and an id without text becomes `<[id]>`."""
@@ -184,7 +184,7 @@ class LLTokenizer:
             return "\u227aEOS\u227b"
         if token in self._names:
             return self._names[token]
-        data = self._text(token)
+        data = self._token_text(token)
         if data is None:
             return f"\u227a{'EMPTY' if token < self.vocab_size else 'OOB'}[{token}]\u227b"
         try:
@@ -192,67 +192,70 @@ class LLTokenizer:
         except UnicodeDecodeError:
             return f"\u227aHEX[{data.hex()}]\u227b"
 
-    def _text(self, token: int) -> bytes | None:
+    def _token_text(self, token: int) -> bytes | None:
         return self.vocabulary.token_bytes(token) if 0 <= token < self.vocab_size else None
 
     def _decode_token(self, token: int) -> bytes:
         if token in self._names:
             return self._names[token].encode()
-        return self._text(token) or f"<[{token}]>".encode()
+        return self._token_text(token) or f"<[{token}]>".encode()
 
     def _control_token_at(self, piece: bytes) -> tuple[int | None, int]:
-        """The control token whose name or id follows a marker, and the length of that name or id."""
-        if (match := _NUMBERED.match(piece)) and int(match[1]) < self.vocab_size:
+        """Find the control token whose name or id follows a marker. Returns it, and the length of the name or id."""
+        if (match := _ID_IN_BRACKETS.match(piece)) and int(match[1]) < self.vocab_size:
             return int(match[1]), match.end()
-        for name, number in self._by_name:
+        for name, token in self._tokens_by_name:
             if piece.startswith(name):
-                return number, len(name)
+                return token, len(name)
         return None, 0
 
     @cached_property
-    def _by_name(self) -> list[tuple[bytes, int]]:
-        pairs = [(name.encode(), number) for number, name in self._names.items() if name]
+    def _tokens_by_name(self) -> list[tuple[bytes, int]]:
+        pairs = [(name.encode(), token) for token, name in self._names.items() if name]
         return sorted(pairs, key=lambda each: (-len(each[0]), each[1]))
 
     def _tokenize(self, data: bytes) -> list[tuple[int, int]]:
-        """The ids of bytes, and the end of each one; -1 where the ids do not decode to these bytes."""
+        """The ids of bytes, each with the offset of its end, or -1 if the ids around it do not decode to their
+        bytes."""
         out: list[tuple[int, int]] = []
-        at = 0
-        for number, piece in enumerate(data.split(bytes([_MARKER]))):
-            begin = at
-            if number:
-                control, length = self._control_token_at(piece)
+        offset = 0
+        for piece_index, piece in enumerate(data.split(bytes([_MARKER]))):
+            begin = offset
+            if piece_index:
+                control_token, length = self._control_token_at(piece)
                 begin += 1 + length
-                out += [] if control is None else [(control, begin)]
+                out += [] if control_token is None else [(control_token, begin)]
                 piece = piece[length:]
             ids, end = self._tokenize_text(piece), begin
-            is_exact = b"".join(self._text(token) or b"" for token in ids) == piece
+            is_exact = b"".join(self._token_text(token) or b"" for token in ids) == piece
             for token in ids:
-                end += len(self._text(token) or b"")
+                end += len(self._token_text(token) or b"")
                 out.append((token, end if is_exact else -1))
-            at = begin + len(piece)
+            offset = begin + len(piece)
         return out
 
     def _tokenize_text(self, data: bytes) -> list[int]:
         text = data.decode(errors="ignore") if _is_incomplete_utf8(data) else None
         try:
             prefix = data.decode() if text is None else text
-            return self.vocabulary.encode(prefix, continued=True) + self._greedy(data[len(prefix.encode()) :])
+            return self.vocabulary.encode(prefix, continued=True) + self._tokenize_greedily(
+                data[len(prefix.encode()) :]
+            )
         except (UnicodeDecodeError, VocabularyError):
-            return self._greedy(data)
+            return self._tokenize_greedily(data)
 
-    def _greedy(self, data: bytes) -> list[int]:
-        ids, longest = self._ids_of_bytes
-        out, at = [], 0
-        while at < len(data):
-            lengths = range(min(longest, len(data) - at), 0, -1)
-            length = next((length for length in lengths if data[at : at + length] in ids), 0)
-            out += [ids[data[at : at + length]]] if length else []
-            at += length or 1
+    def _tokenize_greedily(self, data: bytes) -> list[int]:
+        ids, longest = self._ids_by_bytes
+        out, offset = [], 0
+        while offset < len(data):
+            lengths = range(min(longest, len(data) - offset), 0, -1)
+            length = next((length for length in lengths if data[offset : offset + length] in ids), 0)
+            out += [ids[data[offset : offset + length]]] if length else []
+            offset += length or 1
         return out
 
     @cached_property
-    def _ids_of_bytes(self) -> tuple[dict[bytes, int], int]:
+    def _ids_by_bytes(self) -> tuple[dict[bytes, int], int]:
         ids: dict[bytes, int] = {}
         for number, token in enumerate(self.vocabulary.tokens):
             if token:
@@ -279,37 +282,39 @@ def _is_incomplete_utf8(data: bytes) -> bool:
     return False
 
 
-def _read(tokenizer: Any, size: int | None, ends: list[int] | None) -> tuple[Vocabulary, list[int], dict[int, str]]:
-    """The vocabulary of a tokenizer, its end tokens in order, and the names of control tokens."""
+def _read_tokenizer(
+    tokenizer: Any, size: int | None, given_end_ids: list[int] | None
+) -> tuple[Vocabulary, list[int], dict[int, str]]:
+    """Read a tokenizer: its vocabulary, its end tokens in order, and the names of control tokens."""
     if isinstance(tokenizer, Vocabulary):
-        return _with_ends(tokenizer, size, ends)
+        return _set_end_ids(tokenizer, size, given_end_ids)
     if tokenizer == "byte":
         names = dict(enumerate(_BYTE_SPECIALS, 256))
         tokens: list[bytes | None] = [*(bytes([byte]) for byte in range(_MARKER)), None]
-        end_ids = ends or [261]
+        end_ids = given_end_ids or [261]
         vocabulary = Vocabulary(
             tokens, eos_token_ids=end_ids, special_tokens=names, size=max(size or 0, 262, *(end + 1 for end in end_ids))
         )
         return vocabulary, end_ids, {_MARKER: "", **names}
     if isinstance(tokenizer, str):
-        return _with_ends(_from_text(tokenizer, ends), size, ends)
+        return _set_end_ids(_read_json_or_file(tokenizer, given_end_ids), size, given_end_ids)
     if getattr(tokenizer, "is_tokenizer_wrapper", False):
-        return _from_wrapper(tokenizer, size, ends)
+        return _read_wrapper(tokenizer, size, given_end_ids)
     raise ValueError(f"Expecting a TokenizerWrapper() class, a str or a guided.Vocabulary, not {type(tokenizer)}")
 
 
-def _from_text(tokenizer: str, ends: list[int] | None) -> Vocabulary:
+def _read_json_or_file(tokenizer: str, end_ids: list[int] | None) -> Vocabulary:
     if tokenizer.lstrip().startswith("{"):
-        return Vocabulary.from_huggingface(SimpleNamespace(to_str=lambda: tokenizer), eos_token_ids=ends)
+        return Vocabulary.from_huggingface(SimpleNamespace(to_str=lambda: tokenizer), eos_token_ids=end_ids)
     if not Path(tokenizer).exists():
         raise VocabularyError(f"{tokenizer}: there is no such file, and models on a hub are not looked up")
-    return Vocabulary.from_huggingface(tokenizer, eos_token_ids=ends)
+    return Vocabulary.from_huggingface(tokenizer, eos_token_ids=end_ids)
 
 
-def _with_ends(
-    vocabulary: Vocabulary, size: int | None, ends: list[int] | None
+def _set_end_ids(
+    vocabulary: Vocabulary, size: int | None, given_end_ids: list[int] | None
 ) -> tuple[Vocabulary, list[int], dict[int, str]]:
-    end_ids = sorted(vocabulary.eos_token_ids) if ends is None else ends
+    end_ids = sorted(vocabulary.eos_token_ids) if given_end_ids is None else given_end_ids
     names = dict(vocabulary.special_tokens)
     if vocabulary.eos_token_ids != set(end_ids) or (size or 0) > vocabulary.size:
         vocabulary = vocabulary.copy_with(
@@ -318,16 +323,16 @@ def _with_ends(
     return vocabulary, end_ids, {**{end: names.get(end, f"<[{end}]>") for end in end_ids}, **names}
 
 
-def _from_wrapper(
-    wrapper: Any, size: int | None, ends: list[int] | None
+def _read_wrapper(
+    wrapper: Any, size: int | None, given_end_ids: list[int] | None
 ) -> tuple[Vocabulary, list[int], dict[int, str]]:
     tokens: list[bytes | None] = [bytes(token) for token in wrapper.tokens]
-    end_ids = ends or [int(wrapper.eos_token_id)]
-    special = {*map(int, wrapper.special_token_ids), *end_ids}
-    special |= {number for number, token in enumerate(tokens) if token and token[0] == _MARKER and len(token) > 1}
+    end_ids = given_end_ids or [int(wrapper.eos_token_id)]
+    special_ids = {*map(int, wrapper.special_token_ids), *end_ids}
+    special_ids |= {number for number, token in enumerate(tokens) if token and token[0] == _MARKER and len(token) > 1}
     names = {
         number: (tokens[number] or b"").removeprefix(bytes([_MARKER])).decode(errors="replace")
-        for number in sorted(special)
+        for number in sorted(special_ids)
         if number < len(tokens)
     }
     source = Source(

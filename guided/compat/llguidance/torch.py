@@ -25,7 +25,7 @@ __all__ = [
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
-    """A bitmask on the CPU that allows everything, in pinned memory if CUDA is available."""
+    """A bitmask on the CPU that allows all tokens, in pinned memory if CUDA is available."""
     shape = get_bitmask_shape(batch_size, vocab_size)
     return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
@@ -43,7 +43,7 @@ def apply_token_bitmask_inplace(logits: torch.Tensor, mask: torch.Tensor) -> Non
 
 
 def apply_token_bitmask_inplace_kernel(logits: torch.Tensor, mask: torch.Tensor) -> None:
-    """The same for tensors of two dimensions. Any part of the mask beyond the logits is ignored."""
+    """Like `apply_token_bitmask_inplace`, for 2D tensors only. Any part of the mask beyond the logits is ignored."""
     _logits.apply_token_bitmask_inplace(logits, mask[:, : (logits.shape[1] + 31) // 32].contiguous())
 
 
@@ -70,7 +70,7 @@ def fill_next_token_bitmask_par(
 def fill_next_token_bitmask_par_with_draft_tokens(
     executor: LLExecutor, matchers: list[tuple[LLMatcher, int, list[int]]], bitmask: torch.Tensor
 ) -> None:
-    """The same, and write the masks after each allowed draft token into the following rows."""
+    """Like `fill_next_token_bitmask_par`, followed by a row with the mask after each allowed draft token."""
     batch, words = _check_contiguous(bitmask)
     executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.data_ptr(), words * 4, batch)
 

@@ -1,4 +1,4 @@
-"""The interface of outlines-core 0.2.14 on top of guided: `import guided.compat.outlines_core as outlines_core`.
+"""The API of outlines-core 0.2.14, implemented with guided: `import guided.compat.outlines_core as outlines_core`.
 
 `docs/migration.md` lists the differences and the reasons. The kernels are imported only on request.
 """

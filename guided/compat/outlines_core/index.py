@@ -1,15 +1,15 @@
-"""`Index` and `Guide` as in outlines-core: numbered states, and a position among them.
+"""`Index` and `Guide` as in outlines-core: an automaton with numbered states, and a current state in it.
 
-In: a regular expression in Rust's notation or a result of `build_regex_from_schema`, and a vocabulary. Out: the tokens
-allowed in a state, and the state after one of them.
+In: a regular expression in Rust's syntax or a result of `build_regex_from_schema`, and a vocabulary. Out: the tokens
+allowed in a state, and the next state after a token.
 
 How: a compiled grammar creates its states when they are first reached. States are numbered from 0 in the order in which
 they are found, so a number is valid only for one index and its copies. `get_transitions` and `get_final_states` explore
 all states, up to `MAX_STATES`. This takes seconds for a large vocabulary; outlines-core spends this time when it builds
 the index.
 
-Differences: a token after which the vocabulary cannot complete the output is not allowed; outlines-core refuses the
-whole index instead. A token without text is not allowed.
+Differences: a token after which the vocabulary cannot complete the output is not allowed; outlines-core refuses to
+build the index instead. A token without text is not allowed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any, Final
 import numpy as np
 
 from guided.compat.memory import rows_at
-from guided.compat.outlines_core.json_schema import schema_in_marker
+from guided.compat.outlines_core.json_schema import read_marker
 from guided.compat.outlines_core.vocabulary import Vocabulary
-from guided.compat.rust_regex import python_regex
+from guided.compat.rust_regex import to_python_regex
 from guided.errors import GuidedError, LimitExceeded, VocabularyError
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
@@ -40,24 +40,26 @@ class _States:
     """The states of a grammar found so far, each with a matcher in that state."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
-        self.end = min(grammar.vocabulary.eos_token_ids)
+        self.eos_token_id = min(grammar.vocabulary.eos_token_ids)
         self._size = grammar.vocabulary.size
         self._lock = threading.Lock()
         self._matchers = [GrammarMatcher(grammar)]
         self._numbers = {self._matchers[0].state: 0}
-        self._parents: list[tuple[int, int] | None] = [None]  # the state before, and the token that leads here
-        self._allowed: dict[int, list[int]] = {}
+        self._parents: list[tuple[int, int] | None] = [
+            None
+        ]  # for each state: the state before it, and the token that leads to it
+        self._allowed_tokens: dict[int, list[int]] = {}
 
-    def allowed(self, state: int) -> list[int] | None:
+    def find_allowed_tokens(self, state: int) -> list[int] | None:
         """The tokens allowed in a state, in ascending order; None if there is no such state, or no token is allowed."""
         with self._lock:
             if not 0 <= state < len(self._matchers):
                 return None
-            if state not in self._allowed:
+            if state not in self._allowed_tokens:
                 row = allocate_token_bitmask(1, self._size)
                 has_mask = self._matchers[state].fill_next_token_bitmask(row)
-                self._allowed[state] = allowed_tokens(row) if has_mask else list(range(self._size))
-            return self._allowed[state] or None
+                self._allowed_tokens[state] = allowed_tokens(row) if has_mask else list(range(self._size))
+            return self._allowed_tokens[state] or None
 
     def is_final(self, state: int) -> bool:
         with self._lock:
@@ -66,14 +68,14 @@ class _States:
     def next_state(self, state: int, token: int) -> int | None:
         """The state after a token; None if the token is not allowed, or is the end token."""
         with self._lock:
-            if not 0 <= state < len(self._matchers) or token == self.end or not 0 <= token < self._size:
+            if not 0 <= state < len(self._matchers) or token == self.eos_token_id or not 0 <= token < self._size:
                 return None
             matcher = self._matchers[state].fork()
             if not matcher.accept_token(token):
                 return None
             number = self._numbers.get(matcher.state)
             if number is None or self._matchers[number].state != matcher.state:  # states were discarded and recreated
-                self._numbers = {each.state: at for at, each in enumerate(self._matchers)}
+                self._numbers = {known_matcher.state: index for index, known_matcher in enumerate(self._matchers)}
                 number = self._numbers.get(matcher.state)
             if number is None:
                 number = self._numbers[matcher.state] = len(self._matchers)
@@ -85,14 +87,14 @@ class _States:
         """Find all states, and return how many there are. LimitExceeded: there are too many."""
         state = 0
         while state < len(self._matchers):
-            for token in self.allowed(state) or ():
+            for token in self.find_allowed_tokens(state) or ():
                 self.next_state(state, token)
             state += 1
             if len(self._matchers) > MAX_STATES:
                 raise LimitExceeded("states", len(self._matchers), MAX_STATES, fixed=True)
         return state
 
-    def path(self, state: int) -> list[int]:
+    def find_path(self, state: int) -> list[int]:
         """Tokens that lead from the initial state to this state."""
         out: list[int] = []
         while (parent := self._parents[state]) is not None:
@@ -105,7 +107,7 @@ class Index:
     """See the module docstring.
 
     Args:
-        regex: a pattern in Rust's notation, which the whole output must match.
+        regex: a pattern in Rust's syntax, which the whole output must match.
         vocabulary: the tokens; later changes to it have no effect.
 
     Raises:
@@ -131,7 +133,7 @@ class Index:
 
     def get_allowed_tokens(self, state: int) -> list[int] | None:
         """The tokens allowed in a state, in ascending order; None if there is no such state, or no token is allowed."""
-        return self._states.allowed(state)
+        return self._states.find_allowed_tokens(state)
 
     def get_next_state(self, state: int, token_id: int) -> int | None:
         """The state after a token; None if the token is not allowed, or is the end token."""
@@ -146,11 +148,16 @@ class Index:
         return {state for state in range(self._states.explore()) if self._states.is_final(state)}
 
     def get_transitions(self) -> dict[int, dict[int, int]]:
-        """State -> token -> next state; the end token leads to the same state. LimitExceeded: as `get_final_states`."""
+        """State -> token -> next state; the end token leads back to the state. LimitExceeded: see
+        `get_final_states`."""
         out: dict[int, dict[int, int]] = {}
         for state in range(self._states.explore()):
-            after = {token: self._states.next_state(state, token) for token in self._states.allowed(state) or ()}
-            out[state] = {token: state if number is None else number for token, number in after.items()}
+            next_states = {
+                token: self._states.next_state(state, token) for token in self._states.find_allowed_tokens(state) or ()
+            }
+            out[state] = {
+                token: state if next_state is None else next_state for token, next_state in next_states.items()
+            }
         return out
 
     def __eq__(self, other: object) -> bool:
@@ -175,22 +182,22 @@ class Index:
             ValueError: the data is not an index.
         """
         try:
-            read = json.loads(bytes(binary_data))
-            return Index(read["regex"], Vocabulary.from_binary(read["vocabulary"].encode()))
+            data = json.loads(bytes(binary_data))
+            return Index(data["regex"], Vocabulary.from_binary(data["vocabulary"].encode()))
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"Deserialization of Index failed: {error}") from None
 
 
 def _compile_regex(regex: str, vocabulary: Vocabulary) -> CompiledGrammar:
     compiler = GrammarCompiler(vocabulary.to_guided(), cache_bytes=0, warn=False)
-    schema = schema_in_marker(regex)
+    schema = read_marker(regex)
     if schema is not None:
         return compiler.compile_json_schema(schema[0], **schema[1])
-    return compiler.compile_regex(python_regex(regex))
+    return compiler.compile_regex(to_python_regex(regex))
 
 
 class Guide:
-    """A position in an index: the state of one output.
+    """The current state of one output in an index.
 
     Args:
         index: the index.
@@ -219,16 +226,16 @@ class Guide:
         return len(self._previous_states)
 
     def advance(self, token_id: int, return_tokens: bool | None = None) -> list[int] | None:
-        """Read a token, and return the tokens allowed after it, or None if `return_tokens` is False.
+        """Accept a token, and return the tokens allowed after it, or None if `return_tokens` is False.
 
         Raises:
             ValueError: the token is not allowed, or is the end token.
         """
-        after = self._index.get_next_state(self._state, token_id)
-        if after is None:
+        next_state = self._index.get_next_state(self._state, token_id)
+        if next_state is None:
             raise ValueError(f"No next state found for the current state: {self._state} with token ID: {token_id}")
         self._previous_states.append(self._state)
-        self._state = after
+        self._state = next_state
         return None if return_tokens is False else self.get_tokens()
 
     def rollback_state(self, n: int) -> None:
@@ -242,7 +249,7 @@ class Guide:
             self._state = self._previous_states.pop()
 
     def accepts_tokens(self, sequence: list[int]) -> bool:
-        """Whether the tokens could be read one after the other. The state does not change."""
+        """Whether the tokens would be accepted one after the other. The state does not change."""
         state: int | None = self._state
         for token in sequence:
             state = None if state is None else self._index.get_next_state(state, token)
@@ -288,7 +295,7 @@ class Guide:
             number: int | None = state
             if own_states is not states:
                 number = 0
-                for token in own_states.path(state):
+                for token in own_states.find_path(state):
                     number = None if number is None else states.next_state(number, token)
             out.append(number)
         return out
@@ -297,8 +304,8 @@ class Guide:
         return f"Guide object with the state={self._state} and {self._index!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        paths = [self._index._states.path(state) for state in (*self._previous_states, self._state)]
-        return _restore, (self._index, self._previous_states.maxlen, paths)
+        paths = [self._index._states.find_path(state) for state in (*self._previous_states, self._state)]
+        return _restore_guide, (self._index, self._previous_states.maxlen, paths)
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Guide:
@@ -306,8 +313,8 @@ class Guide:
         return Guide(Index.from_binary(binary_data))
 
 
-def _restore(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
-    """A guide in the state to which the last path leads; the other paths lead to its previous states."""
+def _restore_guide(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
+    """Create a guide in the state to which the last path leads; the other paths lead to its previous states."""
     out = Guide(index, max_rollback)
     numbers = []
     for path in paths:
@@ -317,6 +324,6 @@ def _restore(index: Index, max_rollback: int, paths: list[list[int]]) -> Guide:
         if state is None:
             raise ValueError("Deserialization of Guide failed: its tokens are not allowed")
         numbers.append(state)
-    *past, out._state = numbers
-    out._previous_states.extend(past)
+    *previous_states, out._state = numbers
+    out._previous_states.extend(previous_states)
     return out

@@ -1,11 +1,11 @@
-"""Regular expressions of JSON Schemas, as in `outlines_core.json_schema`. In: a schema as text. Out: a pattern.
+"""Converts JSON Schemas to regular expressions, like `outlines_core.json_schema`. In: a schema as text. Out: a pattern.
 
-The pattern is exactly equivalent to the schema: each keyword is enforced or refused. Some schemas have no equivalent
-regular expression, such as recursive schemas and objects with arbitrary members. For these, the result is the text
-`(?json_schema:...)`, which `Index` can read, and which is an error anywhere else.
+The pattern is exactly equivalent to the schema: each keyword is enforced, or raises an error. Some schemas have no
+equivalent regular expression, such as recursive schemas and objects with arbitrary members. For these, the result is
+the string `(?json_schema:...)`. `Index` can read it; anywhere else, it is an invalid pattern.
 
-As in outlines-core, an object whose schema names members has no other members, and the pattern of the white space
-between tokens is `[ ]?`.
+As in outlines-core, an object whose schema names members has no other members, and the default pattern for white
+space between tokens is `[ ]?`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 from functools import lru_cache
 from typing import Any, Final
 
-from guided.compat.outlines_core.regex_text import ESCAPES, pattern_of
+from guided.compat.outlines_core.regex_text import ESCAPES, write_pattern
 from guided.errors import Finding, GuidedError
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
@@ -54,7 +54,7 @@ _CONSTANTS: Final[dict[str, Any]] = {
 def build_regex_from_schema(
     json_schema: str, whitespace_pattern: str | None = None, max_recursion_depth: int = 3
 ) -> str:
-    """The pattern of a schema's texts; see the module docstring.
+    """Build a pattern that matches the JSON texts of a schema; see the module docstring.
 
     Args:
         json_schema: the schema as JSON text.
@@ -71,7 +71,7 @@ def build_regex_from_schema(
         schema = json.loads(json_schema)
     except (ValueError, RecursionError):
         raise TypeError("Expected a valid JSON string.") from None
-    return _pattern(json.dumps(schema), gap)
+    return _build_pattern(json.dumps(schema), gap)
 
 
 def schema_options(gap: str) -> JsonSchemaKeywords:
@@ -82,8 +82,8 @@ def schema_options(gap: str) -> JsonSchemaKeywords:
     )  # fmt: skip
 
 
-def schema_in_marker(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
-    """The schema in a `(?json_schema:...)` text, and its options; None if the pattern is not such a text."""
+def read_marker(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
+    """Read the schema and the options in a `(?json_schema:...)` string; None if `regex` is not such a string."""
     if not regex.startswith(MARKER):
         return None
     marker = json.loads(regex[len(MARKER) : -1])
@@ -91,20 +91,22 @@ def schema_in_marker(regex: str) -> tuple[Any, JsonSchemaKeywords] | None:
 
 
 @lru_cache(maxsize=256)
-def _pattern(schema: str, gap: str) -> str:
+def _build_pattern(schema: str, gap: str) -> str:
     options = schema_options(gap)
     try:
         findings: list[Finding] = []
-        text = pattern_of(json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), findings=findings))
+        pattern = write_pattern(
+            json_schema_to_grammar(json.loads(schema), JsonSchemaOptions(**options), findings=findings)
+        )
     except GuidedError as error:
         raise ValueError(str(error)) from error
-    return text or f"{MARKER}{json.dumps({'schema': json.loads(schema), 'whitespace': gap})})"
+    return pattern or f"{MARKER}{json.dumps({'schema': json.loads(schema), 'whitespace': gap})})"
 
 
 def __getattr__(name: str) -> str:
     """The constants, which are patterns of types and formats. They are created on first access."""
     if name == "STRING_INNER":
-        return _pattern('{"type": "string", "minLength": 1, "maxLength": 1}', "")[1:-1]
+        return _build_pattern('{"type": "string", "minLength": 1, "maxLength": 1}', "")[1:-1]
     if name in _CONSTANTS:
-        return _pattern(json.dumps(_CONSTANTS[name]), "")
+        return _build_pattern(json.dumps(_CONSTANTS[name]), "")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,5 @@
-"""The same names again: outlines-core has an extension module of this name, and some programs import from it."""
+"""Re-exports the package's names. outlines-core has an extension module of this name, from which some programs
+import."""
 
 from guided.compat.outlines_core import json_schema
 from guided.compat.outlines_core.index import Guide, Index

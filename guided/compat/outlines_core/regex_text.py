@@ -1,5 +1,5 @@
-"""Regular expressions of JSON Schemas, as text. In: a schema's grammar. Out: a pattern with the same meaning in
-Python's `re` and Rust's `regex`, or None if there is none.
+"""Writes the grammar of a JSON Schema as a regular expression. In: a schema's grammar. Out: a pattern that means the
+same in Python's `re` and Rust's `regex`, or None if there is none.
 
 How: write the rules of the schema (`json_schema_to_grammar`) as one expression, with references expanded. There is no
 expression for recursive rules, for values that must differ, or for members in any order. The result is also None if
@@ -19,85 +19,85 @@ from guided.ir.ranges import charset, complement, intersect
 from guided.limits import Limits
 from guided.meter import limit_compilation
 
-__all__ = ["ESCAPES", "MAX_LENGTH", "pattern_of"]
+__all__ = ["ESCAPES", "MAX_LENGTH", "write_pattern"]
 
 ESCAPES: Final = '"\\/bfnrt'
-"""The escapes in strings, in the form of `JsonSchemaOptions.escapes`."""
+"""The allowed escapes in strings, as in `JsonSchemaOptions.escapes`."""
 MAX_LENGTH: Final = 200_000
 
-_SHORT: Final = {0x22: '"', 0x5C: "\\\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
-_RAW: Final = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F))))
-_META: Final = frozenset("\\.+*?()|[]{}^$#&-~/")
+_SHORT_ESCAPES: Final = {0x22: '"', 0x5C: "\\\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
+_UNESCAPED: Final = complement(charset(((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F))))
+_METACHARACTERS: Final = frozenset("\\.+*?()|[]{}^$#&-~/")
 
 
 class _NoPattern(Exception):
     """There is no equivalent expression, or it is too long."""
 
 
-def pattern_of(grammar: Grammar) -> str | None:
+def write_pattern(grammar: Grammar) -> str | None:
     """See the module docstring. The strings of the grammar must use `ESCAPES`."""
     try:
-        return _Writer(grammar).rule(grammar.start)
+        return _Writer(grammar).write_rule(grammar.start)
     except (_NoPattern, LimitExceeded, UnsupportedError, RecursionError):
         return None
 
 
 class _Writer:
     def __init__(self, grammar: Grammar) -> None:
-        self._rules, self._open = grammar.rules, list[str]()
+        self._rules, self._open_rules = grammar.rules, list[str]()
         self._rule_texts: dict[str, str] = {}
 
-    def rule(self, name: str) -> str:
-        """The expression of a rule."""
-        if name in self._open:
+    def write_rule(self, name: str) -> str:
+        """Write a rule as an expression."""
+        if name in self._open_rules:
             raise _NoPattern
         if name not in self._rule_texts:
-            self._open.append(name)
-            self._rule_texts[name] = self.text(self._rules[name])
-            self._open.pop()
+            self._open_rules.append(name)
+            self._rule_texts[name] = self.write_node(self._rules[name])
+            self._open_rules.pop()
         return self._rule_texts[name]
 
-    def text(self, node: Node, in_string: bool = False) -> str:
-        """The expression of a node; with `in_string`, as the content of a JSON string."""
+    def write_node(self, node: Node, in_string: bool = False) -> str:
+        """Write a node as an expression; with `in_string`, as the content of a JSON string."""
         match node:
             case Text():
-                out = "".join(self._char(ord(char), in_string) for char in node.text)
+                out = "".join(self._write_char(ord(char), in_string) for char in node.text)
             case Chars():
-                out = _string_set(node.ranges) if in_string else _set(node.ranges)
+                out = _format_string_set(node.ranges) if in_string else _format_set(node.ranges)
             case Seq():
-                out = "".join(self.text(part, in_string) for part in node.items)
+                out = "".join(self.write_node(part, in_string) for part in node.items)
             case Alt():
-                out = f"({'|'.join(self.text(part, in_string) for part in node.items)})"
+                out = f"({'|'.join(self.write_node(part, in_string) for part in node.items)})"
             case Repeat():
-                out = f"({self.text(node.item, in_string)}){_times(node.min, node.max)}"
+                out = f"({self.write_node(node.item, in_string)}){_format_quantifier(node.min, node.max)}"
             case Ref() if not in_string:
-                out = self.rule(node.name)
+                out = self.write_rule(node.name)
             case Encoded() if not in_string:
-                out = self.text(node.item, in_string=True)
+                out = self.write_node(node.item, in_string=True)
             case And() | Not() | Length() | Automaton():
-                out = self.text(_without_intersections(node), in_string)
+                out = self.write_node(_eliminate_states(node), in_string)
             case _:
                 raise _NoPattern
         if len(out) > MAX_LENGTH:
             raise _NoPattern
         return out
 
-    def _char(self, code: int, in_string: bool) -> str:
-        return _string_set(((code, code),)) if in_string else _escape(code)
+    def _write_char(self, code: int, in_string: bool) -> str:
+        return _format_string_set(((code, code),)) if in_string else _escape(code)
 
 
-def _without_intersections(node: Node) -> Node:
-    """An equivalent node without intersections and complements, by eliminating the states of its automaton."""
+def _eliminate_states(node: Node) -> Node:
+    """Eliminate the states of a node's automaton: an equivalent node without intersections and complements."""
     automaton = determinise(node, "a part of the schema", 2_000)
     edges: dict[int, dict[int, Node]] = {}
     end = len(automaton.states)
-    for number, (accepts, to) in enumerate(automaton.states):
+    for state, (is_accepting, transitions) in enumerate(automaton.states):
         by_target: dict[int, list[tuple[int, int]]] = {}
-        for low, high, target in to:
+        for low, high, target in transitions:
             by_target.setdefault(target, []).append((low, high))
-        edges[number] = {target: Chars(charset(ranges)) for target, ranges in by_target.items()}
-        if accepts:
-            edges[number][end] = Text("")
+        edges[state] = {target: Chars(charset(ranges)) for target, ranges in by_target.items()}
+        if is_accepting:
+            edges[state][end] = Text("")
     with limit_compilation(Limits()):
         paths = eliminate({end + 1: {automaton.start: Text("")}, **edges}, end + 1, {end}, Budget(Limits()))
     if end not in paths:
@@ -105,7 +105,7 @@ def _without_intersections(node: Node) -> Node:
     return paths[end]
 
 
-def _times(low: int, high: int | None) -> str:
+def _format_quantifier(low: int, high: int | None) -> str:
     quantifiers = {(0, 1): "?", (0, None): "*", (1, None): "+", (1, 1): ""}
     if (low, high) in quantifiers:
         return quantifiers[low, high]
@@ -114,24 +114,27 @@ def _times(low: int, high: int | None) -> str:
 
 def _escape(code: int) -> str:
     char = chr(code)
-    if char in _META:
+    if char in _METACHARACTERS:
         return "\\" + char
     if char.isprintable():
         return char
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _set(ranges: tuple[tuple[int, int], ...]) -> str:
+def _format_set(ranges: tuple[tuple[int, int], ...]) -> str:
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return _escape(ranges[0][0])
     pieces = [_escape(low) + (f"-{_escape(high)}" if high > low else "") for low, high in ranges]
     return f"[{''.join(pieces)}]" if pieces else r"[^\s\S]"
 
 
-def _string_set(ranges: tuple[tuple[int, int], ...]) -> str:
-    """The expression of these characters inside a JSON string, raw or escaped with a backslash."""
-    options = [_set(raw)] if (raw := intersect(ranges, _RAW)) else []
-    options += [rf"\\{letter}" for code, letter in _SHORT.items() if any(low <= code <= high for low, high in ranges)]
+def _format_string_set(ranges: tuple[tuple[int, int], ...]) -> str:
+    """Write these characters as an expression inside a JSON string, where they may be raw or escaped with a
+    backslash."""
+    options = [_format_set(raw)] if (raw := intersect(ranges, _UNESCAPED)) else []
+    options += [
+        rf"\\{letter}" for code, letter in _SHORT_ESCAPES.items() if any(low <= code <= high for low, high in ranges)
+    ]
     if not options:
         return r"[^\s\S]"
     return options[0] if len(options) == 1 else f"({'|'.join(options)})"

@@ -28,15 +28,15 @@ class Vocabulary:
     __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __init__(self, eos_token_id: int, map: Mapping[Any, Sequence[int]]) -> None:
-        self._end, self._ids = eos_token_id, dict[bytes, list[int]]()
+        self._eos_token_id, self._ids = eos_token_id, dict[bytes, list[int]]()
         expected = "Expected a dict with keys of type str or bytes and values of type list[int]"
         if not isinstance(map, dict):
             raise TypeError(f"{expected}, got {type(map).__name__}")
         for token, ids in map.items():
             if not isinstance(token, str | bytes) or not isinstance(ids, list | tuple) or not _are_ids(ids):
                 raise TypeError(f"Dict keys or/and values of the wrong types. {expected}")
-            for number in ids:
-                self.insert(token, number)
+            for token_id in ids:
+                self.insert(token, token_id)
 
     @staticmethod
     def from_pretrained(model: str, revision: str | None = None, token: str | None = None) -> Vocabulary:
@@ -48,23 +48,23 @@ class Vocabulary:
         check_path("model", model, "the name of a model on the hub, or the path of a folder")
         folder = model if Path(model).is_dir() else _download(model, revision, token)
         try:
-            read = vocabularies.Vocabulary.from_huggingface(folder)
+            vocabulary = vocabularies.Vocabulary.from_huggingface(folder)
         except VocabularyError as error:
             raise ValueError(str(error)) from error
-        return Vocabulary.from_guided(read)
+        return Vocabulary.from_guided(vocabulary)
 
     @staticmethod
     def from_guided(vocabulary: vocabularies.Vocabulary) -> Vocabulary:
         """The tokens of a `guided.Vocabulary` that have text, and the end token with the lowest id."""
         out = Vocabulary(min(vocabulary.eos_token_ids), {})
-        for number, data in enumerate(vocabulary.tokens):
+        for token_id, data in enumerate(vocabulary.tokens):
             if data:
-                out._ids.setdefault(data, []).append(number)
+                out._ids.setdefault(data, []).append(token_id)
         return out
 
     def insert(self, token: str | bytes, token_id: int) -> None:
-        """Add an id to a token. ValueError: the id is the end token."""
-        if token_id == self._end:
+        """Add an id for a token. ValueError: the id is the end token."""
+        if token_id == self._eos_token_id:
             raise ValueError("EOS token should not be inserted into Vocabulary")
         self._ids.setdefault(_token_bytes(token), []).append(token_id)
 
@@ -79,37 +79,37 @@ class Vocabulary:
 
     def get_eos_token_id(self) -> int:
         """The end token."""
-        return self._end
+        return self._eos_token_id
 
     def to_guided(self) -> vocabularies.Vocabulary:
         """The equivalent `guided.Vocabulary`. ValueError: an id has two texts."""
-        size = max([self._end, *(number for ids in self._ids.values() for number in ids)]) + 1
+        size = max([self._eos_token_id, *(token_id for ids in self._ids.values() for token_id in ids)]) + 1
         tokens: list[bytes | None] = [None] * size
         for data, ids in self._ids.items():
-            for number in ids:
-                if tokens[number] is not None and data and tokens[number] != data:
-                    raise ValueError(f"the id {number} has two texts, {tokens[number]!r} and {data!r}")
-                tokens[number] = data or None
-        return vocabularies.Vocabulary(tokens, eos_token_ids=[self._end])
+            for token_id in ids:
+                if tokens[token_id] is not None and data and tokens[token_id] != data:
+                    raise ValueError(f"the id {token_id} has two texts, {tokens[token_id]!r} and {data!r}")
+                tokens[token_id] = data or None
+        return vocabularies.Vocabulary(tokens, eos_token_ids=[self._eos_token_id])
 
     def __len__(self) -> int:
         """The number of ids, including the end token."""
         return sum(map(len, self._ids.values())) + 1
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and (self._end, self._ids) == (other._end, other._ids)
+        return isinstance(other, Vocabulary) and (self._eos_token_id, self._ids) == (other._eos_token_id, other._ids)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Vocabulary:
-        out = Vocabulary(self._end, {})
+        out = Vocabulary(self._eos_token_id, {})
         out._ids = {data: list(ids) for data, ids in self._ids.items()}
         return out
 
     def __repr__(self) -> str:
-        return f"Vocabulary(eos_token_id={self._end}, {len(self)} ids)"
+        return f"Vocabulary(eos_token_id={self._eos_token_id}, {len(self)} ids)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         ids = {data.hex(): numbers for data, numbers in self._ids.items()}
-        return Vocabulary.from_binary, (json.dumps({"eos_token_id": self._end, "tokens": ids}).encode(),)
+        return Vocabulary.from_binary, (json.dumps({"eos_token_id": self._eos_token_id, "tokens": ids}).encode(),)
 
     @staticmethod
     def from_binary(binary_data: bytes | list[int]) -> Vocabulary:
@@ -137,7 +137,7 @@ def _download(model: str, revision: str | None, token: str | None) -> str:
 
 
 def _are_ids(ids: Sequence[object]) -> bool:
-    return all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in ids)
+    return all(isinstance(id, int) and not isinstance(id, bool) and id >= 0 for id in ids)
 
 
 def _token_bytes(token: object) -> bytes:

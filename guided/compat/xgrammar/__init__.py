@@ -1,4 +1,4 @@
-"""xgrammar's interface on top of guided: the names, parameters and defaults of xgrammar 0.2.8.
+"""The API of xgrammar 0.2.8, implemented with guided: the same names, parameters and defaults.
 
     import guided.compat.xgrammar as xgr      # instead of: import xgrammar as xgr
 
@@ -12,7 +12,7 @@ enforce. docs/migration.md lists the differences from xgrammar and the functions
 
 How: a `Grammar` keeps its specification (`recipe.py`) and its IR. A `CompiledGrammar` keeps guided's compiled grammars,
 one for each set of stop tokens. A `GrammarMatcher` wraps guided's. torch is imported when a tensor is requested,
-pydantic with the models of structural tags, and transformers with `contrib.hf`.
+pydantic when the models of structural tags are, and transformers when `contrib.hf` is.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _LAZY: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """The names of `_LAZY` and the modules of `_MODULES`."""
+    """Import the names of `_LAZY` and the modules of `_MODULES` on first access."""
     if name in _MODULES:
         return import_optional(f"{_HERE}.{name}")
     if name in _LAZY:

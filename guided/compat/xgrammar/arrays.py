@@ -10,7 +10,7 @@ __all__ = ["as_array", "as_rows", "copy_visible_bits"]
 
 
 def as_array(tensor: Any, dtype: type, name: str) -> np.ndarray[Any, Any]:
-    """A one-dimensional tensor as an array. RuntimeError: the dtype or shape is wrong, or it is not on the CPU."""
+    """View a one-dimensional tensor as an array. RuntimeError: the dtype or shape is wrong, or it is not on the CPU."""
     array = _share_memory(tensor, name)
     if array.dtype != dtype or array.ndim != 1:
         raise RuntimeError(f"The {name} tensor must be a 1D {np.dtype(dtype)} tensor, not {array.dtype} {array.shape}")
@@ -18,7 +18,7 @@ def as_array(tensor: Any, dtype: type, name: str) -> np.ndarray[Any, Any]:
 
 
 def as_rows(bitmask: Any, size: int, *, dimensions: tuple[int, ...] = (1, 2)) -> np.ndarray[Any, Any]:
-    """A bitmask as int32 (batch, words).
+    """View a bitmask as int32 (batch, words).
 
     Raises:
         RuntimeError: it is not int32, not on the CPU or not contiguous, or its width does not match the vocabulary.
@@ -34,7 +34,7 @@ def as_rows(bitmask: Any, size: int, *, dimensions: tuple[int, ...] = (1, 2)) ->
 
 
 def copy_visible_bits(filled: np.ndarray[Any, Any], row: np.ndarray[Any, Any], size: int) -> None:
-    """Copy the bits of the first `size` ids into a row, without those of hidden ids (`tokenizer_info.py`)."""
+    """Copy the bits of the first `size` ids into a row, but not the bits of hidden ids (`tokenizer_info.py`)."""
     row[:] = filled[: len(row)]
     if size % 32:
         row[-1] &= np.int32((1 << size % 32) - 1)

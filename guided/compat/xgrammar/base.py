@@ -1,4 +1,4 @@
-"""The base class of this interface's classes. Each object wraps one object of guided."""
+"""The base class of the classes in this package. Each instance wraps one object of guided."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["XGRObject"]
 
 
 class XGRObject:
-    """A thin wrapper around an object of guided, its `_handle`. Two are equal if they wrap the same object, as in
-    xgrammar."""
+    """A thin wrapper around an object of guided, its `_handle`. As in xgrammar, two wrappers are equal if they wrap the
+    same object."""
 
     __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def _create_from_handle(cls, handle: Any) -> Self:
-        """An object of this class that wraps `handle`, created without `__init__`."""
+        """Create an instance that wraps `handle`, without calling `__init__`."""
         instance = cls.__new__(cls)
         instance._init_handle(handle)
         return instance

@@ -1,4 +1,4 @@
-"""`BatchGrammarMatcher`: the steps of many matchers at once."""
+"""`BatchGrammarMatcher` steps many matchers at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BatchGrammarMatcher(XGRObject):
     """Fills the rows of many matchers on several OS threads, without the GIL.
 
     Args:
-        max_threads: the number of threads; "auto" means half the number of cores.
+        max_threads: the number of threads; "auto" means half as many as there are cores.
 
     Raises:
         RuntimeError: `max_threads` is neither "auto" nor at least 1.
@@ -63,15 +63,15 @@ class BatchGrammarMatcher(XGRObject):
             return
         row_numbers = list(range(len(matchers))) if indices is None else [int(row) for row in indices]
         rows = as_rows(bitmask, matchers[0]._size, dimensions=(2,))
-        for number, (matcher, row) in enumerate(zip(matchers, row_numbers, strict=True)):
+        for index, (matcher, row) in enumerate(zip(matchers, row_numbers, strict=True)):
             if not 0 <= row < len(rows):
-                raise RuntimeError(f"The index {row} is out of range [0, {len(rows)}) for batch_id {number}.")
+                raise RuntimeError(f"The index {row} is out of range [0, {len(rows)}) for batch_id {index}.")
             matcher._check_running("find the next token mask")
-        self._fill(matchers, rows, row_numbers)
+        self._fill_rows(matchers, rows, row_numbers)
         if debug_print:
             print(f"batch_fill_next_token_bitmask: {len(matchers)} rows")
 
-    def _fill(self, matchers: list[GrammarMatcher], rows: np.ndarray[Any, Any], row_numbers: list[int]) -> None:
+    def _fill_rows(self, matchers: list[GrammarMatcher], rows: np.ndarray[Any, Any], row_numbers: list[int]) -> None:
         size = matchers[0]._size
         vocabularies = {id(matcher._matcher.grammar.vocabulary) for matcher in matchers}
         has_duplicates = len(set(map(id, matchers))) < len(matchers) or len(set(row_numbers)) < len(row_numbers)
@@ -79,17 +79,17 @@ class BatchGrammarMatcher(XGRObject):
             for matcher, row in zip(matchers, row_numbers, strict=True):
                 if matcher._size != size:
                     raise RuntimeError("the vocabularies of all matchers in a batch must have the same size")
-                matcher._fill(rows, row)
+                matcher._fill_row(rows, row)
             return
-        inner = [matcher._matcher for matcher in matchers]
-        if matchers[0]._row is None:
+        inner_matchers = [matcher._matcher for matcher in matchers]
+        if matchers[0]._full_row is None:
             rows[row_numbers] = -1
-            fill_batch(inner, rows, row_numbers, threads=self._threads)
+            fill_batch(inner_matchers, rows, row_numbers, threads=self._threads)
             return
-        masks = np.full((len(inner), matchers[0]._row.shape[1]), -1, np.int32)
-        fill_batch(inner, masks, threads=self._threads)
-        for number, row in enumerate(row_numbers):
-            copy_visible_bits(masks[number], rows[row], size)
+        masks = np.full((len(inner_matchers), matchers[0]._full_row.shape[1]), -1, np.int32)
+        fill_batch(inner_matchers, masks, threads=self._threads)
+        for index, row in enumerate(row_numbers):
+            copy_visible_bits(masks[index], rows[row], size)
 
     @staticmethod
     def batch_fill_temperature(
@@ -97,7 +97,7 @@ class BatchGrammarMatcher(XGRObject):
         temperatures: torch.Tensor,
         indices: list[int] | None = None,
     ) -> None:
-        """Write the temperature of each matcher, or -1 if it has none, into a float32 tensor on the CPU.
+        """Write the temperature of each matcher, or -1 if there is none, into a float32 tensor on the CPU.
 
         Raises:
             RuntimeError: the tensor has a wrong type or shape or is too short, or the numbers of matchers and indices
@@ -115,7 +115,9 @@ class BatchGrammarMatcher(XGRObject):
 
     @staticmethod
     def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:
-        """Whether each matcher accepted its token. RuntimeError: the numbers of matchers and tokens differ."""
+        """Let each matcher accept its token, and return whether it did. RuntimeError: the numbers of matchers and
+        tokens differ.
+        """
         _check_lengths(matchers, tokens, "token_ids")
         return [
             matcher.accept_token(int(token), debug_print=debug_print)
@@ -126,7 +128,9 @@ class BatchGrammarMatcher(XGRObject):
     def batch_accept_string(
         matchers: list[GrammarMatcher], strings: list[str | bytes], debug_print: bool = False
     ) -> list[bool]:
-        """Whether each matcher accepted its text. RuntimeError: the numbers of matchers and texts differ."""
+        """Let each matcher accept its string, and return whether it did. RuntimeError: the numbers of matchers and
+        strings differ.
+        """
         _check_lengths(matchers, strings, "input_strs")
         return [
             matcher.accept_string(text, debug_print=debug_print)
@@ -135,7 +139,7 @@ class BatchGrammarMatcher(XGRObject):
 
     @staticmethod
     def batch_rollback(matchers: list[GrammarMatcher], num_tokens: list[int] | int = 1) -> None:
-        """Take back the same number of steps for all matchers, or a different one for each.
+        """Take back steps: the same number for all matchers, or a number for each.
 
         RuntimeError: the numbers of matchers and counts differ.
         """

@@ -21,18 +21,20 @@ _BACKENDS: Final = ("auto", "cpu", "cuda", "triton", "torch_compile", "torch_nat
 
 
 def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
-    """(batch_size, ceil(vocab_size / 32))."""
+    """The shape of a bitmask: (batch_size, ceil(vocab_size / 32))."""
     return (batch_size, (vocab_size + 31) // 32)
 
 
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
-    """An int32 tensor on the CPU, (batch_size, ceil(vocab_size / 32)), that allows everything."""
-    library = import_optional("torch")
-    return cast("torch.Tensor", library.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=library.int32))
+    """An int32 tensor on the CPU, (batch_size, ceil(vocab_size / 32)), that allows all tokens."""
+    torch_module = import_optional("torch")
+    return cast(
+        "torch.Tensor", torch_module.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=torch_module.int32)
+    )
 
 
 def reset_token_bitmask(bitmask: torch.Tensor) -> None:
-    """Allow everything again."""
+    """Allow all tokens again."""
     bitmask.fill_(-1)
 
 
@@ -49,9 +51,9 @@ def apply_token_bitmask_inplace(
     Args:
         logits: (vocab,) or (batch, vocab), floating point.
         bitmask: int32, (words,) or (batch, words), on the same device.
-        vocab_size: the number of logits in a row to mask; None means as many as both tensors cover.
-        indices: the rows to mask, which have the same numbers in both tensors; None means all rows.
-        backend: the name of a backend of xgrammar; it has no effect, since the device decides.
+        vocab_size: how many logits of each row to mask; None means as many as both tensors have.
+        indices: the rows to mask, at the same index in both tensors; None means all rows.
+        backend: the name of an xgrammar backend. It has no effect: the device determines the kernel.
 
     Raises:
         ValueError: the devices differ, the backend is unknown, or the shapes do not fit. TypeError: a dtype is wrong.

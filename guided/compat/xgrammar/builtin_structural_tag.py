@@ -37,18 +37,18 @@ __all__ = [
 SimplifiedToolChoice: TypeAlias = Literal["auto", "required", "forced"]
 Builder: TypeAlias = Callable[..., StructuralTag]
 _BuilderT = TypeVar("_BuilderT", bound=Builder)
-_TOOL: Final[TypeAdapter[Any]] = TypeAdapter(ToolParam)
-_CHOICE: Final[TypeAdapter[Any]] = TypeAdapter(ToolChoiceOptionParam)
+_TOOL_ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(ToolParam)
+_CHOICE_ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(ToolChoiceOptionParam)
 _builders: dict[str, Builder] = {}
-_HOSTED: Final = "hosted-tool-"
-"""The prefix of the temporary names under which a style treats hosted tools as functions."""
-_HOSTED_BEGINS: Final = {
+_HOSTED_PREFIX: Final = "hosted-tool-"
+"""The prefix of the temporary names with which hosted tools are passed to a style, as functions."""
+_HOSTED_CALL_BEGINNINGS: Final = {
     "harmony": [
         "<|channel|>commentary to={name} code<|message|>",
         " to={name}<|channel|>commentary code<|message|>",
     ],
 }
-"""The texts with which a call of a hosted tool can begin."""
+"""Style -> the texts with which a call of a hosted tool can begin."""
 
 
 def get_model_structural_tag(
@@ -62,13 +62,13 @@ def get_model_structural_tag(
     max_whitespace_cnt: int | None = None,
     parallel_tool_calls: bool = True,
 ) -> StructuralTag:
-    """The structural tag of a model's answer, in which it may call these tools.
+    """Build the structural tag of a model's answer, in which the model may call these tools.
 
     Args:
         model: a name of `guided.TOOL_STYLES`, or a registered name.
         tools, tool_choice: see `normalize_tool_choice`.
-        reasoning: whether the answer begins with reasoning: it does with "enabled" or True, it may with "auto", and it
-            does not with "disabled" or False.
+        reasoning: whether the answer begins with reasoning: "enabled" or True: it does; "auto": it may; "disabled" or
+            False: it does not.
         force_reasoning: deprecated and without effect, as in xgrammar.
         any_order: whether arguments may come in any order.
         exclude_special_tokens: whether free text must not contain the markers of the format.
@@ -81,7 +81,7 @@ def get_model_structural_tag(
     builder = _builders.get(model)
     if builder is None:
         raise ValueError(f"Unknown format type: {model}, supported types: {list(_builders)}")
-    functions, builtin, choice = normalize_tool_choice(tools, tool_choice)
+    functions, builtin_tools, choice = normalize_tool_choice(tools, tool_choice)
     mode = {True: "enabled", False: "disabled"}[reasoning] if isinstance(reasoning, bool) else reasoning
     if mode not in ("enabled", "disabled", "auto"):
         raise ValueError("The 'reasoning' argument must be a bool or one of: 'enabled', 'disabled', 'auto'.")
@@ -89,7 +89,7 @@ def get_model_structural_tag(
         raise ValueError("The 'parallel_tool_calls' argument must be a bool.")
     return builder(
         functions,
-        builtin,
+        builtin_tools,
         choice,
         mode,
         any_order=any_order,
@@ -106,7 +106,7 @@ def normalize_tool_choice(
     tools: list[ToolParam | dict[str, Any]] | None = None,
     tool_choice: ToolChoiceOptionParam | dict[str, Any] | None = "auto",
 ) -> tuple[list[FunctionToolParam], list[BuiltinToolParam], SimplifiedToolChoice]:
-    """The functions and the hosted tools that a choice allows, and whether one of them must be called.
+    """Find the functions and the hosted tools that a choice allows, and whether one of them must be called.
 
     Args:
         tools: OpenAI's tools `{"type": "function", "function": {...}}`, and hosted ones `{"type": ..., "name": ...}`.
@@ -119,39 +119,41 @@ def normalize_tool_choice(
         tools = []
     if not isinstance(tools, list):
         raise ValueError("The 'tools' argument must be a list.")
-    read = [
-        tool if isinstance(tool, FunctionToolParam | BuiltinToolParam) else _TOOL.validate_python(tool)
+    parsed_tools = [
+        tool if isinstance(tool, FunctionToolParam | BuiltinToolParam) else _TOOL_ADAPTER.validate_python(tool)
         for tool in tools
     ]
-    functions = [tool for tool in read if isinstance(tool, FunctionToolParam)]
-    builtin = [tool for tool in read if isinstance(tool, BuiltinToolParam)]
-    choice: Any = "auto" if tool_choice is None else _CHOICE.validate_python(tool_choice)
+    functions = [tool for tool in parsed_tools if isinstance(tool, FunctionToolParam)]
+    builtin_tools = [tool for tool in parsed_tools if isinstance(tool, BuiltinToolParam)]
+    choice: Any = "auto" if tool_choice is None else _CHOICE_ADAPTER.validate_python(tool_choice)
     mode: SimplifiedToolChoice = "forced"
     if isinstance(choice, AllowedToolChoiceParam):
-        functions, builtin = _filter_allowed(functions, builtin, choice)
+        functions, builtin_tools = _filter_allowed(functions, builtin_tools, choice)
         mode = choice.allowed_tools.mode
     elif isinstance(choice, NamedToolChoiceParam):
         name = choice.function.name
-        functions, builtin = [tool for tool in functions if tool.function.name == name], []
+        functions, builtin_tools = [tool for tool in functions if tool.function.name == name], []
         if not functions:
             raise ValueError(f"The tool with name '{name}' is not found in the tools list.")
     elif isinstance(choice, BuiltinToolChoiceParam):
-        functions, builtin = [], [tool for tool in builtin if tool.type == choice.type]
-        if len(builtin) != 1:
-            raise ValueError(f"Builtin tool choice must match exactly one builtin tool, got {len(builtin)} matches.")
+        functions, builtin_tools = [], [tool for tool in builtin_tools if tool.type == choice.type]
+        if len(builtin_tools) != 1:
+            raise ValueError(
+                f"Builtin tool choice must match exactly one builtin tool, got {len(builtin_tools)} matches."
+            )
     elif choice == "none":
-        functions, builtin, mode = [], [], "auto"
+        functions, builtin_tools, mode = [], [], "auto"
     else:
         mode = choice
-    if mode == "required" and not functions and not builtin:
+    if mode == "required" and not functions and not builtin_tools:
         raise ValueError("The 'tools' list is empty, which is not allowed when 'tool_choice' is 'required'.")
-    if mode == "forced" and len(functions) + len(builtin) != 1:
+    if mode == "forced" and len(functions) + len(builtin_tools) != 1:
         raise ValueError("Forced tool choice must resolve to exactly one tool.")
-    return functions, builtin, mode
+    return functions, builtin_tools, mode
 
 
 def _filter_allowed(
-    functions: list[FunctionToolParam], builtin: list[BuiltinToolParam], choice: AllowedToolChoiceParam
+    functions: list[FunctionToolParam], builtin_tools: list[BuiltinToolParam], choice: AllowedToolChoiceParam
 ) -> tuple[list[FunctionToolParam], list[BuiltinToolParam]]:
     names, types = set[str](), set[str]()
     for reference in choice.allowed_tools.tools:
@@ -163,20 +165,20 @@ def _filter_allowed(
             names.add(reference.function.name)
     if missing := names - {tool.function.name for tool in functions}:
         raise ValueError(f"Allowed function tools are not found in the tools list: {missing}.")
-    if missing := types - {tool.type for tool in builtin}:
+    if missing := types - {tool.type for tool in builtin_tools}:
         raise ValueError(f"Allowed builtin tools are not found in the tools list: {missing}.")
     return (
         [tool for tool in functions if tool.function.name in names],
-        [tool for tool in builtin if tool.type in types],
+        [tool for tool in builtin_tools if tool.type in types],
     )
 
 
 def register_model_structural_tag(name: str) -> Callable[[_BuilderT], _BuilderT]:
-    """Register the decorated function, which takes the arguments of `_build_for_style`, as the builder for `name`."""
+    """Register the decorated function as the builder for `name`. It takes the arguments of `_build_for_style`."""
 
-    def decorate(function: _BuilderT) -> _BuilderT:
-        _builders[name] = function
-        return function
+    def decorate(builder: _BuilderT) -> _BuilderT:
+        _builders[name] = builder
+        return builder
 
     return decorate
 
@@ -193,13 +195,13 @@ def _build_for_style(
     parallel_tool_calls: bool = True,
     **kwargs: Any,
 ) -> StructuralTag:
-    """The structural tag of one of guided's styles, for the result of `normalize_tool_choice`."""
+    """Build the structural tag of one of guided's styles, for the result of `normalize_tool_choice`."""
     functions = [
-        {"type": "function", "function": {"name": tool.function.name, "parameters": _parameters(tool.function)}}
+        {"type": "function", "function": {"name": tool.function.name, "parameters": _parameter_schema(tool.function)}}
         for tool in tools or []
     ]
-    hosted_tools = {f"{_HOSTED}{number}": tool for number, tool in enumerate(builtin_tools or [])}
-    if hosted_tools and style not in _HOSTED_BEGINS:
+    hosted_tools = {f"{_HOSTED_PREFIX}{number}": tool for number, tool in enumerate(builtin_tools or [])}
+    if hosted_tools and style not in _HOSTED_CALL_BEGINNINGS:
         if not functions and tool_choice != "auto":
             raise ValueError(f"the format {style} cannot call hosted tools: describe them as functions")
         types = ", ".join(tool.type for tool in hosted_tools.values())
@@ -209,7 +211,7 @@ def _build_for_style(
         )
         hosted_tools = {}
     functions += [
-        {"type": "function", "function": {"name": name, "parameters": _parameters(tool)}}
+        {"type": "function", "function": {"name": name, "parameters": _parameter_schema(tool)}}
         for name, tool in hosted_tools.items()
     ]
     choice: Any = tool_choice
@@ -223,14 +225,16 @@ def _build_for_style(
         )
     except GuidedError as error:
         raise ValueError(str(error)) from error
-    for form in _nested_formats(document["format"]):
-        if "tags" in form:
-            tags = [tag for joined in form["tags"] for tag in _single_begins(joined)]
-            form["tags"] = [tag for template in tags for tag in _hosted_tags(template, style, hosted_tools)]
-        if form["type"] == "json_schema":
-            form |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
-        if not exclude_special_tokens and "excludes" in form:
-            form["excludes"] = []
+    for nested_format in _nested_formats(document["format"]):
+        if "tags" in nested_format:
+            tags = [tag for joined_tag in nested_format["tags"] for tag in _split_begins(joined_tag)]
+            nested_format["tags"] = [
+                tag for template in tags for tag in _replace_hosted_tag(template, style, hosted_tools)
+            ]
+        if nested_format["type"] == "json_schema":
+            nested_format |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
+        if not exclude_special_tokens and "excludes" in nested_format:
+            nested_format["excludes"] = []
     return StructuralTag.model_validate(document)
 
 
@@ -245,46 +249,49 @@ def get_minimax_m3_structural_tag(
     parallel_tool_calls: bool = True,
     **kwargs: Any,
 ) -> StructuralTag:
-    """The structural tag of MiniMax M3. By default, its answers may begin with reasoning."""
+    """Build the structural tag of MiniMax M3. By default, its answers may begin with reasoning."""
     return _build_for_style(
         "minimax_m3", tools, builtin_tools, tool_choice, reasoning, any_order, exclude_special_tokens,
         max_whitespace_cnt, parallel_tool_calls, **kwargs,
     )  # fmt: skip
 
 
-def _single_begins(tag: dict[str, Any]) -> list[dict[str, Any]]:
+def _split_begins(tag: dict[str, Any]) -> list[dict[str, Any]]:
     """A tag for each begin: in xgrammar, a tag has one begin."""
     begins = tag["begin"] if isinstance(tag["begin"], list) else [tag["begin"]]
     return [{**tag, "begin": begin} for begin in begins]
 
 
-def _hosted_tags(tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
-    """A function's tag, unchanged. A hosted tool's first tag becomes its own tags, and its other tags are dropped."""
+def _replace_hosted_tag(
+    tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]
+) -> list[dict[str, Any]]:
+    """Return a function's tag unchanged. Replace a hosted tool's first tag by the tool's own tags; drop its other
+    tags."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""
     for name, tool in hosted_tools.items():
-        first = f"functions.{name}"
-        if first in begin:
-            begins = _HOSTED_BEGINS[style] if begin.startswith("<|channel|>") else []
-            return [{**tag, "begin": form.replace("{name}", tool.name or tool.type)} for form in begins]
+        temporary_name = f"functions.{name}"
+        if temporary_name in begin:
+            beginnings = _HOSTED_CALL_BEGINNINGS[style] if begin.startswith("<|channel|>") else []
+            return [{**tag, "begin": beginning.replace("{name}", tool.name or tool.type)} for beginning in beginnings]
     return [tag]
 
 
-def _parameters(function: FunctionDefinition | BuiltinToolParam) -> dict[str, Any] | bool:
+def _parameter_schema(function: FunctionDefinition | BuiltinToolParam) -> dict[str, Any] | bool:
     """The schema of a tool's arguments."""
     if isinstance(function, FunctionDefinition) and function.strict is False:
         return True
     return True if function.parameters is None else function.parameters
 
 
-def _nested_formats(form: Any) -> Iterator[dict[str, Any]]:
-    """A format and all formats inside it."""
-    if isinstance(form, list):
-        for item in form:
+def _nested_formats(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield a format and all formats inside it."""
+    if isinstance(node, list):
+        for item in node:
             yield from _nested_formats(item)
-    elif isinstance(form, dict) and "type" in form:
-        yield form
+    elif isinstance(node, dict) and "type" in node:
+        yield node
         for name in ("content", "elements", "tags"):
-            yield from _nested_formats(form.get(name))
+            yield from _nested_formats(node.get(name))
 
 
 _STYLES: Final = tuple(name for name in TOOL_STYLES if tool_style(name).data["source"].startswith("xgrammar"))
@@ -293,7 +300,7 @@ _builders |= {name: partial(_build_for_style, name) for name in _STYLES}
 
 
 def __getattr__(name: str) -> Any:
-    """`get_NAME_structural_tag` for each style, as in xgrammar."""
+    """Return `get_NAME_structural_tag` for a style, as in xgrammar."""
     style = name.removeprefix("get_").removesuffix("_structural_tag")
     if name == f"get_{style}_structural_tag" and style in _STYLES:
         return partial(_build_for_style, style)

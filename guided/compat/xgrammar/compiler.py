@@ -11,8 +11,8 @@ from typing import Any, Final
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.config import SERIALIZATION_VERSION
 from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
-from guided.compat.xgrammar.grammar import Grammar, named_recipes, schema_text, tag_text
-from guided.compat.xgrammar.recipe import JsonSchema, Lark, Recipe, Regex, StructuralTag, from_text
+from guided.compat.xgrammar.grammar import Grammar, read_named_grammars, schema_to_json, tag_to_json
+from guided.compat.xgrammar.recipe import JsonSchema, Lark, Recipe, Regex, StructuralTag, read_recipe
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.compat.xgrammar.serialized import load_serialized
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
@@ -59,10 +59,10 @@ class CompiledGrammar(XGRObject):
 
     @staticmethod
     def deserialize_json(json_str: str, tokenizer_info: TokenizerInfo) -> CompiledGrammar:
-        """Read the text of `serialize_json`, for the same tokenizer.
+        """Read a string that `serialize_json` wrote, for the same tokenizer.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError: see `exception.py`. DeserializeFormatError: the text is not a
+            InvalidJSONError, DeserializeVersionError: see `exception.py`. DeserializeFormatError: the string is not a
                 compiled grammar, or the grammar was compiled for another tokenizer.
         """
         data = load_serialized(json_str, "CompiledGrammar")
@@ -93,30 +93,32 @@ class _Parts:
         self._lock = threading.Lock()
 
     def compile_for(self, stops: tuple[int, ...] | None = None) -> Compiled:
-        """guided's compiled grammar for these stop tokens; None means the tokenizer's.
+        """Compile the grammar with guided for these stop tokens, once; None means the tokenizer's stop tokens.
 
         Raises:
             RuntimeError: the grammar allows no output, it names a token that the tokenizer lacks, or a limit is
                 exceeded.
         """
         tokens = self.tokenizer_info._tokens
-        ends = tokens.stops if stops is None else stops
+        stop_ids = tokens.stops if stops is None else stops
         with self._lock:
-            if ends not in self._grammars_by_stops:
-                controls = self.grammar._recipe.tokens
-                vocabulary = tokens.vocabulary(ends, controls)
-                ir = self.grammar._parsed_recipe.ir(later=native_vocabulary(vocabulary).byte_complete)
+            if stop_ids not in self._grammars_by_stops:
+                control_names = self.grammar._recipe.token_names
+                vocabulary = tokens.get_vocabulary(stop_ids, control_names)
+                ir = self.grammar._parsed_recipe.ir(defer=native_vocabulary(vocabulary).byte_complete)
                 compiler = Compiler(vocabulary, cache_bytes=0)
                 with as_xgrammar():
                     try:
-                        self._grammars_by_stops[ends] = compiler.compile_grammar(
-                            _with_token_ids(ir, tokens.ids_of) if controls else ir
+                        self._grammars_by_stops[stop_ids] = compiler.compile_grammar(
+                            _replace_token_names(ir, tokens.ids_of) if control_names else ir
                         )
                     except VocabularyError as error:
                         if not isinstance(error.token, str):
                             raise
-                        self._grammars_by_stops[ends] = compiler.compile_grammar(_with_token_ids(ir, tokens.ids_of))
-            return self._grammars_by_stops[ends]
+                        self._grammars_by_stops[stop_ids] = compiler.compile_grammar(
+                            _replace_token_names(ir, tokens.ids_of)
+                        )
+            return self._grammars_by_stops[stop_ids]
 
     def memory_bytes(self) -> int:
         """The approximate size in bytes."""
@@ -132,8 +134,8 @@ class GrammarCompiler(XGRObject):
         max_threads: at least 1. It has no effect: a grammar is compiled on the calling thread, and several threads may
             compile at once.
         cache_enabled: whether compiled grammars are cached.
-        cache_limit_bytes: the maximum size of the cache in memory, beyond which the least recently used grammars are
-            dropped; -1 means no limit.
+        cache_limit_bytes: the maximum size of the cache in memory; -1 means no limit. Beyond it, the least recently
+            used grammars are dropped.
 
     Raises:
         ValueError: `tokenizer_info` is not a TokenizerInfo. RuntimeError: `max_threads` or `cache_limit_bytes` is out
@@ -173,7 +175,7 @@ class GrammarCompiler(XGRObject):
         """Compile a JSON Schema, see `Grammar.from_json_schema`."""
         pair = None if separators is None else (separators[0], separators[1])
         options = SchemaOptions(any_whitespace, indent, pair, strict_mode, max_whitespace_cnt, any_order)
-        return self._compile_recipe(JsonSchema(schema_text(schema), options))
+        return self._compile_recipe(JsonSchema(schema_to_json(schema), options))
 
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
         """Compile the grammar of `Grammar.builtin_json_grammar`."""
@@ -187,16 +189,16 @@ class GrammarCompiler(XGRObject):
         self, lark_string: str, *, named_grammars: dict[str, Grammar | str] | None = None
     ) -> CompiledGrammar:
         """Compile a Lark grammar, see `Grammar.from_lark`."""
-        return self._compile_recipe(Lark(lark_string, named_recipes(named_grammars)))
+        return self._compile_recipe(Lark(lark_string, read_named_grammars(named_grammars)))
 
     def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
         """Compile a structural tag, see `Grammar.from_structural_tag`."""
-        return self._compile_recipe(StructuralTag(tag_text(args, kwargs)))
+        return self._compile_recipe(StructuralTag(tag_to_json(args, kwargs)))
 
     def compile_grammar(self, grammar: str | Grammar, *, root_rule_name: str = "root") -> CompiledGrammar:
-        """Compile a Grammar, or an EBNF text with the start rule `root_rule_name`. ValueError: it is neither."""
+        """Compile a Grammar, or an EBNF string with the start rule `root_rule_name`. ValueError: it is neither."""
         if isinstance(grammar, str):
-            return self._compile_recipe(from_text(grammar, root_rule_name))
+            return self._compile_recipe(read_recipe(grammar, root_rule_name))
         if isinstance(grammar, Grammar):
             return self._compile_recipe(grammar._recipe, grammar)
         raise ValueError("Invalid grammar type. Please pass a string or a Grammar object.")
@@ -241,22 +243,22 @@ class GrammarCompiler(XGRObject):
                 total -= sizes[key]
 
 
-def _with_token_ids(grammar: IR, ids_of: Callable[[str], Sequence[int]]) -> IR:
-    """The grammar with ids instead of the names of tokens. xgrammar finds a token by its text, whether or not it is a
-    control token. VocabularyError: no token has this name."""
+def _replace_token_names(grammar: IR, ids_of: Callable[[str], Sequence[int]]) -> IR:
+    """Replace the names of tokens in a grammar by ids. As in xgrammar, a name refers to the tokens with this text,
+    whether or not they are control tokens. VocabularyError: no token has this text."""
 
-    def to_ids(name: int | str) -> Sequence[int]:
+    def find_ids(name: int | str) -> Sequence[int]:
         token_ids = [name] if isinstance(name, int) else ids_of(name)
         if not token_ids:
             raise VocabularyError(f"no token of the vocabulary is spelled {name!r}", token=name)
         return token_ids
 
-    def change(node: Any) -> Node | None:
+    def replace_node(node: Any) -> Node | None:
         match node:
             case Special(token):
-                return alt([Special(number) for number in to_ids(token)])
-            case OtherTokens(but, low, high):
-                return OtherTokens(tuple(number for token in but for number in to_ids(token)), low, high)
+                return alt([Special(token_id) for token_id in find_ids(token)])
+            case OtherTokens(excluded, low, high):
+                return OtherTokens(tuple(token_id for token in excluded for token_id in find_ids(token)), low, high)
         return None
 
-    return replace_nodes(grammar, change)
+    return replace_nodes(grammar, replace_node)

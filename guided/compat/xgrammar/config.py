@@ -27,7 +27,8 @@ _depth: int | None = None
 
 
 def get_max_recursion_depth() -> int:
-    """The depth that was set, otherwise the environment variable XGRAMMAR_MAX_RECURSION_DEPTH, otherwise 10,000."""
+    """The depth that was set; otherwise the value of XGRAMMAR_MAX_RECURSION_DEPTH in the environment; otherwise
+    10,000."""
     with _lock:
         if _depth is not None:
             return _depth
@@ -49,12 +50,12 @@ def set_max_recursion_depth(max_recursion_depth: int) -> None:
 @contextmanager
 def max_recursion_depth(temp_depth: int) -> Iterator[None]:
     """Set a depth for the duration of the block."""
-    before = get_max_recursion_depth()
+    previous_depth = get_max_recursion_depth()
     set_max_recursion_depth(temp_depth)
     try:
         yield
     finally:
-        set_max_recursion_depth(before)
+        set_max_recursion_depth(previous_depth)
 
 
 def get_serialization_version() -> str:

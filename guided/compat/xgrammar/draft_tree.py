@@ -1,4 +1,4 @@
-"""A mask for each node of a tree of draft tokens (speculative decoding).
+"""Fills a mask for each node of a tree of draft tokens (speculative decoding).
 
 In: for each node, its token, its first child and its next sibling (-1 means none). Node 0 is the root, whose token has
 already been accepted. Out: for each node, a row of the bitmask with the tokens that may follow it. If the parent's row
@@ -42,7 +42,7 @@ class TreeMatcher(Protocol):
     def is_terminated(self) -> bool:
         """Whether the output has ended."""
 
-    def _fill(self, rows: np.ndarray[Any, Any], index: int) -> bool: ...
+    def _fill_row(self, rows: np.ndarray[Any, Any], index: int) -> bool: ...
 
 
 def traverse(
@@ -62,19 +62,25 @@ def traverse(
     )
     rows = as_rows(token_bitmask, matcher._size, dimensions=(2,))
     filled_temperatures = None if temperatures is None else as_array(temperatures, np.float32, "temperatures")
-    _check(children, siblings, tokens, len(rows), None if filled_temperatures is None else len(filled_temperatures))
+    _check_tree(
+        children, siblings, tokens, len(rows), None if filled_temperatures is None else len(filled_temperatures)
+    )
     if filled_temperatures is not None:
         filled_temperatures[:] = -1.0
-    return _Walk(matcher, children, siblings, tokens, rows, filled_temperatures, time_threshold).run()
+    return _TreeWalk(matcher, children, siblings, tokens, rows, filled_temperatures, time_threshold).run()
 
 
-def _check(
-    children: Sequence[int], siblings: Sequence[int], tokens: Sequence[int], rows: int, temperatures: int | None
+def _check_tree(
+    children: Sequence[int],
+    siblings: Sequence[int],
+    tokens: Sequence[int],
+    row_count: int,
+    temperature_count: int | None,
 ) -> None:
     count = len(children)
     for name, length in (
-        ("retrieve_next_sibling", len(siblings)), ("draft_tokens", len(tokens)), ("token_bitmask", rows),
-        ("temperatures", count if temperatures is None else temperatures),
+        ("retrieve_next_sibling", len(siblings)), ("draft_tokens", len(tokens)), ("token_bitmask", row_count),
+        ("temperatures", count if temperature_count is None else temperature_count),
     ):  # fmt: skip
         if length != count:
             raise RuntimeError(
@@ -86,20 +92,20 @@ def _check(
         raise RuntimeError("The root node must not have siblings")
     seen: set[int] = set()
     for name, edges in (("retrieve_next_token", children), ("retrieve_next_sibling", siblings)):
-        for node, to in enumerate(edges):
-            if not -1 <= to < count:
-                raise RuntimeError(f"{name}[{node}] = {to} is out of bounds: it should be in [-1, {count}).")
-            if to == 0:
+        for node, target in enumerate(edges):
+            if not -1 <= target < count:
+                raise RuntimeError(f"{name}[{node}] = {target} is out of bounds: it should be in [-1, {count}).")
+            if target == 0:
                 raise RuntimeError("The root node must not be the child or sibling of a node")
-            if to in seen:
+            if target in seen:
                 raise RuntimeError(
-                    f"Node {to} is reached twice; the draft tree must not contain cycles or shared nodes."
+                    f"Node {target} is reached twice; the draft tree must not contain cycles or shared nodes."
                 )
-            if to != -1:
-                seen.add(to)
+            if target != -1:
+                seen.add(target)
 
 
-class _Walk:
+class _TreeWalk:
     def __init__(
         self,
         matcher: TreeMatcher,
@@ -112,52 +118,52 @@ class _Walk:
     ) -> None:
         self.matcher, self.children, self.siblings, self.tokens = matcher, children, siblings, tokens
         self.rows, self.filled_temperatures = rows, filled_temperatures
-        self.end = time.monotonic() + seconds if seconds > 0 else None
+        self.deadline = time.monotonic() + seconds if seconds > 0 else None
 
     def run(self) -> bool:
         """Visit the nodes, and return whether there was time for all. The matcher returns to its initial state."""
         path = [0]  # the nodes from the root to the current one
-        if not self._visit(0):
+        if not self._fill_node_row(0):
             return True
-        at = self.children[0]
+        node = self.children[0]
         while True:
-            if at == -1:  # go up, then to the next sibling of the last node
-                last = path.pop()
+            if node == -1:  # go up, then to the next sibling of the node
+                left_node = path.pop()
                 if not path:
                     return True
                 self.matcher.rollback(1)
-                at = self.siblings[last]
-            elif self._allowed(at, path[-1]):
-                if self.end is not None and time.monotonic() > self.end:
+                node = self.siblings[left_node]
+            elif self._is_allowed(node, path[-1]):
+                if self.deadline is not None and time.monotonic() > self.deadline:
                     self.matcher.rollback(len(path) - 1)
                     return False
-                at = self._step(at, path)
+                node = self._enter(node, path)
             else:
-                self.rows[at] = 0
-                at = self.siblings[at]
+                self.rows[node] = 0
+                node = self.siblings[node]
 
-    def _step(self, at: int, path: list[int]) -> int:
+    def _enter(self, node: int, path: list[int]) -> int:
         """Go down to a node, and return the next node to visit."""
-        if not self.matcher.accept_token(self.tokens[at]):
-            self.rows[at] = 0
-            return self.siblings[at]
-        if self._visit(at):
-            path.append(at)
-            return self.children[at]
+        if not self.matcher.accept_token(self.tokens[node]):
+            self.rows[node] = 0
+            return self.siblings[node]
+        if self._fill_node_row(node):
+            path.append(node)
+            return self.children[node]
         self.matcher.rollback(1)
-        return self.siblings[at]
+        return self.siblings[node]
 
-    def _visit(self, node: int) -> bool:
-        """Fill the row of the matcher's current node. False if the output ends here."""
+    def _fill_node_row(self, node: int) -> bool:
+        """Fill the row of `node`, which the matcher has accepted. False if the output ends here."""
         if self.matcher.is_terminated():
             self.rows[node] = 0
             return False
-        self.matcher._fill(self.rows, node)
+        self.matcher._fill_row(self.rows, node)
         if self.filled_temperatures is not None and (temperature := self.matcher.temperature) is not None:
             self.filled_temperatures[node] = temperature
         return True
 
-    def _allowed(self, node: int, parent: int) -> bool:
+    def _is_allowed(self, node: int, parent: int) -> bool:
         token = self.tokens[node]
         if not 0 <= token < 32 * self.rows.shape[1]:
             return False

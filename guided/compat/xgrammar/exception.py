@@ -1,4 +1,4 @@
-"""xgrammar's exceptions, and the conversion of guided's errors to them.
+"""xgrammar's exceptions, and the conversion of guided's errors into them.
 
 xgrammar raises RuntimeError, or a subclass, for every specification that it refuses, and so does `as_xgrammar`. As in
 xgrammar, its messages begin with the line and column; guided's message follows, with the source line, carets and a
@@ -22,11 +22,11 @@ __all__ = [
 
 
 class DeserializeFormatError(RuntimeError):
-    """The text to deserialize is JSON, but not for this kind of object."""
+    """The string to deserialize is JSON, but not a serialized object of this class."""
 
 
 class DeserializeVersionError(RuntimeError):
-    """Another version or another library wrote the text to deserialize."""
+    """The string to deserialize was written by another version or another library."""
 
 
 class InvalidStructuralTagError(RuntimeError):
@@ -34,23 +34,22 @@ class InvalidStructuralTagError(RuntimeError):
 
 
 class InvalidJSONError(RuntimeError):
-    """A text that should be JSON is not."""
+    """A string that should be JSON is not JSON."""
 
 
 @contextmanager
-def as_xgrammar(kind: type[RuntimeError] = RuntimeError, what: str = "") -> Iterator[None]:
+def as_xgrammar(kind: type[RuntimeError] = RuntimeError, parser_name: str = "") -> Iterator[None]:
     """Convert guided's errors inside the block to errors of this kind.
 
     Args:
-        what: the name of the parser, such as "EBNF parser". The message begins with it, and with line and column if
-            they are known.
+        parser_name: such as "EBNF parser". The message begins with it, and with the line and column if they are known.
     """
     try:
         yield
     except GuidedError as error:
-        begin = f"{what} error" if what else ""
-        if begin and error.text:
+        prefix = f"{parser_name} error" if parser_name else ""
+        if prefix and error.text:
             line = error.text.count("\n", 0, error.span[0]) + 1
             column = error.span[0] - error.text.rfind("\n", 0, error.span[0])
-            begin += f" at line {line}, column {column}"
-        raise kind(f"{begin}: {error}" if begin else str(error)) from error
+            prefix += f" at line {line}, column {column}"
+        raise kind(f"{prefix}: {error}" if prefix else str(error)) from error

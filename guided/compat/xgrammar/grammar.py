@@ -16,8 +16,8 @@ from guided.compat.xgrammar.recipe import (
     Recipe,
     Regex,
     StructuralTag,
-    from_text,
     read_and_warn,
+    read_recipe,
 )
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.compat.xgrammar.serialized import load_serialized
@@ -26,7 +26,7 @@ from guided.ir.nodes import Grammar as IR
 if TYPE_CHECKING:
     from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
 
-__all__ = ["Grammar", "named_recipes", "schema_text", "tag_text"]
+__all__ = ["Grammar", "read_named_grammars", "schema_to_json", "tag_to_json"]
 
 
 class Grammar(XGRObject):
@@ -37,8 +37,8 @@ class Grammar(XGRObject):
 
     @staticmethod
     def from_ebnf(ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
-        """From a grammar in EBNF. RuntimeError: it is malformed; the message has the line and column."""
-        return _build_grammar(from_text(ebnf_string, root_rule_name))
+        """Create a Grammar from EBNF. RuntimeError: it is malformed; the message contains the line and column."""
+        return _build_grammar(read_recipe(ebnf_string, root_rule_name))
 
     @staticmethod
     def from_json_schema(
@@ -52,26 +52,29 @@ class Grammar(XGRObject):
         print_converted_ebnf: bool = False,
         any_order: bool = False,
     ) -> Grammar:
-        """From a JSON Schema: JSON text, a dict, or a pydantic model.
+        """Create a Grammar from a JSON Schema: JSON text, a dict, or a pydantic model.
 
         Args:
             any_whitespace: whether white space is allowed wherever JSON allows it. If not, `indent` and `separators`
                 determine it, as for `json.dumps`.
             strict_mode: whether objects and arrays contain only members and items that the schema mentions.
             max_whitespace_cnt: the maximum number of white-space characters in a row.
-            print_converted_ebnf: whether to print the text of the grammar.
+            print_converted_ebnf: whether to print the grammar.
             any_order: whether properties may come in any order. Required ones must occur, and none may occur twice.
 
         Raises:
             RuntimeError: the schema is malformed, allows no value, or has a part that cannot be enforced.
-            ValueError: the schema is not of one of these kinds.
+            ValueError: the schema is none of these.
         """
-        options = SchemaOptions(any_whitespace, indent, _pair(separators), strict_mode, max_whitespace_cnt, any_order)
-        return _print_if(_build_grammar(JsonSchema(schema_text(schema), options)), print_converted_ebnf)
+        options = SchemaOptions(
+            any_whitespace, indent, _as_pair(separators), strict_mode, max_whitespace_cnt, any_order
+        )
+        return _print_if(_build_grammar(JsonSchema(schema_to_json(schema), options)), print_converted_ebnf)
 
     @staticmethod
     def from_regex(regex_string: str, *, print_converted_ebnf: bool = False) -> Grammar:
-        """From a regular expression, which the whole output must match. RuntimeError: it is malformed."""
+        """Create a Grammar from a regular expression, which the whole output must match. RuntimeError: it is
+        malformed."""
         return _print_if(_build_grammar(Regex(regex_string)), print_converted_ebnf)
 
     @staticmethod
@@ -81,10 +84,11 @@ class Grammar(XGRObject):
         tokenizer_info: TokenizerInfo | None = None,
         named_grammars: dict[str, Grammar | str] | None = None,
     ) -> Grammar:
-        """From a Lark grammar with the start rule `start`.
+        """Create a Grammar from a Lark grammar with the start rule `start`.
 
         Args:
-            tokenizer_info: the tokenizer, to check the tokens that the grammar names. Without it, the compiler does so.
+            tokenizer_info: the tokenizer, to check the tokens that the grammar names. Without it, the compiler checks
+                them.
             named_grammars: the grammars for `@name`.
 
         Raises:
@@ -92,19 +96,19 @@ class Grammar(XGRObject):
                 `named_grammars` is malformed.
         """
         if tokenizer_info is not None:
-            with as_xgrammar(what="Lark"):
+            with as_xgrammar(parser_name="Lark"):
                 check_tokens(lark_string, tokenizer_info._tokens.ids_of)
-        return _build_grammar(Lark(lark_string, named_recipes(named_grammars)))
+        return _build_grammar(Lark(lark_string, read_named_grammars(named_grammars)))
 
     @staticmethod
     def from_structural_tag(*args: Any, **kwargs: Any) -> Grammar:
-        """From a structural tag: `from_structural_tag(tag)`, or `from_structural_tag(tags, triggers)` (deprecated).
+        """Create a Grammar from a structural tag: `from_structural_tag(tag)`, or, deprecated, `(tags, triggers)`.
 
         Raises:
-            InvalidJSONError: a text is not JSON. InvalidStructuralTagError: the tag is malformed, or a part of it
+            InvalidJSONError: a string is not JSON. InvalidStructuralTagError: the tag is malformed, or a part of it
                 cannot be enforced. TypeError: the arguments are wrong.
         """
-        return _build_grammar(StructuralTag(tag_text(args, kwargs)))
+        return _build_grammar(StructuralTag(tag_to_json(args, kwargs)))
 
     @staticmethod
     def builtin_json_grammar() -> Grammar:
@@ -122,16 +126,16 @@ class Grammar(XGRObject):
         return _build_grammar(JoinedGrammars(" | ", tuple(grammar._recipe for grammar in grammars)))
 
     def serialize_json(self) -> str:
-        """The grammar as JSON: the text of `str(grammar)` and a version."""
+        """The grammar as JSON: `str(grammar)` and a version."""
         return json.dumps({"grammar": str(self), "__VERSION__": SERIALIZATION_VERSION})
 
     @staticmethod
     def deserialize_json(json_string: str) -> Grammar:
-        """Read the text of `serialize_json`.
+        """Read a string that `serialize_json` wrote.
 
         Raises:
-            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. Texts that xgrammar
-                itself wrote raise DeserializeVersionError.
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`. A string that
+                xgrammar itself wrote raises DeserializeVersionError.
         """
         data = load_serialized(json_string, "Grammar")
         if not isinstance(data.get("grammar"), str):
@@ -156,19 +160,19 @@ class Grammar(XGRObject):
 
 
 class _ParsedRecipe:
-    """A recipe and its IR, so that the recipe is read only once and its warnings appear only once."""
+    """A recipe and its IR. It reads the recipe once, so its warnings appear once."""
 
-    __slots__ = ("_ir_with_later_rules", "_whole_ir", "recipe")
+    __slots__ = ("_ir_with_deferred_rules", "_whole_ir", "recipe")
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self._ir_with_later_rules = read_and_warn(recipe, later=True)
-        self._whole_ir = None if self._ir_with_later_rules.later else self._ir_with_later_rules
+        self._ir_with_deferred_rules = read_and_warn(recipe, defer=True)
+        self._whole_ir = None if self._ir_with_deferred_rules.later else self._ir_with_deferred_rules
 
-    def ir(self, later: bool) -> IR:
-        """The grammar. `later`: whether the parts for many tools may be compiled later, when they begin."""
-        if later:
-            return self._ir_with_later_rules
+    def ir(self, defer: bool) -> IR:
+        """The IR. `defer`: whether the parts for many tools may be compiled later, when the output reaches them."""
+        if defer:
+            return self._ir_with_deferred_rules
         if self._whole_ir is None:
             self._whole_ir = self.recipe.read([])
         return self._whole_ir
@@ -178,18 +182,18 @@ def _build_grammar(recipe: Recipe) -> Grammar:
     return Grammar._create_from_handle(_ParsedRecipe(recipe))
 
 
-def _print_if(grammar: Grammar, show: bool) -> Grammar:
-    if show:
+def _print_if(grammar: Grammar, must_print: bool) -> Grammar:
+    if must_print:
         print(grammar)
     return grammar
 
 
-def _pair(separators: Any) -> tuple[str, str] | None:
+def _as_pair(separators: Any) -> tuple[str, str] | None:
     return None if separators is None else tuple(separators)
 
 
-def schema_text(schema: Any) -> str:
-    """A schema as JSON text. ValueError: it is not a str, a dict, or a pydantic model."""
+def schema_to_json(schema: Any) -> str:
+    """Convert a schema to JSON text. ValueError: it is not a str, a dict, or a pydantic model."""
     if isinstance(schema, str):
         return schema
     if isinstance(schema, dict):
@@ -199,23 +203,23 @@ def schema_text(schema: Any) -> str:
     raise ValueError("The schema should be a string or a Pydantic model.")
 
 
-def tag_text(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """A structural tag as JSON text, from the arguments of `from_structural_tag`."""
+def tag_to_json(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Convert the arguments of `from_structural_tag` to a structural tag as JSON text."""
     if len(args) == 1 and not kwargs:
-        return _tag_json(args[0])
+        return _dump_tag(args[0])
     if not args and kwargs.keys() == {"structural_tag"}:
-        return _tag_json(kwargs["structural_tag"])
-    legacy = args if len(args) == 2 and not kwargs else ()
+        return _dump_tag(kwargs["structural_tag"])
+    legacy_args = args if len(args) == 2 and not kwargs else ()
     if not args and kwargs.keys() == {"tags", "triggers"}:
-        legacy = (kwargs["tags"], kwargs["triggers"])
-    if len(legacy) == 2 and isinstance(legacy[0], list) and isinstance(legacy[1], list):
+        legacy_args = (kwargs["tags"], kwargs["triggers"])
+    if len(legacy_args) == 2 and isinstance(legacy_args[0], list) and isinstance(legacy_args[1], list):
         from guided.compat.xgrammar.structural_tag import StructuralTag as Model
 
-        return Model.from_legacy_structural_tag(legacy[0], legacy[1]).model_dump_json()
+        return Model.from_legacy_structural_tag(legacy_args[0], legacy_args[1]).model_dump_json()
     raise TypeError("Invalid arguments for from_structural_tag")
 
 
-def _tag_json(tag: Any) -> str:
+def _dump_tag(tag: Any) -> str:
     if isinstance(tag, str):
         return tag
     if isinstance(tag, dict):
@@ -225,8 +229,8 @@ def _tag_json(tag: Any) -> str:
     raise TypeError("Invalid argument type for from_structural_tag")
 
 
-def named_recipes(parts: Any) -> tuple[tuple[str, str | Recipe], ...]:
-    """The grammars for `@name` in a Lark grammar."""
+def read_named_grammars(parts: Any) -> tuple[tuple[str, str | Recipe], ...]:
+    """Check the grammars for `@name` in a Lark grammar, and convert them to recipes."""
     if parts is None:
         return ()
     if not isinstance(parts, dict):

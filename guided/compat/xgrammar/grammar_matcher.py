@@ -1,7 +1,7 @@
 """`GrammarMatcher`: the state of one output under a compiled grammar, with xgrammar's methods.
 
 It wraps a `guided.GrammarMatcher` and implements the differences: xgrammar's matcher ends after one stop token and then
-refuses everything; it may end without a stop token; it can override the tokenizer's stop tokens; and it returns forced
+refuses every token; it can end without a stop token; it can override the tokenizer's stop tokens; and it returns forced
 text instead of forced tokens.
 """
 
@@ -72,13 +72,15 @@ class GrammarMatcher(XGRObject):
             stop_ids = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
             stops = tokens.check_stops(stop_ids)
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
-        self._row = np.full((1, (tokens.size + tokens.hidden + 31) // 32), -1, np.int32) if tokens.hidden else None
+        self._full_row = (
+            np.full((1, (tokens.size + tokens.hidden_count + 31) // 32), -1, np.int32) if tokens.hidden_count else None
+        )
         self._ends_when_complete = terminate_without_stop_token
         self._default_temperature = _check_temperature(default_temperature)
         compiled = compiled_grammar._parts.compile_for(stops)
-        self._parts_of_steps: list[int] | None = [] if _counts_tokens(compiled) else None
+        self._substep_counts: list[int] | None = [] if _counts_tokens(compiled) else None
         matcher = Matcher(compiled)
-        matcher.names_in_captures = True
+        matcher.captures_include_names = True
         self._init_handle(matcher)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
@@ -102,14 +104,14 @@ class GrammarMatcher(XGRObject):
 
         If the grammar counts tokens, the text counts as one token.
         """
-        matcher, parts = self._matcher, 1
+        matcher, substep_count = self._matcher, 1
         if matcher.is_terminated():
             accepted = False
-        elif self._parts_of_steps is None:
+        elif self._substep_counts is None:
             accepted = matcher.accept_string(input_str)
         else:
-            accepted, parts = _accept_as_token(matcher, bytes_of(input_str)), 2
-        self._record_step(accepted, parts)
+            accepted, substep_count = _accept_as_token(matcher, bytes_of(input_str)), 2
+        self._record_step(accepted, substep_count)
         if debug_print:
             print(f"accept_string({input_str!r}): {accepted}\n{self._debug_print_internal_state()}")
         return accepted
@@ -131,16 +133,16 @@ class GrammarMatcher(XGRObject):
         rows = as_rows(bitmask, self._size)
         if not 0 <= index < rows.shape[0]:
             raise RuntimeError(f"the bitmask has no row {index}: it has {rows.shape[0]} rows")
-        is_masked = self._fill(rows, index)
+        is_masked = self._fill_row(rows, index)
         if debug_print:
             print(f"fill_next_token_bitmask: {'some tokens are masked' if is_masked else 'all tokens are allowed'}")
         return is_masked
 
-    def _fill(self, rows: np.ndarray[Any, Any], index: int) -> bool:
-        if self._row is None:
+    def _fill_row(self, rows: np.ndarray[Any, Any], index: int) -> bool:
+        if self._full_row is None:
             is_masked = self._matcher.fill_next_token_bitmask(rows, index)
-        elif is_masked := self._matcher.fill_next_token_bitmask(self._row):
-            copy_visible_bits(self._row[0], rows[index], self._size)
+        elif is_masked := self._matcher.fill_next_token_bitmask(self._full_row):
+            copy_visible_bits(self._full_row[0], rows[index], self._size)
         if not is_masked:
             rows[index] = -1
         return is_masked
@@ -157,7 +159,7 @@ class GrammarMatcher(XGRObject):
         """Fill a row for each node of a tree of draft tokens, see `draft_tree.py`. The state does not change.
 
         Returns:
-            False if it took longer than `time_threshold` seconds, so that not all rows are filled. A threshold of 0 or
+            False if `time_threshold` seconds were not enough, so that some rows are not filled. A threshold of 0 or
             less means no limit.
 
         Raises:
@@ -184,20 +186,20 @@ class GrammarMatcher(XGRObject):
         """Take back the last steps. RuntimeError, with the state unchanged: there are fewer steps."""
         if num_tokens < 0:
             raise RuntimeError(f"Intended to rollback {num_tokens} tokens")
-        parts = self._parts_of_steps
-        steps = self._matcher.steps if parts is None else len(parts)
+        substep_counts = self._substep_counts
+        steps = self._matcher.steps if substep_counts is None else len(substep_counts)
         if num_tokens > steps:
             raise RuntimeError(
                 f"Intended to rollback {num_tokens} tokens, but only the last {steps} steps of history are saved"
             )
-        if parts is None:
+        if substep_counts is None:
             self._matcher.rollback(num_tokens)
         else:
-            self._matcher.rollback(sum(parts[len(parts) - num_tokens :]))
-            del parts[len(parts) - num_tokens :]
+            self._matcher.rollback(sum(substep_counts[len(substep_counts) - num_tokens :]))
+            del substep_counts[len(substep_counts) - num_tokens :]
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """The captures of rules, sorted by their ends: (name, text).
+        """The captures of rules as (name, text), sorted by their ends.
 
         Each text is captured once, according to one parse of the output, so `deduplicate` has no effect.
         """
@@ -213,17 +215,17 @@ class GrammarMatcher(XGRObject):
         return self._matcher.is_accepting()
 
     def reset(self) -> None:
-        """Return to the beginning."""
+        """Return to the initial state."""
         self._matcher.reset()
-        if self._parts_of_steps is not None:
-            self._parts_of_steps.clear()
+        if self._substep_counts is not None:
+            self._substep_counts.clear()
 
     def fork(self) -> GrammarMatcher:
         """An independent matcher in the same state."""
         forked = GrammarMatcher._create_from_handle(self._matcher.fork())
         forked._size, forked._stops = self._size, self._stops
-        forked._parts_of_steps = None if self._parts_of_steps is None else [*self._parts_of_steps]
-        forked._row = None if self._row is None else self._row.copy()
+        forked._substep_counts = None if self._substep_counts is None else [*self._substep_counts]
+        forked._full_row = None if self._full_row is None else self._full_row.copy()
         forked._ends_when_complete, forked._default_temperature = self._ends_when_complete, self._default_temperature
         return forked
 
@@ -253,13 +255,15 @@ class GrammarMatcher(XGRObject):
         matcher: Matcher = self._handle
         return matcher
 
-    def _record_step(self, accepted: bool, parts: int) -> None:
-        if accepted and self._parts_of_steps is not None:
-            self._parts_of_steps.append(parts)
+    def _record_step(self, accepted: bool, substep_count: int) -> None:
+        if accepted and self._substep_counts is not None:
+            self._substep_counts.append(substep_count)
 
-    def _check_running(self, what: str) -> None:
+    def _check_running(self, action: str) -> None:
         if self._matcher.is_terminated():
-            raise RuntimeError(f"GrammarMatcher has terminated after accepting the stop token, but is trying to {what}")
+            raise RuntimeError(
+                f"GrammarMatcher has terminated after accepting the stop token, but is trying to {action}"
+            )
 
 
 def _counts_tokens(compiled: Compiled) -> bool:
@@ -267,7 +271,8 @@ def _counts_tokens(compiled: Compiled) -> bool:
 
 
 def _accept_as_token(matcher: Matcher, data: bytes) -> bool:
-    """Accept text in two steps: the token's text and its end. False, with the state unchanged, if it is not allowed."""
+    """Accept text as a token, in two steps: the text and the end of the token. False, with the state unchanged, if it
+    is not allowed."""
     if not matcher._accept_part(data):
         return False
     if matcher._end_token():
@@ -286,22 +291,25 @@ def _check_temperature(temperature: float | None) -> float | None:
 
 
 def _order_captures(captures: Sequence[Capture], text: bytes) -> list[tuple[str, bytes]]:
-    """The captures of a text as (name, text), in xgrammar's order: by the ends of their rules (after any `suffix`),
-    inner ones first. The text of a `stop` (`lark_text.py`) belongs only to its own capture.
+    """Convert captures to (name, text), in xgrammar's order: by the ends of their rules (after any `suffix`), inner
+    ones first. The text of a `stop` (`lark_text.py`) belongs only to its own capture.
 
-    `captures` is sorted by their beginnings.
+    `captures` is sorted by start.
     """
-    hidden = [capture for capture in captures if capture.name.startswith(HIDDEN)]
-    ordered = [*reversed(captures)]
-    ordered.sort(key=lambda capture: (capture.rule_end, -capture.start))
-    named_texts = [(capture.name.removeprefix(HIDDEN), _text_without(capture, hidden, text)) for capture in ordered]
+    hidden_captures = [capture for capture in captures if capture.name.startswith(HIDDEN)]
+    ordered_captures = [*reversed(captures)]
+    ordered_captures.sort(key=lambda capture: (capture.rule_end, -capture.start))
+    named_texts = [
+        (capture.name.removeprefix(HIDDEN), _cut_hidden_texts(capture, hidden_captures, text))
+        for capture in ordered_captures
+    ]
     return [each for each in named_texts if each[0]]
 
 
-def _text_without(capture: Capture, hidden: Sequence[Capture], text: bytes) -> bytes:
-    out, at = bytearray(), capture.start
-    for inner in hidden:
-        if inner is not capture and at <= inner.start and inner.end <= capture.end:
-            out += text[at : inner.start]
-            at = inner.end
-    return bytes(out + text[at : capture.end])
+def _cut_hidden_texts(capture: Capture, hidden_captures: Sequence[Capture], text: bytes) -> bytes:
+    out, offset = bytearray(), capture.start
+    for hidden_capture in hidden_captures:
+        if hidden_capture is not capture and offset <= hidden_capture.start and hidden_capture.end <= capture.end:
+            out += text[offset : hidden_capture.start]
+            offset = hidden_capture.end
+    return bytes(out + text[offset : capture.end])

@@ -1,12 +1,13 @@
-r"""Rewrites a Lark text from xgrammar's dialect to guided's. In: a text. Out: the rewritten text with source positions.
+r"""Rewrites a Lark grammar from xgrammar's dialect to guided's. In: a grammar. Out: the rewritten grammar with source
+positions.
 
     stop="x"             suffix="x", with a mark: no enclosing capture contains its text (`grammar_matcher.py`)
     /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262; i folds only ASCII
     "end"i               /(?ai:end)/
     r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if the grammar ignores nothing
 
-The output cannot begin with ignored terminals, unless the text allows it. Lookarounds, `\b` and anchors inside a
-pattern are left unchanged; guided enforces or refuses them. Cost: linear in the length of the text.
+The output cannot begin with ignored terminals, unless the grammar allows it. Lookarounds, `\b` and anchors inside a
+pattern are left unchanged; guided enforces or refuses them. Cost: linear in the length of the grammar.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from guided.frontends.lark.dialect.definitions import Definition, Directive, spl
 from guided.frontends.lark.dialect.expressions import decode_string
 from guided.frontends.lark.scan import Token, is_terminal, scan, scan_leniently
 
-__all__ = ["HIDDEN", "LarkText", "check_tokens", "named_tokens"]
+__all__ = ["HIDDEN", "RewrittenLark", "check_tokens", "find_named_tokens"]
 
 HIDDEN: Final = "\0"
 """The prefix of the name under which the text of a `stop` is captured."""
 
-_NOT_FORCED: Final = re.compile(r'"no_forcing"\s*:\s*true')
+_NO_FORCING: Final = re.compile(r'"no_forcing"\s*:\s*true')
 _MAX_COPIED_TOKENS: Final = 10_000
 """The maximum number of tokens of rule bodies to copy into other bodies."""
-_BOUNDS: Final = frozenset(("max_tokens", "max_chars"))
-_LAZY: Final = frozenset(("lazy", "suffix", "stop"))
-_CONTROLS: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
-_CLASSES: Final = re.compile(r"\\[bBdDsSwW]")
-_OPTIONS: Final = "\n%grammar_options {}\n"
+_BOUND_ATTRIBUTES: Final = frozenset(("max_tokens", "max_chars"))
+_LAZY_ATTRIBUTES: Final = frozenset(("lazy", "suffix", "stop"))
+_CONTROL_ESCAPES: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
+_CLASS_ESCAPE: Final = re.compile(r"\\[bBdDsSwW]")
+_OPTIONS_DIRECTIVE: Final = "\n%grammar_options {}\n"
 _PIECE: Final = re.compile(
     r"""\\u\{([0-9A-Fa-f]{1,6})\} | \\u([0-9A-Fa-f]{4}) | \\x([0-9A-Fa-f]{2}) | \\c([A-Za-z])
       | \(\?<(?![=!]) | \\. | \[\^? | .""",
@@ -41,42 +42,42 @@ _PIECE: Final = re.compile(
 )
 
 
-class LarkText:
+class RewrittenLark:
     """See the module docstring.
 
     Attributes:
-        text: the text in guided's notation.
+        text: the grammar in guided's notation.
 
     Raises:
-        SpecError: a `stop`, a `suffix` or a character class is empty, or the text has `no_forcing`.
+        SpecError: a `stop`, a `suffix` or a character class is empty, or the grammar has `no_forcing`.
     """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self._tokens: Sequence[Token] = ()
-        self._pieces: list[tuple[int, int, int, bool]] = []  # start; start and end in the source; whether it is a copy
+        self._spans: list[tuple[int, int, int, bool]] = []  # start; start and end in the source; whether it is a copy
         self._out: list[str] = []
         self._length = 0
         self._rules: dict[str, Definition] = {}
         self._copied_count = 0
-        self._bounded_names: set[int] = set()  # the starts of names in the bodies of rules with a bound
+        self._bounded_names: set[int] = set()  # the offsets of rule names in the bodies of rules with a bound
         with suppress(SpecError):  # the compiler reports the error
             self._tokens = scan(source)
             self._read_rules(split_statements(source, self._tokens))
-        self._numbers = {token.start: number for number, token in enumerate(self._tokens)}
-        at = 0
-        for number, token in enumerate(self._tokens):
-            text = self._rewrite_token(number, token)
+        self._token_indices = {token.start: index for index, token in enumerate(self._tokens)}
+        pos = 0
+        for index, token in enumerate(self._tokens):
+            text = self._rewrite_token(index, token)
             if text is not None:
-                self._append(source[at : token.start], at, token.start, is_copy=True)
+                self._append(source[pos : token.start], pos, token.start, is_copy=True)
                 self._append(text, token.start, token.end)
-                at = token.end
-        self._append(source[at:], at, len(source), is_copy=True)
-        self._append(_OPTIONS, len(source), len(source))
+                pos = token.end
+        self._append(source[pos:], pos, len(source), is_copy=True)
+        self._append(_OPTIONS_DIRECTIVE, len(source), len(source))
         self.text = "".join(self._out)
 
     def locate(self, error: GuidedError) -> None:
-        """Change the location of an error in the text to the corresponding location in the source."""
+        """Change the location of an error in the rewritten text to the corresponding location in the source."""
         if error.text == self.text:
             start, end = error.span
             first, last = self._source_span(start), self._source_span(max(start, end - 1))
@@ -84,74 +85,76 @@ class LarkText:
 
     def _append(self, text: str, start: int, end: int, *, is_copy: bool = False) -> None:
         if text:
-            self._pieces.append((self._length, start, end, is_copy))
+            self._spans.append((self._length, start, end, is_copy))
             self._out.append(text)
             self._length += len(text)
 
-    def _source_span(self, at: int) -> tuple[int, int]:
-        """The span in the source of a character of the text, or of the token whose replacement contains it."""
-        begin, start, end, is_copy = next(piece for piece in reversed(self._pieces) if piece[0] <= at)
-        return (start + at - begin, start + at - begin + 1) if is_copy else (start, end)
+    def _source_span(self, pos: int) -> tuple[int, int]:
+        """The source span of a character of the rewritten text. Inside a replacement, it is the span of the replaced
+        token."""
+        span_start, start, end, is_copy = next(piece for piece in reversed(self._spans) if piece[0] <= pos)
+        return (start + pos - span_start, start + pos - span_start + 1) if is_copy else (start, end)
 
     # --- tokens
 
-    def _rewrite_token(self, number: int, token: Token) -> str | None:
+    def _rewrite_token(self, index: int, token: Token) -> str | None:
         """The replacement of a token; None if it is left unchanged."""
-        before, after = self._kind(number - 1), self._kind(number + 1)
+        kind_before, kind_after = self._kind_at(index - 1), self._kind_at(index + 1)
         if token.kind == "regex":
-            return self._regex(token)
-        if token.kind == "string" and token.text.endswith("i") and ".." not in (before, after):
+            return self._rewrite_regex(token)
+        if token.kind == "string" and token.text.endswith("i") and ".." not in (kind_before, kind_after):
             value = decode_string(self.source, token)
             return f"/(?ai:{_escape(value)})/" if value and value.isascii() else None
-        if token.text in ("%grammar_options", "%llguidance") and _NOT_FORCED.search(token.value):
+        if token.text in ("%grammar_options", "%llguidance") and _NO_FORCING.search(token.value):
             hint = "remove it: tokens are forced only if your program calls find_jump_forward_string"
             raise SpecError("no_forcing has no effect", text=self.source, span=token.span, hint=hint)
         if token.start in self._bounded_names:
-            return self._body_of(token, ())
+            return self._copy_body(token, ())
         if token.text == "%lark":
-            return f"%lark {{{LarkText(token.value).text}}}"
-        if token.text in ("stop", "suffix") and token.kind == "name" and after == "=":
-            return self._marker(number, token)
-        if token.kind == "string" and before == "=" and self._tokens[number - 2].text == "stop_capture":
-            names = self._attributes(number)
+            return f"%lark {{{RewrittenLark(token.value).text}}}"
+        if token.text in ("stop", "suffix") and token.kind == "name" and kind_after == "=":
+            return self._rewrite_stop(index, token)
+        if token.kind == "string" and kind_before == "=" and self._tokens[index - 2].text == "stop_capture":
+            names = self._attribute_names(index)
             return f'"\\u0000{token.text[1:]}' if "stop" in names and "suffix" not in names else None
         return None
 
-    def _kind(self, number: int) -> str:
-        return self._tokens[number].kind if 0 <= number < len(self._tokens) else ""
+    def _kind_at(self, index: int) -> str:
+        return self._tokens[index].kind if 0 <= index < len(self._tokens) else ""
 
-    def _marker(self, number: int, token: Token) -> str | None:
-        value = self._tokens[number + 2]
+    def _rewrite_stop(self, index: int, token: Token) -> str | None:
+        value = self._tokens[index + 2]
         if value.text in ('""', '""i'):
-            message = f"the text of {token.text} is empty, so the rule would be empty too"
+            message = f"the text of {token.text} is empty, so the rule would be empty, too"
             raise SpecError(message, text=self.source, span=value.span, hint=f"remove {token.text}")
-        names = self._attributes(number)
+        names = self._attribute_names(index)
         if token.text == "suffix" or "suffix" in names:
             return None
         return "suffix" if "stop_capture" in names else 'stop_capture="\\u0000", suffix'
 
-    def _attributes(self, number: int) -> set[str]:
-        """The names between the brackets around a token."""
-        first = last = number
+    def _attribute_names(self, index: int) -> set[str]:
+        """The attribute names in the brackets around a token."""
+        first = last = index
         while first > 0 and self._tokens[first].kind != "[":
             first -= 1
-        while self._kind(last) not in ("]", "end"):
+        while self._kind_at(last) not in ("]", "end"):
             last += 1
-        inside = self._tokens[first:last]
-        return {each.text for each in inside if each.kind == "name"}
+        bracketed_tokens = self._tokens[first:last]
+        return {each.text for each in bracketed_tokens if each.kind == "name"}
 
     # --- rules with a bound
 
-    def _read_rules(self, lines: Sequence[Definition | Directive]) -> None:
-        self._rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
-        if any(isinstance(line, Directive) and line.token.text == "%ignore" for line in lines):
+    def _read_rules(self, parsed_statements: Sequence[Definition | Directive]) -> None:
+        self._rules = {line.name.text: line for line in parsed_statements if isinstance(line, Definition)}
+        if any(isinstance(line, Directive) and line.token.text == "%ignore" for line in parsed_statements):
             return
         for rule in self._rules.values():
-            if rule.attributes.keys() & _BOUNDS and not rule.attributes.keys() & _LAZY:
+            if rule.attributes.keys() & _BOUND_ATTRIBUTES and not rule.attributes.keys() & _LAZY_ATTRIBUTES:
                 self._bounded_names |= {token.start for token in rule.body if token.kind == "name"}
 
-    def _body_of(self, name: Token, enclosing_rules: tuple[str, ...]) -> str | None:
-        """The body of a rule in parentheses; None if a terminal cannot contain it, which the compiler then reports."""
+    def _copy_body(self, name: Token, enclosing_rules: tuple[str, ...]) -> str | None:
+        """Copy the body of a rule, in parentheses. None if a terminal cannot contain it; the compiler then reports
+        this."""
         rule = self._rules.get(name.text)
         if rule is None or name.text in enclosing_rules or is_terminal(name.text):
             return None
@@ -168,17 +171,17 @@ class LarkText:
         out: list[str] = []
         for token in rule.body:
             if token.kind == "name" and not is_terminal(token.text):
-                text = self._body_of(token, (*enclosing_rules, name.text))
+                text = self._copy_body(token, (*enclosing_rules, name.text))
                 if text is None:
                     return None
             else:
-                text = self._rewrite_token(self._numbers[token.start], token)
+                text = self._rewrite_token(self._token_indices[token.start], token)
             out.append(self.source[token.start : token.end] if text is None else text)
         return f"({' '.join(out)})"
 
     # --- patterns
 
-    def _regex(self, token: Token) -> str:
+    def _rewrite_regex(self, token: Token) -> str:
         end = token.text.rindex("/")
         pattern, flags = token.text[1:end], token.text[end + 1 :]
         if pattern.startswith("(?i)"):
@@ -202,35 +205,36 @@ class LarkText:
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
-                group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbors
+                group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbours
                 piece = "(?P<" if piece == "(?<" else piece
-            out.append(_CONTROLS.get(piece, piece))
+            out.append(_CONTROL_ESCAPES.get(piece, piece))
         pattern_text = "".join(out)
-        group = "?a:" if "i" in flags or _CLASSES.search(pattern_text) else group
+        group = "?a:" if "i" in flags or _CLASS_ESCAPE.search(pattern_text) else group
         return f"/({group}{pattern_text})/{flags}" if group else f"/{pattern_text}/{flags}"
 
 
-def _is_redundant_anchor(piece: str, before: Sequence[str], after: str) -> bool:
-    """Whether a piece is an anchor at the beginning or end of a top-level alternative of the pattern."""
-    return (piece == "^" and (not before or before[-1] == "|")) or (piece == "$" and after[:1] in ("", "|"))
+def _is_redundant_anchor(piece: str, written: Sequence[str], rest: str) -> bool:
+    """Whether a piece is an anchor at the start or end of a top-level alternative. `written`: the pieces before it;
+    `rest`: the pattern after it."""
+    return (piece == "^" and (not written or written[-1] == "|")) or (piece == "$" and rest[:1] in ("", "|"))
 
 
 def _escape(text: str) -> str:
-    """A pattern on one line that matches only this text and can stand between slashes."""
+    """A pattern on one line, for use between slashes, that matches only this text."""
     return "".join(
         char if char.isalnum() or char > "\x7f" else f"\\{char}" if char.isprintable() else f"\\x{ord(char):02x}"
         for char in text
     )
 
 
-def named_tokens(source: str) -> Iterator[Token]:
-    """The names of tokens, such as `<|end|>`, in a Lark text."""
+def find_named_tokens(source: str) -> Iterator[Token]:
+    """Find the names of tokens, such as `<|end|>`, in a Lark grammar."""
     return (token for token in scan_leniently(source) if token.kind == "special" and not token.text.startswith("<["))
 
 
 def check_tokens(source: str, ids_of: Callable[[str], Sequence[int]]) -> None:
-    """Raise SpecError if a Lark text names a token that the vocabulary lacks."""
-    for token in named_tokens(source):
+    """Raise SpecError if a Lark grammar names a token that the vocabulary lacks."""
+    for token in find_named_tokens(source):
         if not ids_of(token.text):
             message = f"no token of the vocabulary is spelled {token.text}"
             raise SpecError(message, text=source, span=token.span, hint="for literal text, use quotes")

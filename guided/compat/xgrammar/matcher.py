@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`bitmask_dtype`, which needs torch."""
+    """Return `bitmask_dtype`, which needs torch."""
     if name == "bitmask_dtype":
         return import_optional("torch").int32
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

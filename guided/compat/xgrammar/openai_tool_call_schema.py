@@ -78,7 +78,7 @@ class AllowedToolRef(BaseModel):
 
 
 class AllowedToolsParam(BaseModel):
-    """Some of the tools, and whether one of them must be called ("required") or may be ("auto")."""
+    """Some of the tools, and whether one of them must be called ("required") or may be called ("auto")."""
 
     mode: Literal["auto", "required"]
     tools: list[AllowedToolRef]

@@ -1,4 +1,4 @@
-"""Imports of the packages that only parts of this interface need."""
+"""Imports packages that only parts of this API need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["import_optional"]
 
 
 def import_optional(name: str) -> Any:
-    """Import torch, or a module of this interface that needs pydantic. ModuleNotFoundError: it is not installed; the
+    """Import torch, or a module of this API that needs pydantic. ModuleNotFoundError: it is not installed; the
     message says how to install it."""
     try:
         return import_module(name)

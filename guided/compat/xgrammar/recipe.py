@@ -1,12 +1,13 @@
-"""The specification of a `Grammar`, as data. In: texts and options. Out: the IR, or a text with the full specification.
+"""The specification of a `Grammar`, as data. In: strings and options. Out: the IR, or a string with the full
+specification.
 
-The text is EBNF. A grammar in EBNF is stored unchanged; other specifications become one rule with macros:
+The string is EBNF. A grammar in EBNF is stored unchanged; other specifications become one rule with macros:
 
     root ::= Regex("[0-9]+")
     root ::= JsonSchema("{\\"type\\": \\"integer\\"}", strict_mode=true)
     root ::= (Ebnf("root ::= \\"a\\"") | StructuralTag("{...}"))
 
-`from_text` reads them. So `str(grammar)` and `serialize_json` contain the specification itself, which does not depend
+`read_recipe` reads them. So `str(grammar)` and `serialize_json` contain the specification itself, which does not depend
 on guided's version.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
 from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructuralTagError, as_xgrammar
-from guided.compat.xgrammar.lark_text import LarkText, named_tokens
+from guided.compat.xgrammar.lark_text import RewrittenLark, find_named_tokens
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.errors import Finding, GuidedError, SpecError, warn_about
 from guided.frontends.combinators import choice, sequence
@@ -32,7 +33,7 @@ from guided.frontends.structural_tag import structural_tag_to_grammar
 from guided.ir.nodes import Grammar
 from guided.limits import Limits
 
-__all__ = ["Ebnf", "JoinedGrammars", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "from_text"]
+__all__ = ["Ebnf", "JoinedGrammars", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "read_recipe"]
 
 TAG_OPTIONS: Final = JsonSchemaOptions(
     additional_properties="minimal", numbers="plain_integers", constants="plain", classes="plain"
@@ -42,7 +43,8 @@ TAG_OPTIONS: Final = JsonSchemaOptions(
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """The base of all recipes. The first field is the macro's positional argument; `options` has the named ones."""
+    """The base of all recipes. The first field is the macro's positional argument; `options` returns the named
+    arguments."""
 
     @property
     def text(self) -> str:
@@ -50,15 +52,15 @@ class _Recipe:
         return f"root ::= {self.call()}\n"
 
     @property
-    def tokens(self) -> frozenset[str]:
-        """The names of tokens in the grammar, which do not stand for text."""
+    def token_names(self) -> frozenset[str]:
+        """The names in the grammar that refer to tokens, not to text."""
         return frozenset()
 
     def call(self) -> str:
         """The recipe as a macro."""
-        first = getattr(self, fields(self)[0].name)
-        options_text = "".join(f", {key}={_value(value)}" for key, value in self.options().items())
-        return f"{type(self).__name__}({_value(first)}{options_text})"
+        positional = getattr(self, fields(self)[0].name)
+        options_text = "".join(f", {key}={_dump_value(value)}" for key, value in self.options().items())
+        return f"{type(self).__name__}({_dump_value(positional)}{options_text})"
 
     def options(self) -> Mapping[str, object]:
         """The named arguments of the macro."""
@@ -78,12 +80,12 @@ class Ebnf(_Recipe):
         return self.source.rstrip("\n") + "\n" if self.root == "root" else f"root ::= {self.call()}\n"
 
     def options(self) -> Mapping[str, object]:
-        """The start rule, unless it is `root`."""
+        """The start rule, if it is not `root`."""
         return {} if self.root == "root" else {"root": self.root}
 
-    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
-        """The IR."""
-        with as_xgrammar(what="EBNF parser"):
+    def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
+        """Read the specification as IR."""
+        with as_xgrammar(parser_name="EBNF parser"):
             return gbnf_to_grammar(
                 self.source, root=self.root, allow_special_tokens=True, xgrammar=True, findings=findings
             )
@@ -95,11 +97,11 @@ class Regex(_Recipe):
 
     pattern: str
 
-    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
-        """The IR."""
+    def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
+        """Read the specification as IR."""
         from guided.frontends.gbnf.patterns import regex_node
 
-        with as_xgrammar(what="Regex parsing"):
+        with as_xgrammar(parser_name="Regex parsing"):
             return Grammar({"root": regex_node(self.pattern, Limits(), ascii_case=True)}, "root")
 
 
@@ -114,39 +116,40 @@ class JsonSchema(_Recipe):
         """The options that differ from their defaults."""
         return self.schema_options.non_defaults()
 
-    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
-        """The IR."""
-        with as_xgrammar(what="JSON schema"):
+    def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
+        """Read the specification as IR."""
+        with as_xgrammar(parser_name="JSON schema"):
             options = self.schema_options
             return json_schema_to_grammar(options.prepare(self.schema), options.to_guided(), findings=findings)
 
 
 @dataclass(frozen=True, slots=True)
 class Lark(_Recipe):
-    """A Lark grammar, and the grammars for `@name`: Lark texts, or other recipes."""
+    """A Lark grammar, and the grammars for `@name`: Lark grammars as strings, or other recipes."""
 
     source: str
     named_grammars: tuple[tuple[str, str | Recipe], ...] = ()
 
     @property
-    def tokens(self) -> frozenset[str]:
-        """The names of tokens in the grammar, which do not stand for text."""
-        tokens_of_parts = [
-            part.tokens if not isinstance(part, str) else _tokens(part) for _, part in self.named_grammars
+    def token_names(self) -> frozenset[str]:
+        """The names in the grammar that refer to tokens, not to text."""
+        names_of_parts = [
+            part.token_names if not isinstance(part, str) else _find_token_names(part)
+            for _, part in self.named_grammars
         ]
-        return _tokens(self.source).union(*tokens_of_parts)
+        return _find_token_names(self.source).union(*names_of_parts)
 
     def options(self) -> Mapping[str, object]:
         """The grammars for `@name`."""
         return {name: part if isinstance(part, str) else part.text for name, part in self.named_grammars}
 
-    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
-        """The IR."""
-        with as_xgrammar(what="Lark"):
-            texts = {name: LarkText(part) for name, part in self.named_grammars if isinstance(part, str)}
-            whole = LarkText(self.source)
+    def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
+        """Read the specification as IR."""
+        with as_xgrammar(parser_name="Lark"):
+            rewritten_parts = {name: RewrittenLark(part) for name, part in self.named_grammars if isinstance(part, str)}
+            rewritten = RewrittenLark(self.source)
             grammars: dict[str, Any] = {
-                name: texts[name].text if isinstance(part, str) else sequence(part.read(findings))
+                name: rewritten_parts[name].text if isinstance(part, str) else sequence(part.read(findings))
                 for name, part in self.named_grammars
             }
             options = LarkOptions(
@@ -154,10 +157,10 @@ class Lark(_Recipe):
                 grammars=grammars, allow_special_tokens=True,
             )  # fmt: skip
             try:
-                return read_lark(whole.text, options, Limits(), TAG_OPTIONS, findings)
+                return read_lark(rewritten.text, options, Limits(), TAG_OPTIONS, findings)
             except GuidedError as error:
-                for text in (whole, *texts.values()):
-                    text.locate(error)
+                for rewritten_part in (rewritten, *rewritten_parts.values()):
+                    rewritten_part.locate(error)
                 raise
 
 
@@ -167,15 +170,15 @@ class StructuralTag(_Recipe):
 
     document: str
 
-    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
-        """The IR."""
+    def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
+        """Read the specification as IR."""
         try:
             document = json.loads(self.document)
         except (ValueError, RecursionError) as error:
             raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
         with as_xgrammar(InvalidStructuralTagError, "Invalid structural tag"):
             return structural_tag_to_grammar(
-                document, TAG_OPTIONS, allow_special_tokens=True, findings=findings, defer=later
+                document, TAG_OPTIONS, allow_special_tokens=True, findings=findings, defer=defer
             )
 
 
@@ -187,16 +190,16 @@ class JoinedGrammars(_Recipe):
     parts: tuple[Recipe, ...]
 
     @property
-    def tokens(self) -> frozenset[str]:
-        """The names of tokens in the grammar, which do not stand for text."""
-        return frozenset[str]().union(*(part.tokens for part in self.parts))
+    def token_names(self) -> frozenset[str]:
+        """The names in the grammar that refer to tokens, not to text."""
+        return frozenset[str]().union(*(part.token_names for part in self.parts))
 
     def call(self) -> str:
         """The recipes as macros."""
         return f"({self.separator.join(part.call() for part in self.parts)})"
 
-    def read(self, findings: list[Finding], later: bool = False) -> Grammar:
-        """The IR."""
+    def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
+        """Read the specification as IR."""
         parts = [part.read(findings) for part in self.parts]
         with as_xgrammar():
             return expr_to_grammar(sequence(*parts) if self.separator == " " else choice(*parts), findings=findings)
@@ -205,15 +208,15 @@ class JoinedGrammars(_Recipe):
 Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | JoinedGrammars
 
 
-def _tokens(lark: str) -> frozenset[str]:
-    return frozenset(token.text for token in named_tokens(lark))
+def _find_token_names(lark: str) -> frozenset[str]:
+    return frozenset(token.text for token in find_named_tokens(lark))
 
 
-def _value(value: object) -> str:
+def _dump_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_STARTS: Final = re.compile(r"\s*root ::= (?=\(|(?:Ebnf|JsonSchema|Lark|StructuralTag)\()")
+_RECIPE_START: Final = re.compile(r"\s*root ::= (?=\(|(?:Ebnf|JsonSchema|Lark|StructuralTag)\()")
 _TOKEN: Final = re.compile(r'\s*(?:([A-Za-z_][\w.-]*)|("(?:[^"\\]|\\.)*")|(-?\d+)|([()|,=\[\]]))\s*')
 _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
     "Ebnf": lambda text, options: Ebnf(text, **options),
@@ -224,64 +227,64 @@ _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
 }
 
 
-def from_text(text: str, root: str = "root") -> Recipe:
-    """The recipe of a text in EBNF, which is either the text of a recipe or any other grammar."""
-    begin = _STARTS.match(text)
+def read_recipe(text: str, root: str = "root") -> Recipe:
+    """Read the recipe from a string in EBNF, which is either the `text` of a recipe or any other grammar."""
+    begin = _RECIPE_START.match(text)
     if root != "root" or begin is None:
         return Ebnf(text, root)
     try:
-        tokens = _tokens_from(text, begin.end())
-        recipe = _recipe(tokens)
+        tokens = _split_tokens(text, begin.end())
+        recipe = _parse_recipe(tokens)
         return Ebnf(text, root) if tokens else recipe
     except (ValueError, TypeError, LookupError, SpecError):  # an ordinary grammar whose rules have these names
         return Ebnf(text, root)
 
 
-def _tokens_from(text: str, at: int) -> list[str]:
-    """The tokens of a recipe's macros, in reverse order. ValueError: the text contains anything else."""
+def _split_tokens(text: str, pos: int) -> list[str]:
+    """Split a recipe's macros into tokens, in reverse order. ValueError: the string contains anything else."""
     tokens = []
-    while at < len(text):
-        if (match := _TOKEN.match(text, at)) is None:
+    while pos < len(text):
+        if (match := _TOKEN.match(text, pos)) is None:
             raise ValueError("this text is not a recipe")
         tokens.append(match[0].strip())
-        at = match.end()
+        pos = match.end()
     return tokens[::-1]
 
 
-def _recipe(tokens: list[str]) -> Recipe:
+def _parse_recipe(tokens: list[str]) -> Recipe:
     """Read a recipe from the end of the reversed tokens, and remove its tokens."""
     name = tokens.pop()
     if name != "(":
-        return _READERS[name](*_arguments(tokens))
-    parts = [_recipe(tokens)]
+        return _READERS[name](*_parse_arguments(tokens))
+    parts = [_parse_recipe(tokens)]
     separator = " | " if tokens[-1] == "|" else " "
     while tokens[-1] != ")":
         if separator == " | ":
             _expect(tokens, "|")
-        parts.append(_recipe(tokens))
+        parts.append(_parse_recipe(tokens))
     _expect(tokens, ")")
     return JoinedGrammars(separator, tuple(parts))
 
 
-def _arguments(tokens: list[str]) -> tuple[str, dict[str, Any]]:
+def _parse_arguments(tokens: list[str]) -> tuple[str, dict[str, Any]]:
     _expect(tokens, "(")
-    first, options = _argument(tokens), dict[str, Any]()
+    positional, options = _parse_argument(tokens), dict[str, Any]()
     while tokens[-1] == ",":
         _expect(tokens, ",")
         key = tokens.pop()
         _expect(tokens, "=")
-        options[key] = _argument(tokens)
+        options[key] = _parse_argument(tokens)
     _expect(tokens, ")")
-    return first, options
+    return positional, options
 
 
-def _argument(tokens: list[str]) -> Any:
+def _parse_argument(tokens: list[str]) -> Any:
     if tokens[-1] != "[":
         return json.loads(tokens.pop())
     items = []
     _expect(tokens, "[")
     while tokens[-1] != "]":
-        items.append(_argument(tokens))
+        items.append(_parse_argument(tokens))
         if tokens[-1] == ",":
             _expect(tokens, ",")
     _expect(tokens, "]")
@@ -293,13 +296,13 @@ def _expect(tokens: list[str], token: str) -> None:
         raise ValueError("this text is not a recipe")
 
 
-def read_and_warn(recipe: Recipe, later: bool = False) -> Grammar:
-    """The IR of a recipe. Warns about parts that are ignored.
+def read_and_warn(recipe: Recipe, defer: bool = False) -> Grammar:
+    """Read a recipe as IR. Warns about parts that are ignored.
 
     Raises:
         RuntimeError: the recipe is malformed, or a part of it cannot be enforced.
     """
     findings: list[Finding] = []
-    grammar = recipe.read(findings, later)
+    grammar = recipe.read(findings, defer)
     warn_about(findings)
     return grammar

@@ -17,15 +17,16 @@ from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaO
 
 __all__ = ["SchemaOptions"]
 
-_VALUES: Final = frozenset(("const", "enum", "default", "examples"))
+_VALUE_KEYWORDS: Final = frozenset(("const", "enum", "default", "examples"))
 """Keywords whose arguments are values, not schemas."""
-_APPLIED_TOGETHER: Final = frozenset(
+_OPEN_APPLICATORS: Final = frozenset(
     ("allOf", "not", "if", "then", "else", "dependentSchemas", "contains", "propertyNames")
 )
-"""Keywords whose subschemas apply together with another schema, or do not have to match."""
-_COMBINING: Final = _APPLIED_TOGETHER | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
-_OF_ITEMS: Final = frozenset(("items", "additionalItems", "unevaluatedItems"))
-_OF_MEMBERS: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
+"""Keywords whose subschemas apply together with another schema, or need not match. Their subschemas are not closed."""
+_COMBINING_KEYWORDS: Final = _OPEN_APPLICATORS | {"anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef"}
+"""Keywords that combine a schema with others. A schema with one of them is not closed."""
+_ITEM_KEYWORDS: Final = frozenset(("items", "additionalItems", "unevaluatedItems"))
+_MEMBER_KEYWORDS: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ class SchemaOptions:
 
     @classmethod
     def from_json(cls, options: dict[str, Any]) -> Self:
-        """The options from the result of `non_defaults`."""
+        """Create options from the result of `non_defaults`."""
         return cls(**options)
 
     def to_guided(self) -> JsonSchemaOptions:
-        """The equivalent options of guided. SpecError: the separators are not valid in JSON."""
+        """Convert to guided's options. SpecError: the separators are not valid in JSON."""
         keywords = JsonSchemaKeywords(
             property_order="any" if self.any_order else "declared",
             additional_properties="minimal" if self.strict_mode else None,
@@ -76,27 +77,30 @@ class SchemaOptions:
         if not self.strict_mode or not any(f'"{name}"' in schema for name in ("prefixItems", "patternProperties")):
             return schema
         try:
-            return _close(json.loads(schema))
+            return _close_schemas(json.loads(schema))
         except (ValueError, RecursionError):  # guided reports the error
             return schema
 
 
-def _close(value: Any) -> Any:
-    """Close arrays with `prefixItems` and objects with `patternProperties`, so that they allow no other members.
+def _close_schemas(value: Any) -> Any:
+    """Close arrays with `prefixItems` and objects with `patternProperties`: they then allow no other items or members.
 
-    Schemas that apply together with others are left unchanged, since another one may allow more members.
+    A schema that applies together with others is left unchanged, since another one may allow more members.
     """
     if isinstance(value, list):
-        return [_close(item) for item in value]
+        return [_close_schemas(item) for item in value]
     if not isinstance(value, dict):
         return value
-    out = {key: item if key in _VALUES or key in _APPLIED_TOGETHER else _close(item) for key, item in value.items()}
-    if not _COMBINING.isdisjoint(value):
+    out = {
+        key: item if key in _VALUE_KEYWORDS or key in _OPEN_APPLICATORS else _close_schemas(item)
+        for key, item in value.items()
+    }
+    if not _COMBINING_KEYWORDS.isdisjoint(value):
         return out
     prefix_items, properties = value.get("prefixItems"), value.get("properties", {})
-    if isinstance(prefix_items, list) and _OF_ITEMS.isdisjoint(value) and _min_items(value) <= len(prefix_items):
+    if isinstance(prefix_items, list) and _ITEM_KEYWORDS.isdisjoint(value) and _min_items(value) <= len(prefix_items):
         out["items"] = False
-    if "patternProperties" in value and _OF_MEMBERS.isdisjoint(value):
+    if "patternProperties" in value and _MEMBER_KEYWORDS.isdisjoint(value):
         required = value.get("required", [])
         if isinstance(required, list) and isinstance(properties, dict) and all(name in properties for name in required):
             out["additionalProperties"] = False

@@ -1,4 +1,4 @@
-"""Reads the texts that the `serialize_json` methods write."""
+"""Reads the strings that the `serialize_json` methods write."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from guided.errors import brief
 __all__ = ["load_serialized"]
 
 
-def load_serialized(text: str, what: str, *, accepted_versions: Collection[str] = ()) -> dict[str, Any]:
-    """The JSON object in a text of this format version, or of one of those in `accepted_versions`.
+def load_serialized(text: str, class_name: str, *, accepted_versions: Collection[str] = ()) -> dict[str, Any]:
+    """Read a JSON object of this format version, or of one of `accepted_versions`.
 
     Raises:
-        InvalidJSONError: the text is not JSON. DeserializeFormatError: it is not an object, or it has no version.
+        InvalidJSONError: the string is not JSON. DeserializeFormatError: it is not an object, or it has no version.
         DeserializeVersionError: another version of guided, or xgrammar, wrote it.
     """
     try:
@@ -25,10 +25,12 @@ def load_serialized(text: str, what: str, *, accepted_versions: Collection[str] 
     except (ValueError, RecursionError) as error:
         raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
     if not isinstance(data, dict) or "__VERSION__" not in data:
-        raise DeserializeFormatError(f"this is not a serialized {what}, which would be an object with a __VERSION__")
+        raise DeserializeFormatError(
+            f"this is not a serialized {class_name}, which would be an object with a __VERSION__"
+        )
     version = data["__VERSION__"]
     if version != SERIALIZATION_VERSION and version not in accepted_versions:
         raise DeserializeVersionError(
-            f"this {what} has format version {brief(version)}, not {SERIALIZATION_VERSION!r}: create it again"
+            f"this {class_name} has format version {brief(version)}, not {SERIALIZATION_VERSION!r}: create it again"
         )
     return data

@@ -58,7 +58,7 @@ class JSONSchemaFormat(BaseModel):
 
 
 class AnyTextFormat(BaseModel):
-    """Any text without the strings of `excludes`."""
+    """Any text that contains none of `excludes`."""
 
     type: Literal["any_text"] = "any_text"
     excludes: list[str] = []
@@ -261,16 +261,16 @@ class StructuralTag(BaseModel):
 
     @staticmethod
     def from_legacy_structural_tag(tags: list[StructuralTagItem], triggers: list[str]) -> StructuralTag:
-        """Triggered tags whose contents are schemas."""
-        parts = [
-            TagFormat(begin=tag.begin, content=JSONSchemaFormat(json_schema=_schema(tag.schema_)), end=tag.end)
+        """Create triggered tags whose contents are JSON Schemas."""
+        tag_formats = [
+            TagFormat(begin=tag.begin, content=JSONSchemaFormat(json_schema=_read_schema(tag.schema_)), end=tag.end)
             for tag in tags
         ]
-        return StructuralTag(format=TriggeredTagsFormat(triggers=triggers, tags=parts))
+        return StructuralTag(format=TriggeredTagsFormat(triggers=triggers, tags=tag_formats))
 
     @staticmethod
     def from_json(json_str: str | dict[str, Any]) -> StructuralTag:
-        """From JSON text or a dict. ValueError: it is neither, or not a structural tag."""
+        """Create a structural tag from JSON text or a dict. ValueError: it is neither, or not a structural tag."""
         if isinstance(json_str, str):
             return StructuralTag.model_validate_json(json_str)
         if isinstance(json_str, dict):
@@ -278,7 +278,7 @@ class StructuralTag(BaseModel):
         raise ValueError("Invalid JSON string or dictionary")
 
 
-def _schema(schema: str | type[BaseModel] | dict[str, Any]) -> Any:
+def _read_schema(schema: str | type[BaseModel] | dict[str, Any]) -> Any:
     if isinstance(schema, str):
         return json.loads(schema)
     return schema if isinstance(schema, dict) else schema.model_json_schema()

@@ -1,7 +1,7 @@
 """xgrammar's functions for testing languages and masks.
 
 Functions that show xgrammar's automata and intermediate grammars (`GrammarFunctor`, `_print_grammar_fsms` and others)
-are missing, since guided has different ones.
+are missing, since guided's automata and grammars are different.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from guided.compat.xgrammar.compiler import GrammarCompiler
-from guided.compat.xgrammar.grammar import Grammar, schema_text
+from guided.compat.xgrammar.grammar import Grammar, schema_to_json
 from guided.compat.xgrammar.grammar_matcher import GrammarMatcher
 from guided.compat.xgrammar.recipe import StructuralTag
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
@@ -40,7 +40,7 @@ def _json_schema_to_ebnf(
     json_format: _Format = "json",
     any_order: bool = False,
 ) -> str:
-    """The grammar of a schema as text, which `Grammar.from_ebnf` reads."""
+    """Convert a schema to a grammar string, which `Grammar.from_ebnf` reads."""
     if json_format == "json":
         return str(
             Grammar.from_json_schema(
@@ -50,21 +50,21 @@ def _json_schema_to_ebnf(
         )  # fmt: skip
     import json
 
-    form = {
-        "type": "json_schema", "json_schema": json.loads(schema_text(schema)), "style": json_format,
+    tag_format = {
+        "type": "json_schema", "json_schema": json.loads(schema_to_json(schema)), "style": json_format,
         "any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt,
     }  # fmt: skip
-    return str(Grammar._from_recipe(StructuralTag(json.dumps({"type": "structural_tag", "format": form}))))
+    return str(Grammar._from_recipe(StructuralTag(json.dumps({"type": "structural_tag", "format": tag_format}))))
 
 
 def _regex_to_ebnf(regex: str, with_rule_name: bool = True) -> str:
-    """The grammar of a regular expression as text."""
+    """Convert a regular expression to a grammar string."""
     text = str(Grammar.from_regex(regex))
     return text if with_rule_name else text.removeprefix("root ::= ").removesuffix("\n")
 
 
 def _ebnf_to_grammar_no_normalization(ebnf_string: str, root_rule_name: str = "root") -> Grammar:
-    """The same as `Grammar.from_ebnf`, which never normalizes a grammar."""
+    """Like `Grammar.from_ebnf`, which never normalizes a grammar."""
     return Grammar.from_ebnf(ebnf_string, root_rule_name=root_rule_name)
 
 
@@ -94,12 +94,12 @@ def _is_grammar_accept_string(
 def _get_matcher_from_grammar_and_tokenizer_info(
     grammar: Grammar | str, tokenizer_info: TokenizerInfo | None = None, **kwargs: Any
 ) -> GrammarMatcher:
-    """A matcher of a grammar, with or without a tokenizer."""
+    """A matcher for a grammar, with or without a tokenizer."""
     info = TokenizerInfo([]) if tokenizer_info is None else tokenizer_info
     return GrammarMatcher(GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar), **kwargs)
 
 
-def _row(bitmask: torch.Tensor, vocab_size: int, index: int) -> np.ndarray[Any, Any]:
+def _row_bits(bitmask: torch.Tensor, vocab_size: int, index: int) -> np.ndarray[Any, Any]:
     """The bits of one row."""
     if bitmask.device.type != "cpu":
         raise ValueError("bitmask should be on CPU.")
@@ -112,17 +112,17 @@ def _row(bitmask: torch.Tensor, vocab_size: int, index: int) -> np.ndarray[Any, 
 
 def _get_masked_tokens_from_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> list[int]:
     """The ids that a row forbids."""
-    return [int(number) for number in np.flatnonzero(_row(bitmask, vocab_size, index) == 0)]
+    return [int(number) for number in np.flatnonzero(_row_bits(bitmask, vocab_size, index) == 0)]
 
 
 def _is_single_token_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> tuple[bool, int]:
-    """Whether a row allows exactly one token, and the id of that token, or -1."""
-    allowed = np.flatnonzero(_row(bitmask, vocab_size, index))
+    """Whether a row allows exactly one token, and the id of this token, or -1."""
+    allowed = np.flatnonzero(_row_bits(bitmask, vocab_size, index))
     return (True, int(allowed[0])) if len(allowed) == 1 else (False, -1)
 
 
 def bool_mask_to_bitmask(bool_mask: torch.Tensor) -> torch.Tensor:
-    """The bitmask of a boolean mask (batch, tokens), where True means allowed. The bits past its end are ones."""
+    """Convert a boolean mask (batch, tokens), True means allowed, to a bitmask. The bits beyond the tokens are ones."""
     import torch
 
     bits = torch.nn.functional.pad(bool_mask.to(torch.int64), (0, -bool_mask.shape[1] % 32), value=1)
@@ -131,10 +131,10 @@ def bool_mask_to_bitmask(bool_mask: torch.Tensor) -> torch.Tensor:
 
 
 def bitmask_to_bool_mask(bit_mask: torch.Tensor, vocab_size: int | None = None) -> torch.Tensor:
-    """The boolean mask of a bitmask, (batch, vocab_size), or with all bits if `vocab_size` is None.
+    """Convert a bitmask to a boolean mask (batch, vocab_size), or with all bits if `vocab_size` is None.
 
     Raises:
-        ValueError: the bitmask is not int32, is not on the CPU, or has fewer bits.
+        ValueError: the bitmask is not int32, is not on the CPU, or has fewer than `vocab_size` bits.
     """
     import torch
 

@@ -1,11 +1,11 @@
 """`TokenizerInfo`: a tokenizer's tokens, as in xgrammar. It is converted to a `guided.Vocabulary`.
 
-As in xgrammar, every token stands for the text that it spells, even if it is a control token: the text `<tool_call>` of
-a grammar can be written with the token of that name or with other tokens. Padding and tokens without text are never
-allowed.
+As in xgrammar, every token stands for the text that it spells, even if it is a control token: if a grammar contains the
+text `<tool_call>`, the output may contain the token of that name, or other tokens with this text. Padding and tokens
+without text are never allowed.
 
 A vocabulary that cannot spell all printable ASCII characters, such as the short lists in tests, gets hidden ids for all
-bytes. So a matcher accepts text even if no tokens can write it, as in xgrammar. Hidden ids come after `vocab_size` and
+bytes. So a matcher accepts text even if no tokens can spell it, as in xgrammar. Hidden ids come after `vocab_size` and
 do not appear in masks.
 """
 
@@ -35,7 +35,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["TokenizerInfo", "VocabType"]
 
 _XGRAMMAR_VERSIONS: Final = ("v16",)
-"""Format versions of TokenizerInfos that xgrammar wrote, which have the same content."""
+"""Format versions in which xgrammar writes TokenizerInfos with the same content."""
 _PRINTABLE: Final = frozenset(range(0x20, 0x7F))
 _BYTES: Final = tuple(bytes((byte,)) for byte in range(256))
 
@@ -47,7 +47,7 @@ class TokenizerInfo(XGRObject):
         encoded_vocab: the tokens as the tokenizer spells them, with "" for an id without text.
         vocab_type: how the tokens are spelled.
         vocab_size: the number of logits, if there are more logits than tokens.
-        stop_token_ids: the tokens that end an output; None means those with a well-known name (`STOP_TOKENS`).
+        stop_token_ids: the tokens that end an output; None means the tokens with a well-known name (`STOP_TOKENS`).
         add_prefix_space: whether the tokenizer puts a space before a text; it is only stored.
 
     Raises:
@@ -64,7 +64,7 @@ class TokenizerInfo(XGRObject):
         add_prefix_space: bool = False,
     ) -> None:
         tokens = tuple(decode_token(token, vocab_type) for token in encoded_vocab)
-        self._init_handle(_Tokens(tokens, vocab_type, vocab_size, _ids_or_none(stop_token_ids), add_prefix_space))
+        self._init_handle(_Tokens(tokens, vocab_type, vocab_size, _as_id_list(stop_token_ids), add_prefix_space))
 
     @staticmethod
     def from_huggingface(
@@ -83,7 +83,7 @@ class TokenizerInfo(XGRObject):
         Raises:
             ValueError: the tokenizer has no vocabulary or is not supported, or `stop_token_ids` is empty.
         """
-        stops = _ids_or_none(stop_token_ids)
+        stops = _as_id_list(stop_token_ids)
         if stops == []:
             raise ValueError("stop_token_ids cannot be empty")
         try:
@@ -100,7 +100,7 @@ class TokenizerInfo(XGRObject):
                 spellings[number] = token
         kind, adds_space = _detect_spelling(tokenizer, vocab)
         if stops is None:
-            stops = _declared_stops(tokenizer)
+            stops = _find_declared_stops(tokenizer)
         return TokenizerInfo(spellings, kind, vocab_size=size, stop_token_ids=stops, add_prefix_space=adds_space)
 
     @property
@@ -137,7 +137,7 @@ class TokenizerInfo(XGRObject):
     @property
     def special_token_ids(self) -> list[int]:
         """The ids without text, including padding."""
-        return list(self._tokens.special)
+        return list(self._tokens.special_ids)
 
     def dump_metadata(self) -> str:
         """The metadata (everything except the tokens), as JSON."""
@@ -145,7 +145,8 @@ class TokenizerInfo(XGRObject):
 
     @staticmethod
     def from_vocab_and_metadata(encoded_vocab: list[bytes | str], metadata: str) -> TokenizerInfo:
-        """Create one from the tokens and the result of `dump_metadata`. RuntimeError: the metadata is malformed."""
+        """Create an instance from the tokens and the result of `dump_metadata`. RuntimeError: the metadata is
+        malformed."""
         try:
             data = json.loads(metadata)
             kind = VocabType(data["vocab_type"])
@@ -170,7 +171,7 @@ class TokenizerInfo(XGRObject):
 
     @staticmethod
     def deserialize_json(json_string: str) -> TokenizerInfo:
-        """Read the text of `serialize_json`, or the equivalent text of xgrammar (version v16).
+        """Read a string that `serialize_json` wrote, or that xgrammar wrote (version v16).
 
         Raises:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`.
@@ -199,8 +200,8 @@ class _Tokens:
     Attributes:
         tokens: the bytes of each id, which are empty for an id without text.
         stops: the stop tokens, in ascending order.
-        special: the ids without text.
-        hidden: the number of hidden ids after `size`.
+        special_ids: the ids without text.
+        hidden_count: the number of hidden ids after `size`.
     """
 
     def __init__(
@@ -220,17 +221,17 @@ class _Tokens:
         if stops is None:
             stops = [number for number, data in enumerate(tokens) if data in STOP_TOKENS]
         self.stops = self.check_stops(stops)
-        self.special = tuple(
+        self.special_ids = tuple(
             number
             for number in range(self.size)
             if number not in self.stops and (number >= len(tokens) or not tokens[number])
         )
-        self.hidden = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
+        self.hidden_count = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
         self._vocabularies: dict[tuple[tuple[int, ...], frozenset[str]], Vocabulary] = {}
         self._lock = threading.Lock()
 
     def check_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
-        """Check that these are ids of this vocabulary, and return them in ascending order."""
+        """Check that all are ids of this vocabulary, and return them in ascending order."""
         for number in stops:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.size:
                 raise RuntimeError(f"the stop token {brief(number)} is not a token id from 0 to {self.size - 1}")
@@ -247,40 +248,46 @@ class _Tokens:
 
     def to_json(self) -> dict[str, Any]:
         """The data of `serialize_json`."""
-        by_bytes = sorted(
+        sorted_tokens = sorted(
             (data, number) for number, data in enumerate(self.tokens) if data and number not in self.stops
         )
         return {
             **self.metadata(),
-            "special_token_ids": list(self.special),
+            "special_token_ids": list(self.special_ids),
             "decoded_vocab": [data.decode("latin-1") for data in self.tokens],
-            "sorted_decoded_vocab": [[number, data.decode("latin-1")] for data, number in by_bytes],
-            "trie_subtree_nodes_range": _ranges([data for data, _ in by_bytes]),
+            "sorted_decoded_vocab": [[number, data.decode("latin-1")] for data, number in sorted_tokens],
+            "trie_subtree_nodes_range": _subtree_ends([data for data, _ in sorted_tokens]),
             "__VERSION__": SERIALIZATION_VERSION,
         }
 
-    def vocabulary(self, stops: tuple[int, ...] | None = None, controls: frozenset[str] = frozenset()) -> Vocabulary:
-        """The vocabulary with these stop tokens instead of `stops`. The same arguments return the same object.
+    def get_vocabulary(
+        self, stops: tuple[int, ...] | None = None, controls: frozenset[str] = frozenset()
+    ) -> Vocabulary:
+        """The vocabulary with other stop tokens (None: `self.stops`). The same arguments return the same object.
 
         Args:
-            controls: the names of tokens that are control tokens instead of text.
+            controls: the names of the tokens that are control tokens and do not stand for their text.
         """
-        ends = self.stops if stops is None else stops
+        stop_ids = self.stops if stops is None else stops
         with self._lock:
-            if (ends, controls) not in self._vocabularies:
-                names_by_id = {number: name for name in controls for number in self.ids_of(name) if number not in ends}
+            if (stop_ids, controls) not in self._vocabularies:
+                names_by_id = {
+                    number: name for name in controls for number in self.ids_of(name) if number not in stop_ids
+                }
                 without_text = dict.fromkeys((*self.stops, *names_by_id))
-                texts = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
-                if self.hidden:
-                    texts += [None] * (self.size - len(texts)) + list(_BYTES)
+                token_bytes = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
+                if self.hidden_count:
+                    token_bytes += [None] * (self.size - len(token_bytes)) + list(_BYTES)
                 with as_xgrammar():
-                    size = self.size + self.hidden
-                    if ends:
-                        vocabulary = Vocabulary(texts, eos_token_ids=ends, special_tokens=names_by_id, size=size)
+                    size = self.size + self.hidden_count
+                    if stop_ids:
+                        vocabulary = Vocabulary(
+                            token_bytes, eos_token_ids=stop_ids, special_tokens=names_by_id, size=size
+                        )
                     else:
-                        vocabulary = Vocabulary.without_end(texts, special_tokens=names_by_id, size=size)
-                self._vocabularies[ends, controls] = vocabulary
-            return self._vocabularies[ends, controls]
+                        vocabulary = Vocabulary.without_end(token_bytes, special_tokens=names_by_id, size=size)
+                self._vocabularies[stop_ids, controls] = vocabulary
+            return self._vocabularies[stop_ids, controls]
 
     def ids_of(self, name: str) -> list[int]:
         """The tokens whose text is `name`."""
@@ -288,54 +295,54 @@ class _Tokens:
         return [number for number, token in enumerate(self.tokens) if token == data]
 
 
-def _ids_or_none(ids: list[int] | int | None) -> list[int] | None:
+def _as_id_list(ids: list[int] | int | None) -> list[int] | None:
     return [ids] if isinstance(ids, int) else ids if ids is None else list(ids)
 
 
-def _is_same(argument: Any, value: Any) -> bool:
-    """Whether a stored value equals this one. Tokens with the same text may be in a different order."""
+def _is_same(stored: Any, value: Any) -> bool:
+    """Whether a stored value equals `value`. Tokens with the same text may be in a different order."""
     if (
-        argument != value
-        and isinstance(argument, list)
+        stored != value
+        and isinstance(stored, list)
         and isinstance(value, list)
-        and all(isinstance(x, list) for x in argument)
+        and all(isinstance(x, list) for x in stored)
     ):
-        return sorted(map(repr, argument)) == sorted(map(repr, value))
-    return bool(argument == value)
+        return sorted(map(repr, stored)) == sorted(map(repr, value))
+    return bool(stored == value)
 
 
-def _ranges(ordered: Sequence[bytes]) -> list[int]:
-    """For each token of the sorted list, the position of the next token that does not contain it, as in xgrammar."""
-    out, open_tokens = [0] * len(ordered), list[int]()
-    for at, data in enumerate(ordered):
-        while open_tokens and ordered[open_tokens[-1]] not in data:
-            out[open_tokens.pop()] = at
-        open_tokens.append(at)
-    for at in open_tokens:
-        out[at] = len(ordered)
+def _subtree_ends(sorted_tokens: Sequence[bytes]) -> list[int]:
+    """For each token of the sorted list, the index of the next token that does not contain it, as in xgrammar."""
+    out, open_tokens = [0] * len(sorted_tokens), list[int]()
+    for index, data in enumerate(sorted_tokens):
+        while open_tokens and sorted_tokens[open_tokens[-1]] not in data:
+            out[open_tokens.pop()] = index
+        open_tokens.append(index)
+    for index in open_tokens:
+        out[index] = len(sorted_tokens)
     return out
 
 
-def _declared_stops(tokenizer: Any) -> list[int] | None:
-    """The stop token that a tokenizer declares."""
-    end = getattr(tokenizer, "eos_token_id", None)
-    if end is None:
-        model = _sentencepiece_model(tokenizer)
-        end = model.eos_id() if model is not None and model.eos_id() != -1 else None
-    if end is None:
+def _find_declared_stops(tokenizer: Any) -> list[int] | None:
+    """Find the stop token that a tokenizer declares."""
+    stop_id = getattr(tokenizer, "eos_token_id", None)
+    if stop_id is None:
+        model = _find_sentencepiece_model(tokenizer)
+        stop_id = model.eos_id() if model is not None and model.eos_id() != -1 else None
+    if stop_id is None:
         warnings.warn(
             "When constructing TokenizerInfo from a huggingface tokenizer, stop_token_ids is neither provided by user "
             "nor found from the tokenizer. It will be automatically detected.",
             stacklevel=3,
         )
         return None
-    return [end]
+    return [stop_id]
 
 
 def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool]:
-    """The spelling of the tokens, and whether the tokenizer puts a space before a text."""
+    """Detect how the tokens are spelled, and whether the tokenizer puts a space before a text."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is not None and hasattr(backend, "to_str"):  # a fast one
+    if backend is not None and hasattr(backend, "to_str"):  # a fast tokenizer
         metadata = detect_metadata(backend.to_str())
         kind, adds_space = metadata["vocab_type"], metadata["add_prefix_space"]
         vocab_kind = detect_from_vocab(vocab)
@@ -345,20 +352,21 @@ def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabTyp
             else (vocab_kind, encodes_with_prefix(tokenizer, vocab_kind))
         )
     names = getattr(tokenizer, "vocab_files_names", {})
-    inner = type(getattr(tokenizer, "tokenizer", None))
-    if (inner.__module__.split(".")[0], inner.__name__) == ("tiktoken", "Encoding") or "tiktoken" in names.get(
-        "vocab_file", ""
-    ):
+    inner_class = type(getattr(tokenizer, "tokenizer", None))
+    if (inner_class.__module__.split(".")[0], inner_class.__name__) == (
+        "tiktoken",
+        "Encoding",
+    ) or "tiktoken" in names.get("vocab_file", ""):
         first = tokenizer.convert_ids_to_tokens(tokenizer.encode(" "))[:1]
         return (VocabType.BYTE_LEVEL if first == ["Ġ"] else VocabType.RAW), False
-    if _sentencepiece_model(tokenizer) is not None:
+    if _find_sentencepiece_model(tokenizer) is not None:
         return (VocabType.BYTE_FALLBACK if "<0x0A>" in vocab else VocabType.RAW), True
     raise ValueError(f"Unsupported tokenizer type: {type(tokenizer)}")
 
 
-def _sentencepiece_model(tokenizer: Any) -> Any:
-    """The SentencePiece model inside a tokenizer, or None."""
-    inner = getattr(tokenizer, "tokenizer", None)
-    owners = ((tokenizer, "sp_model"), (inner, "sp_model"), (tokenizer, "tok"))
+def _find_sentencepiece_model(tokenizer: Any) -> Any:
+    """Find the SentencePiece model inside a tokenizer, or None."""
+    inner_tokenizer = getattr(tokenizer, "tokenizer", None)
+    owners = ((tokenizer, "sp_model"), (inner_tokenizer, "sp_model"), (tokenizer, "tok"))
     candidates = [getattr(owner, name, None) for owner, name in owners]
     return next((candidate for candidate in candidates if type(candidate).__name__ == "SentencePieceProcessor"), None)

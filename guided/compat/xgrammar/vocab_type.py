@@ -1,8 +1,8 @@
 """Detects how a tokenizer spells its tokens. In: a vocabulary, or a transformers tokenizer. Out: the kind of spelling,
 and the bytes of each token.
 
-The rules are those of xgrammar: the decoders in the tokenizer's file determine the kind, unless the tokens themselves
-indicate another one.
+The rules are xgrammar's: the decoders in the tokenizer's file determine the kind, unless the tokens themselves indicate
+another kind.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def detect_from_vocab(vocab: Mapping[str, int]) -> VocabType | None:
     alphabet = frozenset(byte_alphabet())
     if sum(char in vocab for char in alphabet) < 128:
         return None
-    spelled = sum(alphabet.issuperset(token) for token in vocab)  # added tokens may have other characters
-    return VocabType.BYTE_LEVEL if spelled >= 0.99 * len(vocab) else None
+    spelled_count = sum(alphabet.issuperset(token) for token in vocab)  # added tokens may have other characters
+    return VocabType.BYTE_LEVEL if spelled_count >= 0.99 * len(vocab) else None
 
 
 def detect_metadata(backend: str) -> dict[str, Any]:
-    """The metadata of a tokenizer.json: {"vocab_type": VocabType, "add_prefix_space": bool}.
+    """Read the metadata of a tokenizer.json: {"vocab_type": VocabType, "add_prefix_space": bool}.
 
     Raises:
         RuntimeError: the text is not a JSON object.
@@ -80,23 +80,23 @@ def detect_metadata(backend: str) -> dict[str, Any]:
         raise RuntimeError(f"Failed to parse JSON object: {error}") from None
     if not isinstance(data, dict):
         raise RuntimeError("Failed to parse JSON object: this is not an object")
-    kinds = [step.get("type") for step in _steps(data.get("decoder"), "decoders")]
+    kinds = [step.get("type") for step in _list_steps(data.get("decoder"), "decoders")]
     byte_kinds = (kind for kind in kinds if kind in ("ByteLevel", "ByteFallback"))
     kind = {"ByteLevel": VocabType.BYTE_LEVEL, "ByteFallback": VocabType.BYTE_FALLBACK}.get(next(byte_kinds, ""))
-    prepends = any(
+    prepends_space = any(
         step.get("type") == "Prepend" and step.get("prepend") == SPACE
-        for step in _steps(data.get("normalizer"), "normalizers")
+        for step in _list_steps(data.get("normalizer"), "normalizers")
     )
-    splits = data.get("pre_tokenizer")
-    splits = splits if isinstance(splits, dict) else {}
-    adds_space = splits.get("type") == "Metaspace" and splits.get("prepend_scheme") in ("always", "first")
-    return {"vocab_type": kind or VocabType.RAW, "add_prefix_space": prepends or adds_space}
+    pre_tokenizer = data.get("pre_tokenizer")
+    pre_tokenizer = pre_tokenizer if isinstance(pre_tokenizer, dict) else {}
+    adds_space = pre_tokenizer.get("type") == "Metaspace" and pre_tokenizer.get("prepend_scheme") in ("always", "first")
+    return {"vocab_type": kind or VocabType.RAW, "add_prefix_space": prepends_space or adds_space}
 
 
-def _steps(part: Any, name: str) -> Sequence[dict[str, Any]]:
-    if not isinstance(part, dict):
+def _list_steps(component: Any, list_name: str) -> Sequence[dict[str, Any]]:
+    if not isinstance(component, dict):
         return []
-    steps = part.get(name, []) if part.get("type") == "Sequence" else [part]
+    steps = component.get(list_name, []) if component.get("type") == "Sequence" else [component]
     return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
 

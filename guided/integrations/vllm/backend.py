@@ -2,10 +2,10 @@
 
 In: requests from vLLM's engine. Out: the state of each request, which fills rows of the engine's bitmask.
 
-| | where | sees |
+| | where | input |
 |---|---|---|
-| `validate_and_pack` turns a valid request into one text | vLLM's API process, before it is queued | all its fields |
-| `GuidedBackend.compile_grammar` compiles that text | the engine's process, on a thread | the text, the end tokens |
+| `validate_and_pack` packs a valid request into one string | vLLM's API process, before queueing | all fields |
+| `GuidedBackend.compile_grammar` compiles that string | the engine's process, on a thread | string, end tokens |
 | `GuidedGrammar` fills rows (grammar.py) | the engine's process, at each step | accepted tokens |
 
 Both processes compile a specification and cache it, so an invalid request is refused before it is queued. An error in
@@ -26,13 +26,13 @@ from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import KINDS, OPTIONS, Specification
 from guided.matching.matcher import GrammarMatcher
 
-__all__ = ["GuidedBackend", "begin", "validate_and_pack"]
+__all__ = ["GuidedBackend", "begin_request", "validate_and_pack"]
 
 
-def begin(
+def begin_request(
     specification: Specification, compilers: Compilers, end_token_ids: Collection[int] | None, settings: Settings
 ) -> GuidedGrammar:
-    """The state of a request before its first token.
+    """Create the state of a request before its first token.
 
     Raises:
         SpecError, UnsupportedError, LimitExceeded, VocabularyError: the specification cannot be compiled.
@@ -46,33 +46,34 @@ def begin(
 
 
 def validate_and_pack(params: Any, compilers: Compilers, settings: Settings) -> str | None:
-    """Check the structured output of a `SamplingParams`. Return one text with all its fields, or None if there is none.
+    """Check the structured output of a `SamplingParams`. Return a string with all its fields, or None if there is none.
 
     Args:
         compilers: the model's compilers. The request's stop tokens are added to the end tokens.
 
     Raises:
-        GuidedError: see `begin`; or the fields are malformed.
+        GuidedError: see `begin_request`; or the fields are malformed.
     """
     outputs = params.structured_outputs
     if outputs is None:
         return None
     request_fields = {name: getattr(outputs, name) for name in (*KINDS, *OPTIONS)}
-    budget = _budget(params)
+    budget = _find_budget(params)
     specification = Specification.from_fields(request_fields, max_tokens=budget).with_budget(budget)
-    ends = {*compilers.vocabulary.eos_token_ids, *(params.stop_token_ids or ())}
-    begin(specification, compilers, ends, settings)
+    end_ids = {*compilers.vocabulary.eos_token_ids, *(params.stop_token_ids or ())}
+    begin_request(specification, compilers, end_ids, settings)
     return specification.to_text()
 
 
-def _budget(params: Any) -> int | None:
-    """The token budget of the answer. None if another instance writes it: the prefill itself has `max_tokens=1`."""
+def _find_budget(params: Any) -> int | None:
+    """The token budget of the answer. None if another instance writes it: then this request is only its prefill, with
+    `max_tokens=1`."""
     transfer = (params.extra_args or {}).get("kv_transfer_params")
     return None if isinstance(transfer, Mapping) and transfer.get("do_remote_decode") else params.max_tokens
 
 
 class GuidedBackend:
-    """See the module docstring. vLLM creates one for each engine, at its first request for structured output.
+    """See the module docstring. vLLM creates a backend for each engine, at the first request for structured output.
 
     Args:
         vllm_config: not used.
@@ -91,18 +92,18 @@ class GuidedBackend:
     def compile_grammar(
         self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
     ) -> GuidedGrammar:
-        """The state of a new request. May be called on several threads.
+        """Compile the specification of a new request, and create its state. Several threads may call it.
 
         Args:
             request_type: a member of vLLM's `StructuredOutputOptions`.
-            grammar_spec: the specification, as text.
+            grammar_spec: the specification, as a string.
             stop_token_ids: the tokens that end the request; None or empty: the tokenizer's own.
 
         Raises:
-            GuidedError: see `begin`.
+            GuidedError: see `begin_request`.
         """
         specification = Specification.from_key(request_type.name.lower(), grammar_spec)
-        return begin(specification, self.compilers, stop_token_ids, self.settings)
+        return begin_request(specification, self.compilers, stop_token_ids, self.settings)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
         """A bitmask that allows all tokens, int32 (max_num_seqs, words)."""

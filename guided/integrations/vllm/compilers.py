@@ -1,8 +1,8 @@
-"""Compilers for the model that vLLM serves. In: its tokenizer, and the end tokens of a request. Out: a compiler.
+"""Compilers for the model that vLLM serves. In: the tokenizer, and the end tokens of a request. Out: a compiler.
 
-The grammar allows an end token only at an end of its text, whatever the token's bytes are. So each set of end tokens
-needs its own vocabulary. There are few such sets, and the most recently used vocabularies are cached. It takes 0.1 s to
-create one with 50,000 tokens, half of it when its first grammar is compiled.
+A grammar allows an end token only where the output may end, whatever the token's bytes are. So each set of end tokens
+needs its own vocabulary. There are few such sets, and the most recently used vocabularies are cached. Creating a
+vocabulary of 50,000 tokens takes 0.1 s, half of it when its first grammar is compiled.
 
 vLLM uses the tokenizers of transformers or mistral-common. This module does not import vLLM.
 """
@@ -20,9 +20,9 @@ from guided.limits import Limits
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
 
-__all__ = ["Compilers", "compilers_of", "read_vocabulary", "without_tokenizer"]
+__all__ = ["Compilers", "compilers_of", "get_byte_compiler", "read_vocabulary"]
 
-_KEPT: Final = 8
+_MAX_CACHED: Final = 8
 
 
 def read_vocabulary(tokenizer: Any) -> Vocabulary:
@@ -32,10 +32,10 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
         VocabularyError: the bytes of its tokens are not fixed.
     """
     if getattr(tokenizer, "IS_MISTRAL_TOKENIZER", False):
-        ends, path = [tokenizer.eos_token_id], tokenizer.tokenizer.file_path
+        end_ids, path = [tokenizer.eos_token_id], tokenizer.tokenizer.file_path
         if tokenizer.is_tekken:
-            return Vocabulary.from_tekken(path, eos_token_ids=ends)
-        return Vocabulary.from_sentencepiece(path, eos_token_ids=ends)
+            return Vocabulary.from_tekken(path, eos_token_ids=end_ids)
+        return Vocabulary.from_sentencepiece(path, eos_token_ids=end_ids)
     return Vocabulary.from_huggingface(tokenizer)
 
 
@@ -51,48 +51,52 @@ class Compilers:
     def __init__(self, vocabulary: Vocabulary, size: int, limits: Limits | None = None) -> None:
         self.vocabulary, self.size, self.limits = vocabulary, size, limits
         self._lock = threading.Lock()
-        self._compilers = LruCache[frozenset[int], GrammarCompiler](_KEPT)
+        self._compilers = LruCache[frozenset[int], GrammarCompiler](_MAX_CACHED)
 
     def compiler_for_ends(self, end_token_ids: Collection[int] | None = None) -> GrammarCompiler:
-        """The compiler of grammars that end with one of these tokens. None or empty: the tokenizer's own end tokens.
+        """The compiler for grammars that end with one of these tokens. None or empty: the tokenizer's own end tokens.
 
         Raises:
-            VocabularyError: none of the tokens has a logit.
+            VocabularyError: the model has no logit for any of the end tokens.
         """
-        ends = frozenset(end for end in end_token_ids or self.vocabulary.eos_token_ids if 0 <= end < self.size)
-        if not ends:
+        end_ids = frozenset(id for id in end_token_ids or self.vocabulary.eos_token_ids if 0 <= id < self.size)
+        if not end_ids:
             raise VocabularyError(f"none of the end tokens {sorted(end_token_ids or ())} is below {self.size}")
         with self._lock:
-            compiler: GrammarCompiler | None = self._compilers.get(ends)
+            compiler: GrammarCompiler | None = self._compilers.get(end_ids)
             if compiler is None:
-                vocabulary = self.vocabulary.copy_with(eos_token_ids=ends, size=self.size)
-                compiler = self._compilers[ends] = GrammarCompiler(vocabulary, limits=self.limits)
+                vocabulary = self.vocabulary.copy_with(eos_token_ids=end_ids, size=self.size)
+                compiler = self._compilers[end_ids] = GrammarCompiler(vocabulary, limits=self.limits)
             return compiler
 
 
-_by_tokenizer = LruCache[int, tuple[Any, Compilers]](_KEPT)
+_by_tokenizer = LruCache[int, tuple[Any, Compilers]](_MAX_CACHED)
 _lock = threading.Lock()
 
 
 def compilers_of(tokenizer: Any, size: int, limits: Limits | None = None) -> Compilers:
-    """The compilers of a tokenizer, created at the first call.
+    """The compilers of a tokenizer, created on the first call.
 
     Raises:
         VocabularyError: see `read_vocabulary`.
     """
     with _lock:
-        key, value = _by_tokenizer.get(id(tokenizer), (None, None))
-        compilers: Compilers | None = value
-        if key is not tokenizer or compilers is None or (compilers.size, compilers.limits) != (size, limits):
+        cached_tokenizer, cached_compilers = _by_tokenizer.get(id(tokenizer), (None, None))
+        compilers: Compilers | None = cached_compilers
+        if (
+            cached_tokenizer is not tokenizer
+            or compilers is None
+            or (compilers.size, compilers.limits) != (size, limits)
+        ):
             compilers = Compilers(read_vocabulary(tokenizer), size, limits)
             _by_tokenizer[id(tokenizer)] = (tokenizer, compilers)
         return compilers
 
 
 @cache
-def without_tokenizer() -> GrammarCompiler:
-    """A compiler whose tokens are the single bytes. A grammar that it refuses is invalid for every tokenizer.
+def get_byte_compiler() -> GrammarCompiler:
+    """A compiler whose tokens are the single bytes. A specification that it refuses is invalid for every tokenizer.
 
-    It has no control tokens, so a VocabularyError from it says nothing about a model.
+    It has no control tokens, so its VocabularyErrors do not apply to a model.
     """
     return GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))

@@ -25,48 +25,49 @@ class GuidedGrammar:
     """See the module docstring.
 
     Args:
-        matcher: a matcher that has read nothing yet.
+        matcher: a matcher that has not accepted anything yet.
         max_tokens: the token budget of the answer, including its end token; None: no budget.
     """
 
     def __init__(self, matcher: GrammarMatcher, max_tokens: int | None = None) -> None:
         self.matcher, self.max_tokens = matcher, max_tokens
-        self._tokens_before = 0  # tokens that the request wrote before the grammar began
+        self._tokens_before = 0  # the number of tokens that the request wrote before the grammar applied
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Accept tokens up to an end token. Return False, with the state unchanged, if a token is refused."""
-        before = self.matcher.steps
+        steps_before = self.matcher.steps
         for token in tokens:
             if self.matcher.is_terminated():
                 break
             if not accept_any_id(self.matcher, token):
-                self.matcher.rollback(self.matcher.steps - before)
+                self.matcher.rollback(self.matcher.steps - steps_before)
                 return False
         return True
 
     def follow(self, output_length: int) -> None:
-        """Record that all accepted tokens are final. `output_length`: the tokens so far, with the reasoning."""
+        """Record that all accepted tokens are final. `output_length`: the number of tokens so far, including
+        reasoning."""
         if not self.matcher.is_terminated():
             self._tokens_before = output_length - self.matcher.steps
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
-        accepted = list[int]()
+        accepted_tokens = list[int]()
         for token in tokens:
             if self.matcher.is_terminated() or not accept_any_id(self.matcher, token):
                 break
-            accepted.append(token)
+            accepted_tokens.append(token)
             tokens_left = self._remaining_tokens()
             if (
                 tokens_left is not None
                 and not self.matcher.is_terminated()
                 and self.matcher.min_tokens_to_finish() > tokens_left
             ):
-                accepted.pop()
+                accepted_tokens.pop()
                 self.matcher.rollback(1)
                 break
-        self.matcher.rollback(len(accepted))
-        return accepted
+        self.matcher.rollback(len(accepted_tokens))
+        return accepted_tokens
 
     def rollback(self, num_tokens: int) -> None:
         """Take back the last accepted tokens."""
@@ -96,7 +97,7 @@ class GuidedGrammar:
         return self.matcher.is_terminated()
 
     def reset(self) -> None:
-        """Start again from the beginning."""
+        """Return to the initial state."""
         self.matcher.reset()
 
     def _remaining_tokens(self) -> int | None:

@@ -1,9 +1,10 @@
-"""Replaces one of vLLM's backends by guided: the entry point `guided` of the group `vllm.general_plugins`.
+"""Replaces one of vLLM's backends with guided: the entry point `guided` in the group `vllm.general_plugins`.
 
     VLLM_PLUGINS=guided vllm serve MODEL --structured-outputs-config '{"backend": "outlines"}'
 
 vLLM's list of backends is closed: the configuration accepts five names, and an `if` chooses among them. So guided
-replaces one of them, "outlines", which vLLM looks up for each engine and each request. Four objects are replaced:
+replaces one of them, "outlines", whose classes and functions vLLM looks up for each engine and each request. Four
+objects are replaced:
 
 | name | replacement |
 |---|---|
@@ -13,7 +14,7 @@ replaces one of them, "outlines", which vLLM looks up for each engine and each r
 | `StructuredOutputManager.accept_tokens` | a wrapper that reports the number of written tokens to the grammar |
 
 This happens only if VLLM_PLUGINS names guided, so installing the package does not change a server. vLLM then refuses to
-start if its version is not tested, or if its interface differs from the expected one.
+start if its version is not tested, or if its interface differs from the expected interface.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from guided.integrations.vllm.specification import KINDS, OPTIONS
 __all__ = ["KNOWN_VERSIONS", "differences", "install", "register"]
 
 KNOWN_VERSIONS: Final = ("0.32.0",)
-"""The versions of vLLM that were tested end to end."""
+"""The versions of vLLM with which guided was tested end to end."""
 NAME: Final = "guided"
-_SAMPLING: Final = "vllm.sampling_params"
-_TYPES: Final = "vllm.v1.structured_output.backend_types"
-_OUTLINES: Final = "vllm.v1.structured_output.backend_outlines"
-_MANAGER: Final = "vllm.v1.structured_output"
-_REQUEST: Final = "vllm.v1.request"
-_VALIDATE: Final = "validate_structured_output_request_outlines"
-_METHOD: Final = "_validate_structured_outputs"
-_ACCEPT: Final = "accept_tokens"
-_MARK: Final = "__guided__"
+_SAMPLING_MODULE: Final = "vllm.sampling_params"
+_TYPES_MODULE: Final = "vllm.v1.structured_output.backend_types"
+_OUTLINES_MODULE: Final = "vllm.v1.structured_output.backend_outlines"
+_MANAGER_MODULE: Final = "vllm.v1.structured_output"
+_REQUEST_MODULE: Final = "vllm.v1.request"
+_VALIDATE_FUNCTION: Final = "validate_structured_output_request_outlines"
+_VALIDATE_METHOD: Final = "_validate_structured_outputs"
+_ACCEPT_METHOD: Final = "accept_tokens"
+_INSTALLED_MARK: Final = "__guided__"
 
 _serving: ContextVar[tuple[Any, int]] = ContextVar("guided_vllm_serving")
 """The tokenizer and the number of logits of the model whose request is being checked."""
@@ -68,19 +69,21 @@ def install(settings: Settings) -> None:
     Raises:
         GuidedError: this version of vLLM is not supported, or its interface differs from the expected one.
     """
-    sampling, outlines = import_module(_SAMPLING), import_module(_OUTLINES)
-    if hasattr(outlines, _MARK):
+    sampling, outlines = import_module(_SAMPLING_MODULE), import_module(_OUTLINES_MODULE)
+    if hasattr(outlines, _INSTALLED_MARK):
         return
     _check_version(import_module("vllm").__version__, settings)
-    if unexpected := differences():
-        raise GuidedError(f"guided does not fit this version of vLLM: {'; '.join(unexpected)}")
+    if messages := differences():
+        raise GuidedError(f"guided does not fit this version of vLLM: {'; '.join(messages)}")
     outlines.OutlinesBackend = GuidedBackend  # type: ignore[attr-defined]
-    setattr(outlines, _VALIDATE, _make_check(settings))
-    setattr(sampling.SamplingParams, _METHOD, _record_tokenizer(getattr(sampling.SamplingParams, _METHOD)))
-    manager = import_module(_MANAGER).StructuredOutputManager
-    setattr(manager, _ACCEPT, _report_tokens(getattr(manager, _ACCEPT)))
-    setattr(outlines, _MARK, True)
-    types = import_module(_TYPES)
+    setattr(outlines, _VALIDATE_FUNCTION, _make_check(settings))
+    setattr(
+        sampling.SamplingParams, _VALIDATE_METHOD, _record_tokenizer(getattr(sampling.SamplingParams, _VALIDATE_METHOD))
+    )
+    manager = import_module(_MANAGER_MODULE).StructuredOutputManager
+    setattr(manager, _ACCEPT_METHOD, _report_tokens(getattr(manager, _ACCEPT_METHOD)))
+    setattr(outlines, _INSTALLED_MARK, True)
+    types = import_module(_TYPES_MODULE)
     types.StructuredOutputBackend.register(GuidedBackend)
     types.StructuredOutputGrammar.register(GuidedGrammar)
     import_module("vllm.logger").init_logger("vllm.plugins.guided").info(
@@ -101,16 +104,16 @@ def _check_version(version: str, settings: Settings) -> None:
 def _record_tokenizer(validate: Callable[..., None]) -> Callable[..., None]:
     """Wrap vLLM's own check of a request to record the tokenizer and the number of logits while it runs."""
 
-    def checked(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
+    def validate_and_record(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
         if self.structured_outputs is None or tokenizer is None:
             return validate(self, model_config, structured_outputs_config, tokenizer)
-        before = _serving.set((tokenizer, model_config.get_vocab_size()))
+        reset_token = _serving.set((tokenizer, model_config.get_vocab_size()))
         try:
             return validate(self, model_config, structured_outputs_config, tokenizer)
         finally:
-            _serving.reset(before)
+            _serving.reset(reset_token)
 
-    return checked
+    return validate_and_record
 
 
 def _report_tokens(accept: Callable[..., bool]) -> Callable[..., bool]:
@@ -127,9 +130,9 @@ def _report_tokens(accept: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _make_check(settings: Settings) -> Callable[[Any], None]:
-    """guided's check of a request. vLLM answers an invalid request with status 400 and guided's message."""
+    """Make guided's check of a request. vLLM answers an invalid request with status 400 and guided's message."""
     validation_error = import_module("vllm.exceptions").VLLMValidationError
-    structured = import_module(_SAMPLING).StructuredOutputsParams
+    params_class = import_module(_SAMPLING_MODULE).StructuredOutputsParams
 
     def check(params: Any) -> None:
         outputs = params.structured_outputs
@@ -140,35 +143,51 @@ def _make_check(settings: Settings) -> Callable[[Any], None]:
             used_kind = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
             raise validation_error(str(error), parameter=f"structured_outputs.{used_kind}".rstrip(".")) from error
         if text is not None and text != outputs.grammar:  # the caller may reuse its parameters, so do not change them
-            params.structured_outputs = packed = structured(grammar=text)
+            params.structured_outputs = packed = params_class(grammar=text)
             packed._backend, packed._backend_was_auto = outputs._backend, outputs._backend_was_auto
 
     return check
 
 
 def differences() -> list[str]:
-    """The differences between the installed vLLM and the one that `install` expects, as sentences."""
-    types, sampling, outlines = import_module(_TYPES), import_module(_SAMPLING), import_module(_OUTLINES)
-    unexpected = _methods(types.StructuredOutputGrammar, GuidedGrammar) + _methods(
+    """List the differences between the installed vLLM and the interface that `install` expects, as sentences."""
+    types, sampling, outlines = (
+        import_module(_TYPES_MODULE),
+        import_module(_SAMPLING_MODULE),
+        import_module(_OUTLINES_MODULE),
+    )
+    messages = _compare_methods(types.StructuredOutputGrammar, GuidedGrammar) + _compare_methods(
         types.StructuredOutputBackend, GuidedBackend
     )
     expected: list[tuple[str, set[str] | list[str], set[str] | list[str]]] = [
-        ("the fields of StructuredOutputBackend", _fields(types.StructuredOutputBackend), _parameters(GuidedBackend)),
-        ("the parameters of OutlinesBackend", _parameters(outlines.OutlinesBackend), _parameters(GuidedBackend)),
-        (f"the parameters of {_VALIDATE}", _parameters(getattr(outlines, _VALIDATE)), ["params"]),
         (
-            f"the parameters of SamplingParams.{_METHOD}",
-            _parameters(getattr(sampling.SamplingParams, _METHOD)),
+            "the fields of StructuredOutputBackend",
+            _field_names(types.StructuredOutputBackend),
+            _parameter_names(GuidedBackend),
+        ),
+        (
+            "the parameters of OutlinesBackend",
+            _parameter_names(outlines.OutlinesBackend),
+            _parameter_names(GuidedBackend),
+        ),
+        (
+            f"the parameters of {_VALIDATE_FUNCTION}",
+            _parameter_names(getattr(outlines, _VALIDATE_FUNCTION)),
+            ["params"],
+        ),
+        (
+            f"the parameters of SamplingParams.{_VALIDATE_METHOD}",
+            _parameter_names(getattr(sampling.SamplingParams, _VALIDATE_METHOD)),
             ["self", "model_config", "structured_outputs_config", "tokenizer"],
         ),
         (
-            f"the parameters of StructuredOutputManager.{_ACCEPT}",
-            _parameters(getattr(import_module(_MANAGER).StructuredOutputManager, _ACCEPT)),
+            f"the parameters of StructuredOutputManager.{_ACCEPT_METHOD}",
+            _parameter_names(getattr(import_module(_MANAGER_MODULE).StructuredOutputManager, _ACCEPT_METHOD)),
             ["self", "request", "new_token_ids"],
         ),
         (
             "the fields of StructuredOutputsParams",
-            set(_fields(sampling.StructuredOutputsParams)),
+            set(_field_names(sampling.StructuredOutputsParams)),
             {*KINDS, *OPTIONS, "_backend", "_backend_was_auto"},
         ),
         (
@@ -177,31 +196,31 @@ def differences() -> list[str]:
             set(KINDS),
         ),
     ]
-    if not hasattr(import_module(_REQUEST).Request, "num_output_tokens"):
-        unexpected.append("Request has no num_output_tokens")
-    for what, theirs, expected_names in expected:
-        if theirs != expected_names:
-            unexpected.append(
-                f"{what} are {', '.join(sorted(theirs))}, but {', '.join(sorted(expected_names))} were expected"
+    if not hasattr(import_module(_REQUEST_MODULE).Request, "num_output_tokens"):
+        messages.append("Request has no num_output_tokens")
+    for subject, names, expected_names in expected:
+        if names != expected_names:
+            messages.append(
+                f"{subject} are {', '.join(sorted(names))}, but {', '.join(sorted(expected_names))} were expected"
             )
-    return unexpected
+    return messages
 
 
-def _methods(theirs: type, ours: type) -> list[str]:
-    unexpected = []
+def _compare_methods(theirs: type, ours: type) -> list[str]:
+    messages = []
     for name in sorted(getattr(theirs, "__abstractmethods__", ())):
-        parameters = _parameters(getattr(theirs, name))
+        parameters = _parameter_names(getattr(theirs, name))
         if not hasattr(ours, name):
-            unexpected.append(f"{theirs.__name__} has an unknown method {name}")
-        elif parameters != (expected_parameters := _parameters(getattr(ours, name))):
+            messages.append(f"{theirs.__name__} has an unknown method {name}")
+        elif parameters != (expected_parameters := _parameter_names(getattr(ours, name))):
             expected = ", ".join(expected_parameters)
-            unexpected.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
-    return unexpected
+            messages.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
+    return messages
 
 
-def _parameters(function: Any) -> list[str]:
+def _parameter_names(function: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def _fields(cls: Any) -> list[str]:
+def _field_names(cls: Any) -> list[str]:
     return [field.name for field in fields(cls)]

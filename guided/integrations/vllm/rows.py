@@ -1,8 +1,8 @@
-"""The rows that a logits processor masks: one sequence for each request with a constraint.
+"""Fills the rows that a logits processor masks: one for each request with a constraint.
 
 In: the constraint of a request (`extra_args["guided"]` of its `SamplingParams`), and at each step the tokens it has
 written so far. Out: rows of a bitmask. vLLM may reject drafts, or preempt a request and restart it with its written
-tokens. So a sequence follows the tokens that vLLM reports, forward and backward.
+tokens. So a request's matcher follows the tokens that vLLM reports, forward and backward.
 
 Errors cannot be reported, since an exception would end vLLM's worker. So an error is logged and ends the request: its
 mask then allows only end tokens. This module does not import vLLM.
@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from guided.errors import GuidedError, SpecError, VocabularyError, brief
-from guided.integrations.vllm.backend import begin
-from guided.integrations.vllm.compilers import Compilers, without_tokenizer
+from guided.integrations.vllm.backend import begin_request
+from guided.integrations.vllm.compilers import Compilers, get_byte_compiler
 from guided.integrations.vllm.grammar import GuidedGrammar
 from guided.integrations.vllm.settings import Settings
 from guided.integrations.vllm.specification import Specification
 from guided.logits import apply_token_bitmask_inplace
 from guided.matching.bitmask import allocate_token_bitmask, row_of
 
-__all__ = ["ARGUMENT", "MaskedRequest", "Sequences", "check", "specification_of"]
+__all__ = ["ARGUMENT", "MaskedRequest", "MaskedRequests", "check_request", "specification_of"]
 
 ARGUMENT: Final = "guided"
 """The key in `extra_args`, and in `vllm_xargs` of an HTTP request, where its value is JSON text."""
@@ -32,7 +32,7 @@ _log = logging.getLogger("vllm.guided")
 
 
 def specification_of(params: Any) -> Specification | None:
-    """The constraint in a `SamplingParams` for the logits processor; None if there is none.
+    """Read the constraint for the logits processor from a `SamplingParams`; None if there is none.
 
     Raises:
         SpecError: the constraint is malformed, or the request also has `structured_outputs`.
@@ -54,8 +54,8 @@ def specification_of(params: Any) -> Specification | None:
     return Specification.from_fields(specification, max_tokens=params.max_tokens)
 
 
-def check(params: Any, settings: Settings) -> None:
-    """Refuse a request before it is queued if it is invalid for every tokenizer; vLLM passes no tokenizer here.
+def check_request(params: Any, settings: Settings) -> None:
+    """Refuse a request that is invalid for every tokenizer, before it is queued. vLLM passes no tokenizer here.
 
     Raises:
         GuidedError: the request's specification is invalid.
@@ -64,52 +64,52 @@ def check(params: Any, settings: Settings) -> None:
     if specification is None:
         return
     try:
-        specification.compile(without_tokenizer(), settings)
+        specification.compile(get_byte_compiler(), settings)
     except VocabularyError:  # a control token that the model may have
         if not settings.allow_special_tokens:
             raise
 
 
 class MaskedRequest:
-    """A request with a constraint, and the tokens it has written.
+    """A request with a constraint, and the tokens that it has written.
 
     Args:
         specification: the constraint, with the budget of the request.
-        ends: the request's end tokens.
+        end_ids: the request's end tokens.
         compilers: the model's compilers.
-        context_left: the number of tokens left in the context; None: unknown.
+        context_left: the number of tokens left in the context after the prompt; None: unknown.
 
     Attributes:
-        output: V1: the written tokens, a list that vLLM appends to.
+        output: with the V1 runner, the written tokens; vLLM appends to this list.
     """
 
     def __init__(
         self,
         specification: Specification,
-        ends: Sequence[int],
+        end_ids: Sequence[int],
         compilers: Compilers,
         settings: Settings,
         context_left: int | None = None,
     ) -> None:
-        self.ends = sorted(ends) or sorted(compilers.vocabulary.eos_token_ids)
+        self.end_ids = sorted(end_ids) or sorted(compilers.vocabulary.eos_token_ids)
         self.output: list[int] = []
         self._accepted_tokens: list[int] = []
         self._grammar: GuidedGrammar | None = None
         bounds = [bound for bound in (specification.max_tokens, context_left) if bound is not None]
         try:
             budget = min(bounds, default=None)
-            self._grammar = begin(specification.with_budget(budget), compilers, ends, settings)
+            self._grammar = begin_request(specification.with_budget(budget), compilers, end_ids, settings)
         except GuidedError as error:
             _log.error("a request ends before its first token: %s", error)
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """Move to the state after exactly these written tokens."""
-        new = list(tokens)
-        if new[: len(self._accepted_tokens)] != self._accepted_tokens:  # some were rolled back
+        """Set the state to the state after exactly these written tokens."""
+        new_tokens = list(tokens)
+        if new_tokens[: len(self._accepted_tokens)] != self._accepted_tokens:  # some tokens were rolled back
             self._accepted_tokens = []
             if self._grammar is not None:
                 self._grammar.reset()
-        self.accept(new[len(self._accepted_tokens) :])
+        self.accept(new_tokens[len(self._accepted_tokens) :])
 
     def accept(self, tokens: Sequence[int]) -> None:
         """Accept further tokens."""
@@ -126,7 +126,7 @@ class MaskedRequest:
     def fill(self, bitmask: Any, row: int) -> None:
         """Write the tokens that may come next into a row of the bitmask."""
         if self._grammar is None:
-            bitmask[row] = row_of(32 * bitmask.shape[1], self.ends)
+            bitmask[row] = row_of(32 * bitmask.shape[1], self.end_ids)
         else:
             self._grammar.fill_bitmask(bitmask, row)
 
@@ -147,30 +147,30 @@ class MaskedRequest:
             self._grammar.rollback(min(len(allowed), len(rows) - 1))
 
 
-class Sequences:
-    """The requests of a batch that have a constraint, by their position in the batch."""
+class MaskedRequests:
+    """The requests of a batch that have a constraint, by position in the batch."""
 
     def __init__(self, compilers: Callable[[], Compilers], settings: Settings) -> None:
         self._get_compilers, self._settings = compilers, settings
         self.by_position: dict[int, MaskedRequest] = {}
 
-    def begin(self, position: int, params: Any, context_left: int | None = None) -> bool:
+    def add(self, position: int, params: Any, context_left: int | None = None) -> bool:
         """Put a request at a position, replacing any other. Return whether it has a constraint."""
         self.by_position.pop(position, None)
         specification = specification_of(params)  # already validated
         if specification is None:
             return False
-        ends, compilers = params.all_stop_token_ids, self._get_compilers()
-        self.by_position[position] = MaskedRequest(specification, ends, compilers, self._settings, context_left)
+        end_ids, compilers = params.all_stop_token_ids, self._get_compilers()
+        self.by_position[position] = MaskedRequest(specification, end_ids, compilers, self._settings, context_left)
         return True
 
-    def move(self, start: int, to: int, swap: bool) -> None:
+    def move(self, start: int, target: int, swap: bool) -> None:
         """Move a request to another position, or swap two."""
-        moved, other = self.by_position.pop(start, None), self.by_position.pop(to, None)
-        if moved is not None:
-            self.by_position[to] = moved
-        if swap and other is not None:
-            self.by_position[start] = other
+        moved_request, replaced_request = self.by_position.pop(start, None), self.by_position.pop(target, None)
+        if moved_request is not None:
+            self.by_position[target] = moved_request
+        if swap and replaced_request is not None:
+            self.by_position[start] = replaced_request
 
     def apply(self, logits: Any, rows: Sequence[int], fill: Callable[[Any], None]) -> None:
         """Mask some rows of the logits, in place.
@@ -185,6 +185,6 @@ class Sequences:
         if len(rows) == len(logits) and list(rows) == list(range(len(logits))):
             apply_token_bitmask_inplace(logits, bitmask)
             return
-        selected = logits[list(rows)]
-        apply_token_bitmask_inplace(selected, bitmask)
-        logits[list(rows)] = selected
+        selected_logits = logits[list(rows)]
+        apply_token_bitmask_inplace(selected_logits, bitmask)
+        logits[list(rows)] = selected_logits

@@ -1,5 +1,5 @@
-"""The settings that a vLLM server's operator chooses. In: the environment variable GUIDED_VLLM, a JSON object. Out:
-`Settings`.
+"""Reads the settings that the operator of a vLLM server chooses. In: the environment variable GUIDED_VLLM, a JSON
+object. Out: `Settings`.
 
     GUIDED_VLLM='{"allow_special_tokens": true, "limits": {"seconds": 5}}'
 
@@ -28,9 +28,9 @@ class Settings:
 
     Attributes:
         allow_special_tokens: whether grammars and structural tags may name control tokens. Grammars come from untrusted
-            clients, except those that vLLM creates for tools.
-        strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused;
-            otherwise there is a warning.
+            clients, except the grammars that vLLM creates for tools.
+        strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused. By
+            default, they cause a warning.
         any_version: whether to accept untested versions of vLLM if all replaced objects have the expected signatures.
         limits: the limits of each compilation.
     """
@@ -42,7 +42,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """The settings in the variable; the defaults if it is not set.
+        """Read the settings from the variable; the defaults if it is not set.
 
         Raises:
             GuidedError: the variable is malformed.
@@ -64,10 +64,10 @@ class Settings:
         for name in ("allow_special_tokens", "strict", "any_version"):
             if not isinstance(settings.get(name, False), bool):
                 raise GuidedError(f"{name} of {VARIABLE} must be true or false, not {brief(settings[name])}")
-        return cls(**{**settings, "limits": _limits(settings.get("limits", {}))})
+        return cls(**{**settings, "limits": _read_limits(settings.get("limits", {}))})
 
 
-def _limits(values: Any) -> Limits:
+def _read_limits(values: Any) -> Limits:
     if not isinstance(values, dict):
         raise GuidedError(f"limits of {VARIABLE} must be an object, not {brief(values)}")
     try:

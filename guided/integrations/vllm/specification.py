@@ -1,13 +1,15 @@
-"""The constraint of a vLLM request. In: vLLM's own fields, or one text with all of them. Out: a compiled grammar.
+"""Reads the constraint of a vLLM request. In: vLLM's own fields, or one string with all of them. Out: a compiled
+grammar.
 
 The fields are those of vLLM's `StructuredOutputsParams`: one of `json`, `json_object`, `regex`, `choice`, `grammar` and
 `structural_tag`, and options for writing JSON. vLLM passes a backend only the text of that one field: neither the
-options of the request nor its `max_tokens`. So after the check, a request is put into one text in the field `grammar`:
+options of the request nor its `max_tokens`. So after the check, guided packs the request into one string, the
+*envelope*, in the field `grammar`:
 
     {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
 
-Clients may send such a text, too; it can express no more than the fields. Any other `grammar` is in GBNF (or EBNF) if
-its rules contain `::=`, otherwise in Lark's notation. This module does not import vLLM.
+Clients may send an envelope, too; it cannot express more than the fields. Any other `grammar` is GBNF (or EBNF) if its
+rules contain `::=`, otherwise Lark. This module does not import vLLM.
 """
 
 from __future__ import annotations
@@ -32,15 +34,15 @@ KINDS: Final = ("json", "regex", "choice", "grammar", "json_object", "structural
 """The fields that exclude each other; a request has one of them."""
 OPTIONS: Final = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 """The options for writing JSON."""
-_WITH_JSON: Final = frozenset({"json", "json_object", "structural_tag"})
-_NAME: Final = "guided"
-_BEGIN: Final = f'{{"{_NAME}":'
+_JSON_KINDS: Final = frozenset({"json", "json_object", "structural_tag"})
+_ENVELOPE_KEY: Final = "guided"
+_ENVELOPE_START: Final = f'{{"{_ENVELOPE_KEY}":'
 _NO_SETTINGS: Final = Settings()
 
 
 def is_envelope(text: object) -> bool:
-    """Whether a `grammar` is an envelope: one text with the fields of a request."""
-    return isinstance(text, str) and text.lstrip().startswith(_BEGIN)
+    """Whether a `grammar` is an envelope: one string with all fields of a request."""
+    return isinstance(text, str) and text.lstrip().startswith(_ENVELOPE_START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Specification:
 
     Attributes:
         kind: one of `KINDS`.
-        source: the value of the field; for `json` and `structural_tag` a value or its JSON text.
+        source: the value of the field. For `json` and `structural_tag`, a JSON value or its text.
         disable_any_whitespace: write JSON without white space.
         disable_additional_properties: objects have only the members that their schema names.
         whitespace_pattern: a regular expression for the gaps of JSON. None: one space after `,` and `:`.
@@ -73,7 +75,7 @@ class Specification:
             raise SpecError(f"max_tokens must be an integer of at least 1, not {brief(self.max_tokens)}")
         if self.disable_any_whitespace and self.whitespace_pattern is not None:
             raise SpecError("disable_any_whitespace and whitespace_pattern contradict each other: give only one")
-        if self.kind not in _WITH_JSON and (
+        if self.kind not in _JSON_KINDS and (
             used_options := [name for name in OPTIONS if getattr(self, name) not in (None, False)]
         ):
             raise SpecError(f"{used_options[0]} applies to JSON, but {self.kind} is given")
@@ -104,20 +106,22 @@ class Specification:
     @classmethod
     def from_text(cls, text: str, *, max_tokens: int | None = None) -> Self:
         """Read an envelope that `to_text` wrote; see `from_fields`."""
-        read_json(text, Limits(), "grammar")  # refuses duplicate keys, and its errors have a location
+        read_json(text, Limits(), "grammar")  # refuses duplicate keys; its errors give a location
         content = json.loads(text)
-        inner = content[_NAME]
-        if len(content) != 1 or not isinstance(inner, dict):
-            message = f'a grammar that begins with {_BEGIN} must have the form {_BEGIN} {{"json": ...}}}}'
+        request_fields = content[_ENVELOPE_KEY]
+        if len(content) != 1 or not isinstance(request_fields, dict):
+            message = (
+                f'a grammar that begins with {_ENVELOPE_START} must have the form {_ENVELOPE_START} {{"json": ...}}}}'
+            )
             raise SpecError(message, text=text)
-        if is_envelope(inner.get("grammar")):
+        if is_envelope(request_fields.get("grammar")):
             raise SpecError("a request is nested inside another one", text=text)
-        earlier = inner.pop("max_tokens", None)
-        return cls.from_fields(inner, max_tokens=earlier if max_tokens is None else max_tokens)
+        packed_budget = request_fields.pop("max_tokens", None)
+        return cls.from_fields(request_fields, max_tokens=packed_budget if max_tokens is None else max_tokens)
 
     @classmethod
     def from_key(cls, kind: str, text: str) -> Self:
-        """Read the arguments that vLLM passes to a backend: the kind of the request, and the text of its field."""
+        """Read the arguments that vLLM passes to a backend: the kind of the request, and its field as a string."""
         match kind:
             case "json_object":
                 return cls(kind, True)
@@ -126,24 +130,25 @@ class Specification:
         return cls.from_fields({kind: text})
 
     def to_text(self) -> str:
-        """One text with all fields."""
+        """Write the envelope: one string with all fields."""
         defaults = {field.name: field.default for field in fields(self)}
         options = {name: getattr(self, name) for name in (*OPTIONS, "max_tokens")}
         non_defaults = {name: value for name, value in options.items() if value != defaults[name]}
-        return f"{_BEGIN} {json.dumps({self.kind: self.source, **non_defaults})}}}"
+        return f"{_ENVELOPE_START} {json.dumps({self.kind: self.source, **non_defaults})}}}"
 
     def with_budget(self, max_tokens: int | None) -> Specification:
         """A copy with this budget."""
         return replace(self, max_tokens=max_tokens)
 
     def compile(self, compiler: GrammarCompiler, settings: Settings = _NO_SETTINGS) -> CompiledGrammar:
-        """Compile the grammar. JSON has the defaults of `JsonSchemaOptions.for_generation`, unless options differ.
+        """Compile the specification. JSON has the defaults of `JsonSchemaOptions.for_generation`, except for given
+        options.
 
         Raises:
             SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.
         """
         json_options = self._json_options(settings.strict).non_defaults()
-        special = settings.allow_special_tokens
+        allow_special_tokens = settings.allow_special_tokens
         match self.kind:
             case "json":
                 return compiler.compile_json_schema(self.source, **json_options)
@@ -154,10 +159,12 @@ class Specification:
             case "choice":
                 return compiler.compile_choice(self.source)
             case "structural_tag":
-                return compiler.compile_structural_tag(self.source, allow_special_tokens=special, **json_options)
+                return compiler.compile_structural_tag(
+                    self.source, allow_special_tokens=allow_special_tokens, **json_options
+                )
         if is_gbnf(self.source):
-            return compiler.compile_gbnf(self.source, allow_special_tokens=special)
-        return compiler.compile_lark(self.source, allow_special_tokens=special, **json_options)
+            return compiler.compile_gbnf(self.source, allow_special_tokens=allow_special_tokens)
+        return compiler.compile_lark(self.source, allow_special_tokens=allow_special_tokens, **json_options)
 
     def _json_options(self, strict: bool) -> JsonSchemaOptions:
         changes: dict[str, Any] = {"strict": strict}

@@ -3,8 +3,8 @@
     b"\\xa9t\\xc3"    `head` b"\\xa9" ends a character, `text` is "t", `tail` b"\\xc3" begins one
 
 In: the bytes of tokens, and classes of characters (splitter.py). Out: `TokenCharacters` for each token that can be part
-of a UTF-8 text. Tokens whose characters have the same classes share one node of a tree, so word borders are computed
-once for all of them.
+of a UTF-8 text. Tokens whose characters have the same classes share one node of a tree, so word boundaries are
+computed once for all of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from guided.ir.ranges import ALL_CHARS, Ranges, intersect
 
 __all__ = ["ClassTree", "TokenCharacters", "characters_starting_with", "composing_characters", "token_characters"]
 
-_LENGTHS: Final = ((0xC0, 0xE0, 2), (0xE0, 0xF0, 3), (0xF0, 0xF8, 4))  # (first lead byte, one past the last, bytes)
-_CLASSES: Final = 1 << 20  # more than there are classes: a key is state * _CLASSES + class
+_LENGTHS: Final = (
+    (0xC0, 0xE0, 2),
+    (0xE0, 0xF0, 3),
+    (0xF0, 0xF8, 4),
+)  # (first lead byte, last lead byte + 1, length in bytes)
+_MAX_CLASSES: Final = 1 << 20  # no Splitter has more classes: a key is state * _MAX_CLASSES + class
 Ints = npt.NDArray[np.int64]
-_SPANS: Final = {2: (0x80, 0x7FF), 3: (0x800, 0xFFFF), 4: (0x10000, 0x10FFFF)}
+_CODE_POINTS_BY_LENGTH: Final = {2: (0x80, 0x7FF), 3: (0x800, 0xFFFF), 4: (0x10000, 0x10FFFF)}
 
 
 class TokenCharacters(NamedTuple):
@@ -41,9 +45,9 @@ def token_characters(data: bytes) -> TokenCharacters | None:
     while begin < len(data) and data[begin] & 0xC0 == 0x80:
         begin += 1
     end = len(data)
-    for at in range(max(begin, end - 3), end):
-        if data[at] >= 0xC0 and any(low <= data[at] < high and end - at < n for low, high, n in _LENGTHS):
-            end = at
+    for start in range(max(begin, end - 3), end):
+        if data[start] >= 0xC0 and any(low <= data[start] < high and end - start < n for low, high, n in _LENGTHS):
+            end = start
             break
     try:
         text = data[begin:end].decode()
@@ -65,7 +69,9 @@ def characters_starting_with(data: bytes) -> Ranges:
         code = code << 6 | byte & 0x3F
     shift = 6 * (length - len(data))
     ranges = (
-        intersect(((code << shift, (code + 1 << shift) - 1),), (_SPANS[length],)) if code << shift <= 0x10FFFF else ()
+        intersect(((code << shift, (code + 1 << shift) - 1),), (_CODE_POINTS_BY_LENGTH[length],))
+        if code << shift <= 0x10FFFF
+        else ()
     )
     return intersect(ranges, ALL_CHARS)
 
@@ -96,17 +102,17 @@ class ClassTree:
         self.nodes: dict[str, int] = {}
         count = 1
         for text in texts:
-            at = 0
+            node = 0
             for depth, char in enumerate(text):
-                key = at, class_of(ord(char))
+                key = node, class_of(ord(char))
                 if key not in children:
                     children[key] = count
                     if depth == len(levels):
                         levels.append([])
                     levels[depth].append((count, *key))
                     count += 1
-                at = children[key]
-            self.nodes[text] = at
+                node = children[key]
+            self.nodes[text] = node
         order = np.zeros(count, np.int64)
         self._levels: list[tuple[int, Ints, Ints]] = []  # the first node, parents, classes
         begin = 1
@@ -125,11 +131,12 @@ class ClassTree:
         out[0] = start
         step = first_step
         for begin, parents, classes in self._levels:
-            keys = out[parents] * _CLASSES + classes
+            keys = out[parents] * _MAX_CLASSES + classes
             distinct_keys, inverse = np.unique(keys, return_inverse=True)
-            answers = [
-                step(key // _CLASSES, key % _CLASSES) if key >= _CLASSES else 0 for key in distinct_keys.tolist()
+            new_states = [
+                step(key // _MAX_CLASSES, key % _MAX_CLASSES) if key >= _MAX_CLASSES else 0
+                for key in distinct_keys.tolist()
             ]
-            out[begin : begin + len(keys)] = np.array(answers, np.int64)[inverse]
+            out[begin : begin + len(keys)] = np.array(new_states, np.int64)[inverse]
             step = next_step
         return out

@@ -9,10 +9,9 @@ the intersection of the inner mask and the spelling's. Guarantees:
 
 The specification may allow a token after which no continuation is canonical: for example `"`, if only `,` may follow
 and the tokenizer produces `",`. So if at most `FEW_TOKENS` tokens are left, a search of at most `MAX_STEPS` steps drops
-those after which no canonical spelling leads to an end or to a state with many tokens. If more are left, the search
-covers only the tokens with a punctuation mark after which the specification allows few, such as a quote that ends a
-string.
-Results of the search are cached by state of the inner matcher.
+those after which no canonical spelling leads to an end or to a state that allows many tokens. If more are left, the
+search covers only tokens that contain a punctuation mark after which the specification allows few tokens, such as a
+quote that ends a string. Search results are cached by the states of the spelling and the inner matcher.
 
 Tokens that bypass the mask, such as those of tool results, are accepted if the inner matcher accepts them.
 """
@@ -52,13 +51,14 @@ class CanonicalMatcher:
         self.inner, self._spelling = inner, spelling
         self._states: list[State] = [spelling.begin]
         self._allows_few: dict[Hashable, bool] = {}  # inner state -> whether it allows few tokens
-        self._searches: dict[tuple[State, Hashable], tuple[bool, int]] = {}  # -> result, steps
-        self._stray_counts: list[int] = [0]  # by state: the value of `non_canonical`
+        self._searches: dict[tuple[State, Hashable], tuple[bool, int]] = {}  # -> (result, steps used)
+        self._non_canonical_counts: list[int] = [0]  # for each state: the value of `non_canonical`
 
     @property
     def non_canonical(self) -> int:
-        """How many tokens so far the tokenizer would not have produced. The masks allowed no others."""
-        return self._stray_counts[-1]
+        """How many tokens so far the tokenizer would not have produced. Either the masks allowed no others, or the
+        tokens bypassed the masks."""
+        return self._non_canonical_counts[-1]
 
     @property
     def budget_bound(self) -> bool:
@@ -79,67 +79,67 @@ class CanonicalMatcher:
         return True
 
     def _look_ahead(self, words: Row, max_tokens: int | None) -> None:
-        """Drop the tokens after which no canonical spelling is possible, unless that drops all."""
+        """Drop the tokens after which no canonical spelling is possible, unless that drops all of them."""
         budget = max_tokens if self.inner.budget_bound else None
         remaining = words.copy()
-        if _count(words) <= FEW_TOKENS:
-            self._drop(remaining, _ids(words), budget)
+        if _count_allowed(words) <= FEW_TOKENS:
+            self._drop_dead_ends(remaining, _ids(words), budget)
         else:
-            marks = _ids(words & self._spelling.marks)
-            marks_before_few = [token for token in marks if self._leads_to_few(token, budget)]
+            punctuation = _ids(words & self._spelling.punctuation)
+            marks_before_few = [token for token in punctuation if self._leads_to_few_tokens(token, budget)]
             if marks_before_few:
-                self._drop(remaining, _ids(words & self._spelling.with_any(marks_before_few)), budget)
+                self._drop_dead_ends(remaining, _ids(words & self._spelling.tokens_with_any(marks_before_few)), budget)
         if remaining.any():
             words[:] = remaining
 
-    def _drop(self, row: Row, tokens: Sequence[int], budget: int | None) -> None:
+    def _drop_dead_ends(self, row: Row, tokens: Sequence[int], budget: int | None) -> None:
         """Remove from `row` those of `tokens` after which no canonical spelling is possible."""
         fuel = [MAX_STEPS]
         for token in tokens:
             if not self._can_continue(self._states[-1], token, budget, fuel):
                 row[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
 
-    def _leads_to_few(self, token: int, budget: int | None) -> bool:
+    def _leads_to_few_tokens(self, token: int, budget: int | None) -> bool:
         """Whether the inner matcher allows few tokens after a token."""
         if not self.inner.accept_token(token):
             return False
         try:
             if self.inner.is_terminated():
                 return False
-            inner = _state_of(self.inner)
-            if budget is not None or inner is None:
+            inner_state = _state_of(self.inner)
+            if budget is not None or inner_state is None:
                 return self._has_few_tokens(None if budget is None else budget - 1)
-            if inner not in self._allows_few:
-                self._allows_few[inner] = self._has_few_tokens(None)
-            return self._allows_few[inner]
+            if inner_state not in self._allows_few:
+                self._allows_few[inner_state] = self._has_few_tokens(None)
+            return self._allows_few[inner_state]
         finally:
             self.inner.rollback(1)
 
     def _can_continue(self, state: State, token: int, budget: int | None, fuel: list[int]) -> bool:
         """Whether a spelling leads from this token to an end or to a state with many tokens; True if undecided after
         `fuel` steps. The state of the inner matcher does not change."""
-        after = self._spelling.after(state, token)
-        if not after.branches or not self.inner.accept_token(token):
+        next_state = self._spelling.advance(state, token)
+        if not next_state.branches or not self.inner.accept_token(token):
             return False
         try:
-            return self.inner.is_terminated() or self._search_cached(after, budget, fuel)
+            return self.inner.is_terminated() or self._search_cached(next_state, budget, fuel)
         finally:
             self.inner.rollback(1)
 
     def _search_cached(self, state: State, budget: int | None, fuel: list[int]) -> bool:
-        """As `_can_continue`, from the inner matcher's current state. A cached result uses up as many steps as its
+        """Like `_can_continue`, from the inner matcher's current state. A cached result costs as many steps as its
         search did; otherwise a mask would depend on earlier searches."""
-        inner = _state_of(self.inner)
-        if budget is not None or inner is None:
+        inner_state = _state_of(self.inner)
+        if budget is not None or inner_state is None:
             return self._search(state, None if budget is None else budget - 1, fuel)
-        key, before = (state, inner), fuel[0]
+        key, fuel_before = (state, inner_state), fuel[0]
         if key in self._searches:
             is_canonical, steps = self._searches[key]
             fuel[0] -= steps
             return is_canonical or fuel[0] < 0
         is_canonical = self._search(state, None, fuel)
         if fuel[0] >= 0:
-            self._searches[key] = is_canonical, before - fuel[0]
+            self._searches[key] = is_canonical, fuel_before - fuel[0]
         return is_canonical
 
     def _search(self, state: State, budget: int | None, fuel: list[int]) -> bool:
@@ -159,27 +159,30 @@ class CanonicalMatcher:
 
     def _inner_mask(self, budget: int | None) -> list[int] | None:
         """The tokens that the inner matcher allows, or None if there are many."""
-        mask = np.zeros((1, len(self._spelling.marks)), np.int32)
-        if not self.inner.fill_next_token_bitmask(mask, max_tokens=budget) or _count(mask[0]) > FEW_TOKENS:
+        mask = np.zeros((1, len(self._spelling.punctuation)), np.int32)
+        if not self.inner.fill_next_token_bitmask(mask, max_tokens=budget) or _count_allowed(mask[0]) > FEW_TOKENS:
             return None
         return _ids(mask[0])
 
     def accept_token(self, token: int, /) -> bool:
-        """Accept a token. Returns False, and changes nothing, if the inner matcher refuses it. ValueError: there is no
-        such id."""
+        """Accept a token. Returns False, with the state unchanged, if the inner matcher refuses it.
+
+        Raises:
+            ValueError: there is no such id.
+        """
         check_id(token, self._spelling.size)
         if self.inner.is_terminated():
-            after, stray = self._states[-1], 0
+            next_state, is_non_canonical = self._states[-1], 0
         else:
-            before = self._states[-1]
-            after = self._spelling.after(before, token)
-            stray = not after.branches
-            if stray:
-                after = self._spelling.after_any_borders(before, token)
+            state = self._states[-1]
+            next_state = self._spelling.advance(state, token)
+            is_non_canonical = not next_state.branches
+            if is_non_canonical:
+                next_state = self._spelling.advance_ignoring_boundaries(state, token)
         if not self.inner.accept_token(token):
             return False
-        self._states.append(after)
-        self._stray_counts.append(self._stray_counts[-1] + stray)
+        self._states.append(next_state)
+        self._non_canonical_counts.append(self._non_canonical_counts[-1] + is_non_canonical)
         return True
 
     def rollback(self, n: int, /) -> None:
@@ -188,12 +191,12 @@ class CanonicalMatcher:
             raise ValueError(f"cannot take back {n} of {len(self._states) - 1} tokens")
         self.inner.rollback(n)
         if n:
-            del self._states[-n:], self._stray_counts[-n:]
+            del self._states[-n:], self._non_canonical_counts[-n:]
 
     def fork(self) -> CanonicalMatcher:
         """An independent copy in the same state."""
         copy = CanonicalMatcher(self.inner.fork(), self._spelling)
-        copy._states, copy._stray_counts = list(self._states), list(self._stray_counts)
+        copy._states, copy._non_canonical_counts = list(self._states), list(self._non_canonical_counts)
         copy._allows_few, copy._searches = self._allows_few, self._searches
         return copy
 
@@ -201,7 +204,7 @@ class CanonicalMatcher:
         """The inner matcher's forced tokens, up to the first that the tokenizer would not produce here."""
         state, out = self._states[-1], list[int]()
         for token in self.inner.forced_tokens()[:_MAX_FORCED]:
-            state = self._spelling.after(state, token)
+            state = self._spelling.advance(state, token)
             if not state.branches:
                 break
             out.append(token)
@@ -223,20 +226,22 @@ class CanonicalMatcher:
 def _state_of(matcher: object) -> Hashable:
     """A key for the state of a matcher, or None if its states cannot be compared."""
     if isinstance(matcher, HealingMatcher):
-        inner = _state_of(matcher.inner)
-        return None if inner is None else (matcher.written_bytes, inner)
-    if isinstance(matcher, GrammarMatcher):  # the core renumbers its states after it has dropped them
+        inner_state = _state_of(matcher.inner)
+        return None if inner_state is None else (matcher.written_bytes, inner_state)
+    if isinstance(matcher, GrammarMatcher):  # after the core has dropped its states, it numbers them anew
         return matcher.state, matcher.grammar.native.rebuilds
     return None
 
 
 def _ids(row: Row) -> list[int]:
-    """The tokens of a row, fast if most words are zero."""
-    at = np.flatnonzero(row)
-    words, bits = np.nonzero(np.unpackbits(row[at].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little"))
-    ids: list[int] = (32 * at[words] + bits).tolist()
+    """The tokens that a row allows; fast if most words are zero."""
+    nonzero_words = np.flatnonzero(row)
+    word_indices, bits = np.nonzero(
+        np.unpackbits(row[nonzero_words].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
+    )
+    ids: list[int] = (32 * nonzero_words[word_indices] + bits).tolist()
     return ids
 
 
-def _count(row: Row) -> int:
+def _count_allowed(row: Row) -> int:
     return int.from_bytes(row.tobytes(), "little").bit_count()

@@ -5,13 +5,13 @@ that may follow it.
 
 The merges of a word produce a sequence of tokens if and only if they produce each pair of neighbours from the text of
 this pair (Vieira et al., "Language Models over Canonical Byte-Pair Encodings", 2025). The reason: merges never cross a
-border between two final tokens, so their order on both sides is the same with and without the rest of the word. This
-needs only a fixed order (lowest rank, then leftmost) and reachable neighbours.
+boundary between two final tokens, so the merges on each side happen in the same order with or without the other side.
+This needs only a fixed order (lowest rank, then leftmost) and reachable neighbours.
 
-`a` and `b` merge if at some time the last symbol x of `a` merges with the first symbol y of `b`, before x and y merge
-with their own neighbours. A token with the derivation (l, r) is created at the *time* M = max(its rank, M(l), M(r)): a
-merge with a lower rank than an earlier merge happens at once. So x exists from M(x) until M(the symbol that x merges
-into), and y likewise. `a` and `b` merge if the rank of (x, y) is in both spans:
+A token `a` merges with the next token `b` if at some time the last symbol x of `a` merges with the first symbol y of
+`b`, before x and y merge with their own neighbours. A token with the derivation (l, r) is created at the *time* M =
+max(its rank, M(l), M(r)): a merge with a lower rank than an earlier merge happens at once. So x exists from M(x) until
+M(the symbol that x merges into), and y likewise. `a` and `b` merge if the rank of (x, y) lies in both spans:
 
     rank(x, y) < M(the symbol that x merges into in a)      ties: the leftmost merge comes first
     rank(x, y) <= M(the symbol that y merges into in b)
@@ -55,7 +55,7 @@ class PairTable:
         self._pairs, self._size = pairs, size
         self._byte_tokens = [pairs.ids.get(bytes((byte,)), -1) for byte in range(256)]
         singles = [token for token in self._byte_tokens if token >= 0]
-        self._halves: dict[int, tuple[int, int] | None] = dict.fromkeys(singles)  # the tokens that merge into it
+        self._halves: dict[int, tuple[int, int] | None] = dict.fromkeys(singles)  # token -> its two parts
         self._time = dict.fromkeys(singles, -1)
         self.reachable = np.zeros(size, bool)
         for data, token in pairs.ids.items():
@@ -64,7 +64,7 @@ class PairTable:
         self._time_array = np.full(size, -1, np.int64)
         self._time_array[list(self._time)] = list(self._time.values())
         self._by_left = self._merges_by_left()
-        self._firsts = self._first_symbols()
+        self._tokens_by_first = self._first_symbols()
 
     def merge_word(self, data: bytes) -> list[int]:
         """The tokens that merges produce for the bytes of a word; empty if a byte has no token."""
@@ -74,23 +74,23 @@ class PairTable:
             return []
         pairs = [pair(a, b) for a, b in pairwise(symbols)]
         while True:
-            best, at = None, 0
+            best, best_index = None, 0
             for index, merge in enumerate(pairs):
                 if merge is not None and (best is None or merge[0] < best[0]):
-                    best, at = merge, index
+                    best, best_index = merge, index
             if best is None:
                 return symbols
-            left, right = symbols[at : at + 2]
+            left, right = symbols[best_index : best_index + 2]
             rank, merged_token = best
             if merged_token not in halves:
                 halves[merged_token] = left, right
                 self._time[merged_token] = max(rank, self._time[left], self._time[right])
-            symbols[at : at + 2] = [merged_token]
-            del pairs[at]
-            if at < len(pairs):
-                pairs[at] = pair(merged_token, symbols[at + 1])
-            if at > 0:
-                pairs[at - 1] = pair(symbols[at - 1], merged_token)
+            symbols[best_index : best_index + 2] = [merged_token]
+            del pairs[best_index]
+            if best_index < len(pairs):
+                pairs[best_index] = pair(merged_token, symbols[best_index + 1])
+            if best_index > 0:
+                pairs[best_index - 1] = pair(symbols[best_index - 1], merged_token)
 
     def row(self, token: int) -> npt.NDArray[np.int32]:
         """The reachable tokens that may follow a reachable token within a word, as a bitmask row."""
@@ -105,33 +105,44 @@ class PairTable:
 
     def _row(self, token: int) -> npt.NDArray[np.int32]:
         allowed = self.reachable.copy()
-        for x, ends in self._spine(token, side=1):
-            others, rank, both_exist_from, first_exists_until = self._merging_tokens(x, ends)
-            allowed[others[(rank >= both_exist_from) & (first_exists_until >= rank)]] = False
-            is_early = (rank < both_exist_from) & (first_exists_until >= both_exist_from) & (ends >= both_exist_from)
-            merges_at_once = is_early & (first_exists_until > both_exist_from) & (ends > both_exist_from)
+        for x, x_exists_until in self._spine(token, side=1):
+            others, rank, both_exist_from, y_exists_until = self._merging_tokens(x, x_exists_until)
+            allowed[others[(rank >= both_exist_from) & (y_exists_until >= rank)]] = False
+            is_early = (
+                (rank < both_exist_from) & (y_exists_until >= both_exist_from) & (x_exists_until >= both_exist_from)
+            )
+            merges_at_once = is_early & (y_exists_until > both_exist_from) & (x_exists_until > both_exist_from)
             allowed[others[merges_at_once]] = False
             for other in others[is_early & ~merges_at_once].tolist():
                 allowed[other] &= self.merge_word(self._token_bytes(token) + self._token_bytes(other)) == [token, other]
         return row_of(self._size, np.flatnonzero(allowed))  # type: ignore[arg-type]
 
-    def _merging_tokens(self, x: int, ends: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """Tokens that at some time begin with a symbol y that merges with x before x itself is merged.
+    def _merging_tokens(self, x: int, x_exists_until: int) -> tuple[Ints, Ints, Ints, Ints]:
+        """Find tokens that at some time begin with a symbol y that merges with x before x itself is merged.
 
-        Returns arrays (n,): the tokens, the rank of that merge, the time from which x and y both exist, and the time
-        until which y exists.
+        Returns int64 arrays (n,): the tokens, the rank of that merge, the time from which x and y both exist, and the
+        time until which y exists.
         """
         low, high = np.searchsorted(self._by_left[0], (x, x + 1))
-        in_time = self._by_left[2][low:high] < ends
-        firsts, ranks = self._by_left[1][low:high][in_time], self._by_left[2][low:high][in_time]
-        begins, stops = np.searchsorted(self._firsts[0], firsts), np.searchsorted(self._firsts[0], firsts, "right")
-        counts = stops - begins
-        at = np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        both_exist_from = np.maximum(self._time_array[firsts], self._time[x])
-        return self._firsts[1][at], np.repeat(ranks, counts), np.repeat(both_exist_from, counts), self._firsts[2][at]
+        in_time = self._by_left[2][low:high] < x_exists_until
+        ys, ranks = self._by_left[1][low:high][in_time], self._by_left[2][low:high][in_time]
+        starts, ends = (
+            np.searchsorted(self._tokens_by_first[0], ys),
+            np.searchsorted(self._tokens_by_first[0], ys, "right"),
+        )
+        counts = ends - starts
+        indices = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        both_exist_from = np.maximum(self._time_array[ys], self._time[x])
+        return (
+            self._tokens_by_first[1][indices],
+            np.repeat(ranks, counts),
+            np.repeat(both_exist_from, counts),
+            self._tokens_by_first[2][indices],
+        )
 
     def _spine(self, token: int, *, side: int) -> Iterator[tuple[int, int]]:
-        """The last (`side` 1) or first (0) symbols that a token has over time, with the end time of each."""
+        """Yield the last (`side` 1) or first (`side` 0) symbols that a token has over time, latest first, with their
+        end times."""
         until = _NEVER
         symbol: int | None = token
         while symbol is not None:
@@ -168,7 +179,7 @@ class PairTable:
 
 
 def _sorted_columns(triples: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
-    """The columns of some triples, sorted by the first one."""
+    """The columns of the triples, sorted by the first column."""
     columns = np.array(triples or np.zeros((0, 3)), np.int64)
     columns = columns[np.argsort(columns[:, 0], kind="stable")]
     return columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy()

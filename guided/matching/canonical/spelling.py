@@ -1,18 +1,19 @@
-"""The tokens that may continue a text if its tokens are to be the ones that the tokenizer itself would produce.
+"""Finds the tokens that may come next if the output is to have the tokens that the tokenizer itself would produce.
 
 In: the rules of a byte-level BPE tokenizer (vocabulary/byte_pairs.py). Out: `Spelling`, shared by all outputs, and a
 `State` for each output. `row(state)` allows the tokens t such that the encoding of some text begins with the tokens so
-far and t. It allows the end tokens if the tokens so far are the encoding of their own text.
+far, followed by t. It allows the end tokens if the tokens so far are the encoding of their own text.
 
-How: a token continues the current word, or a word border precedes it. words.py determines the borders. Within a word,
-merges must not join two neighbouring tokens (pairs.py). Further rules:
+How: a token continues the current word or begins a new one. words.py finds the word boundaries. Within a word, merges
+must not join two neighbouring tokens (pairs.py). Further rules:
 
-- if whole words take precedence, a word that equals an *unreachable* token (one that merges never produce) is that
-  token. So such a token is a word by itself, and no word of several tokens may have the same text
+- some tokenizers look up whole words before they merge. Then a word that equals an *unreachable* token (one that merges
+  never produce) is encoded as that token. So such a token is always a whole word, and no word of several tokens may
+  have the same text
 - a token that ends within a character must be followed by a token that continues the character
-- the text between two added tokens does not contain the text of an added token
-- if a tokenizer composes characters (NFC), it never produces the encoding of a text that is not composed. The check
-  uses the last `_COMPOSED` bytes and the running Python's Unicode tables
+- the text between two added tokens must not contain the text of an added token
+- if a tokenizer composes characters (NFC), it never encodes a text that is not composed. The check uses
+  the last `_COMPOSED_BYTES` bytes and the running Python's Unicode tables
 
 Cost of a step: a few bitwise operations on rows. Rows are computed on first use (words.py, pairs.py).
 """
@@ -35,7 +36,7 @@ from guided.matching.bitmask import allowed_tokens, is_allowed, row_of
 from guided.matching.canonical.characters import composing_characters
 from guided.matching.canonical.pairs import PairTable
 from guided.matching.canonical.splitter import Splitter
-from guided.matching.canonical.words import BEGIN, Words, WordState
+from guided.matching.canonical.words import BEGIN, WordMasks, WordState
 from guided.vocabulary.byte_pairs import BytePairs
 from guided.vocabulary.vocabulary import Vocabulary
 
@@ -43,7 +44,7 @@ __all__ = ["Branch", "Spelling", "State", "spelling_of"]
 
 Row = npt.NDArray[np.int32]
 _MAX_ROWS: Final = 1024
-_COMPOSED: Final = 64
+_COMPOSED_BYTES: Final = 64
 
 
 _spellings: WeakKeyDictionary[Vocabulary, Spelling] = WeakKeyDictionary()
@@ -64,10 +65,10 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
 
 
 class Branch(NamedTuple):
-    """One reading of the output so far, given by the beginning of its last word.
+    """One possible split of the output so far into words.
 
     Attributes:
-        word_state: the state of the text (words.py).
+        word_state: the state of the pre-tokenizer (words.py).
         word: the text of the last word, if it is a prefix of an unreachable token's text; otherwise None.
         has_several_tokens: whether the word has more than one token.
         must_end: whether the word is an unreachable token and so must end.
@@ -80,7 +81,7 @@ class Branch(NamedTuple):
 
 
 class State(NamedTuple):
-    """All readings of the output so far; empty if no text has this encoding.
+    """All possible splits of the output so far into words; none if no text has this encoding.
 
     Attributes:
         last: the last token.
@@ -115,7 +116,7 @@ class Spelling:
             for id, data in bpe_tokens.items()
             if id not in self._added_texts and not self._added_pattern.search(data)
         }
-        self._words = Words(Splitter(pairs.splits), ordinary_tokens, self.size)
+        self._word_masks = WordMasks(Splitter(pairs.splits), ordinary_tokens, self.size)
         reachable = self._pairs.reachable
         unreachable = [
             id for id in bpe_tokens if pairs.ignores_merges and not reachable[id] and id not in self._added_texts
@@ -126,31 +127,31 @@ class Spelling:
         # prefix of an unreachable token's text -> tokens that complete this text
         self._completing_tokens: dict[bytes, set[int]] = {}
         for data in self._unreachable_texts:
-            for at in range(len(data)):
-                completing = self._completing_tokens.setdefault(data[:at], set())
-                if (last := pairs.ids.get(data[at:])) is not None:
-                    completing.add(last)
-        self._longest = max((len(data) for data in self._added_texts.values()), default=0)
+            for length in range(len(data)):
+                completing_tokens = self._completing_tokens.setdefault(data[:length], set())
+                if (last_token := pairs.ids.get(data[length:])) is not None:
+                    completing_tokens.add(last_token)
+        self._checked_bytes = max((len(data) for data in self._added_texts.values()), default=0)
         if pairs.uses_nfc:
-            self._longest = max(self._longest, _COMPOSED + 1)
+            self._checked_bytes = max(self._checked_bytes, _COMPOSED_BYTES + 1)
         self._composing_tokens = self._may_compose() if pairs.uses_nfc else None
         no_text = [id for id in range(self.size) if id >= len(self._bytes) or not self._bytes[id]]
         self._without_text = row_of(self.size, [*no_text, *self._added_texts])
         self._empty_row = row_of(self.size, [])
         self._is_tail = np.zeros(self.size, bool)
-        self._is_tail[self._words.tails] = True
+        self._is_tail[self._word_masks.tails] = True
         self._rows: dict[tuple[WordState, bool], Row] = {}
-        self._completed: dict[tuple[WordState, int], bool] = {}
+        self._completion_cache: dict[tuple[WordState, int], bool] = {}
         self._tokens_containing: dict[int, Row] = {}
-        self._rests: dict[bytes, set[bytes]] = {}  # prefix of an added token's text -> the rests
+        self._remainders: dict[bytes, set[bytes]] = {}  # proper prefix of an added token's text -> the remaining bytes
         for data in self._added_texts.values():
             for n in range(1, len(data)):
-                self._rests.setdefault(data[:n], set()).add(data[n:])
-        self._by_bytes = sorted((data, id) for id, data in bpe_tokens.items()) if self._added_texts else []
+                self._remainders.setdefault(data[:n], set()).add(data[n:])
+        self._sorted_tokens = sorted((data, id) for id, data in bpe_tokens.items()) if self._added_texts else []
         self._lock = threading.RLock()
 
     def row(self, state: State) -> Row:
-        """The allowed tokens as a bitmask row. It includes control and end tokens if a text may end here."""
+        """The allowed tokens as a bitmask row, including control and end tokens if the text may end here."""
         with self._lock:
             out = self._empty_row.copy()
             for branch in state.branches:
@@ -164,19 +165,19 @@ class Spelling:
             return out
 
     @cached_property
-    def marks(self) -> Row:
-        """The tokens that are a single ASCII punctuation mark or white space, as a row."""
-        signs = {bytes((byte,)) for byte in range(128) if not chr(byte).isalnum()}
-        return row_of(self.size, [id for id, data in enumerate(self._bytes) if data in signs])
+    def punctuation(self) -> Row:
+        """The tokens that are a single ASCII character other than a letter or digit, as a row."""
+        marks = {bytes((byte,)) for byte in range(128) if not chr(byte).isalnum()}
+        return row_of(self.size, [id for id, data in enumerate(self._bytes) if data in marks])
 
-    def with_any(self, marks: Iterable[int]) -> Row:
-        """The tokens whose text contains the bytes of one of these tokens, as a row."""
+    def tokens_with_any(self, marks: Iterable[int]) -> Row:
+        """The tokens whose text contains the text of one of `marks`, as a row."""
         out = self._empty_row.copy()
         for mark in marks:
             if mark not in self._tokens_containing:
-                sign = self._bytes[mark] or b""
+                mark_bytes = self._bytes[mark] or b""
                 self._tokens_containing[mark] = row_of(
-                    self.size, [i for i, data in enumerate(self._bytes) if data and sign in data]
+                    self.size, [i for i, data in enumerate(self._bytes) if data and mark_bytes in data]
                 )
             out |= self._tokens_containing[mark]
         return out
@@ -187,10 +188,14 @@ class Spelling:
 
     def may_end(self, state: State) -> bool:
         """Whether the tokens are the encoding of their own text."""
-        return any(not b.word_state.rest and not self._is_blocked(b) and self._words.may_end(b.word_state.states)
-                   for b in state.branches)  # fmt: skip
+        return any(
+            not branch.word_state.partial_char
+            and not self._is_blocked(branch)
+            and self._word_masks.may_end(branch.word_state.state_set_id)
+            for branch in state.branches
+        )
 
-    def after(self, state: State, token: int) -> State:
+    def advance(self, state: State, token: int) -> State:
         """The state after a token; without branches if no text has this encoding."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
@@ -200,95 +205,110 @@ class Spelling:
                 return State(())
             if self._composing_tokens is not None and not self._is_composed(state.text, token):
                 return State(())
-            branches = [new for branch in state.branches for new in self._branches_after(branch, state.last, token)]
+            branches = [
+                new_branch
+                for branch in state.branches
+                for new_branch in self._branches_after(branch, state.last, token)
+            ]
             return State(tuple(dict.fromkeys(branches)), token, self._text_tail(state.text + data))
 
-    def after_any_borders(self, state: State, token: int) -> State:
-        """The state after a token that the tokenizer would not produce: word borders may be anywhere in its text."""
+    def advance_ignoring_boundaries(self, state: State, token: int) -> State:
+        """The state after a token that the tokenizer would not produce: any of its characters may begin a word."""
         with self._lock:
             data = self._bytes[token] if token < len(self._bytes) else None
             if not data or token in self._added_texts:
                 return _BEGIN
-            words, parts = self._words, self._words.characters_by_id.get(token)
+            words, characters = self._word_masks, self._word_masks.characters_by_id.get(token)
             word_states = set[WordState]()
             for branch in state.branches:
-                if parts is None or bool(branch.word_state.rest) != bool(parts.head):
+                if characters is None or bool(branch.word_state.partial_char) != bool(characters.head):
                     continue
-                states, text = branch.word_state.states, parts.text
-                if parts.head:
-                    text = (branch.word_state.rest + parts.head).decode(errors="ignore") + text
-                if states := words.step_over_any_borders(states, text):
-                    word_states.update((WordState(states, parts.tail), WordState(states, parts.tail, bool(parts.tail))))
+                state_set_id, text = branch.word_state.state_set_id, characters.text
+                if characters.head:
+                    text = (branch.word_state.partial_char + characters.head).decode(errors="ignore") + text
+                if state_set_id := words.advance_ignoring_boundaries(state_set_id, text):
+                    word_states.update(
+                        (
+                            WordState(state_set_id, characters.tail),
+                            WordState(state_set_id, characters.tail, bool(characters.tail)),
+                        )
+                    )
             branches = tuple(Branch(word_state, None) for word_state in sorted(word_states))
             return State(branches or (Branch(WordState(BEGIN)),), token, self._text_tail(state.text + data))
 
     def _text_tail(self, text: bytes) -> bytes:
-        """The end of a text that later checks need: it may contain the beginning of an added token's text."""
-        return text[-(self._longest - 1) :] if self._longest > 1 else b""
+        """The end of a text, as far as later checks need it: an added token's text may begin there, for example."""
+        return text[-(self._checked_bytes - 1) :] if self._checked_bytes > 1 else b""
 
     def _tokens_completing_added(self, text: bytes) -> Iterator[int]:
-        """The tokens that complete the text of an added token whose beginning is already written."""
-        for n in range(1, min(self._longest, len(text) + 1)):
-            for rest in self._rests.get(text[len(text) - n :], ()):
-                at = bisect_left(self._by_bytes, (rest, -1))
-                while at < len(self._by_bytes) and self._by_bytes[at][0].startswith(rest):
-                    yield self._by_bytes[at][1]
-                    at += 1
+        """Yield the tokens that complete the text of an added token whose beginning is already written."""
+        for n in range(1, min(self._checked_bytes, len(text) + 1)):
+            for remainder in self._remainders.get(text[len(text) - n :], ()):
+                index = bisect_left(self._sorted_tokens, (remainder, -1))
+                while index < len(self._sorted_tokens) and self._sorted_tokens[index][0].startswith(remainder):
+                    yield self._sorted_tokens[index][1]
+                    index += 1
 
     def _completes_added(self, text: bytes, token: int) -> bool:
-        """Whether the text of an added token ends in this token."""
+        """Whether the text with this token contains the text of an added token."""
         return self._added_pattern.search(text + (self._bytes[token] or b"")) is not None
 
     def _may_compose(self) -> Row:
-        """The tokens that may compose with the text before them, or are not in normal form C themselves, as a row."""
+        """The tokens that may compose with the text before them, or are not in NFC themselves, as a row."""
         composing = composing_characters()
-        words = self._words.characters_by_id.items()
+        words = self._word_masks.characters_by_id.items()
         ids = [id for id, (head, text, _) in words if head or text[:1] in composing or not is_normalized("NFC", text)]
         return row_of(self.size, ids)
 
     def _is_composed(self, text: bytes, token: int) -> bool:
-        """Whether a text with a token after it is in normal form C."""
+        """Whether a text followed by a token is in NFC."""
         return is_normalized("NFC", (text + (self._bytes[token] or b"")).decode(errors="ignore"))
 
     def _is_blocked(self, branch: Branch) -> bool:
-        """Whether the word must not end here: it has several tokens and the text of an unreachable one."""
+        """Whether the word must not end here: it has several tokens, but the text of one unreachable token."""
         return branch.has_several_tokens and branch.word in self._unreachable_texts
 
     def _row(self, branch: Branch, last: int) -> Row:
-        """The tokens that may follow in one reading, as a row."""
+        """The tokens that may follow one split, as a row."""
         out = self._empty_row.copy()
         word_state = branch.word_state
-        if not word_state.rest and not self._is_blocked(branch):
-            out |= self._border_row(word_state, True)
+        if not word_state.partial_char and not self._is_blocked(branch):
+            out |= self._word_row(word_state, True)
         if not branch.must_end and word_state.has_word and self._can_continue_word(last):
-            continuing = self._border_row(word_state, False) & self._pairs.row(last)
-            completing = self._completing_tokens.get(branch.word, ()) if branch.word is not None else ()
-            candidates = (id for id in completing if is_allowed(continuing, id))
-            _remove(continuing, [id for id in candidates if not any(self._branches_after(branch, last, id, (False,)))])
-            out |= continuing
+            continuing_row = self._word_row(word_state, False) & self._pairs.row(last)
+            completing_tokens = self._completing_tokens.get(branch.word, ()) if branch.word is not None else ()
+            candidates = (id for id in completing_tokens if is_allowed(continuing_row, id))
+            _remove(
+                continuing_row, [id for id in candidates if not any(self._branches_after(branch, last, id, (False,)))]
+            )
+            out |= continuing_row
         return out
 
-    def _border_row(self, word_state: WordState, begins_word: bool) -> Row:
+    def _word_row(self, word_state: WordState, begins_word: bool) -> Row:
         """The tokens that begin a word (`begins_word`) or continue one, if a text can continue after them, as a row."""
         key = word_state, begins_word
         if key not in self._rows:
             if len(self._rows) >= _MAX_ROWS:
                 self._rows.clear()
             can_be_produced = self._pairs.reachable | self._is_unreachable if begins_word else self._pairs.reachable
-            out = self._words.row(word_state, begins_word) & can_be_produced
+            out = self._word_masks.row(word_state, begins_word) & can_be_produced
             for id in np.flatnonzero(out & (self._is_unreachable | self._is_tail)).tolist():
-                out[id] = self._after(word_state, id, begins_word) is not None
+                out[id] = self._advance_word_state(word_state, id, begins_word) is not None
             self._rows[key] = row_of(self.size, np.flatnonzero(out))  # type: ignore[arg-type]
         return self._rows[key]
 
-    def _after(self, word_state: WordState, token: int, begins_word: bool) -> WordState | None:
+    def _advance_word_state(self, word_state: WordState, token: int, begins_word: bool) -> WordState | None:
         """The state after a token, or None if no text can continue there. An unreachable token ends its word."""
-        after = self._words.after(word_state, self._words.characters_by_id[token], begins_word)
-        if after is None or (after.rest and not self._is_completed(after, token)):
+        next_state = self._word_masks.advance(word_state, self._word_masks.characters_by_id[token], begins_word)
+        if next_state is None or (next_state.partial_char and not self._can_complete_character(next_state, token)):
             return None
         if self._is_unreachable[token]:
-            after = after._replace(states=0 if after.rest else self._words.states_at_word_end(after.states))
-        return after if after.states else None
+            next_state = next_state._replace(
+                state_set_id=0
+                if next_state.partial_char
+                else self._word_masks.states_at_word_end(next_state.state_set_id)
+            )
+        return next_state if next_state.state_set_id else None
 
     def _can_continue_word(self, last: int) -> bool:
         """Whether a word can continue after the token `last`."""
@@ -297,40 +317,41 @@ class Spelling:
     def _branches_after(
         self, branch: Branch, last: int, token: int, choices: tuple[bool, ...] = (False, True)
     ) -> Iterator[Branch]:
-        """The readings after a token. `choices`: whether it may begin a word, continue one, or both."""
+        """Yield the splits after a token. `choices`: the values of `begins_word` to try."""
         data, reachable = self._bytes[token] or b"", bool(self._pairs.reachable[token])
-        if token not in self._words.characters_by_id or not (reachable or self._is_unreachable[token]):
+        if token not in self._word_masks.characters_by_id or not (reachable or self._is_unreachable[token]):
             return
         for begins_word in choices:
-            if begins_word and (branch.word_state.rest or self._is_blocked(branch)):
+            if begins_word and (branch.word_state.partial_char or self._is_blocked(branch)):
                 continue
             if not begins_word and (branch.must_end or not reachable or not branch.word_state.has_word):
                 continue
             if not begins_word and not (self._can_continue_word(last) and is_allowed(self._pairs.row(last), token)):
                 continue
-            word_state = self._after(branch.word_state, token, begins_word)
+            word_state = self._advance_word_state(branch.word_state, token, begins_word)
             if word_state is None:
                 continue
             word = data if begins_word else None if branch.word is None else branch.word + data
             keeps_word = word is not None and (word in self._completing_tokens or word in self._unreachable_texts)
-            new = Branch(word_state, word if keeps_word else None, keeps_word and not begins_word, not reachable)
-            if not self._is_blocked(new) or self._row(new, token).any():
-                yield new
+            new_branch = Branch(word_state, word if keeps_word else None, keeps_word and not begins_word, not reachable)
+            if not self._is_blocked(new_branch) or self._row(new_branch, token).any():
+                yield new_branch
 
-    def _is_completed(self, word_state: WordState, token: int) -> bool:
+    def _can_complete_character(self, word_state: WordState, token: int) -> bool:
         """Whether the tokens that may follow can complete the character that a token begins."""
         key = word_state, token
-        if key not in self._completed:
-            if len(self._completed) > 1 << 16:
-                self._completed.clear()
+        if key not in self._completion_cache:
+            if len(self._completion_cache) > 1 << 16:
+                self._completion_cache.clear()
             may_follow = self._pairs.row(token)
-            self._completed[key] = any(
-                (after := self._words.after(word_state, self._words.characters_by_id[head], False)) is not None
-                and (not after.rest or self._is_completed(after, head))
-                for head in self._words.heads.tolist()
+            self._completion_cache[key] = any(
+                (new_state := self._word_masks.advance(word_state, self._word_masks.characters_by_id[head], False))
+                is not None
+                and (not new_state.partial_char or self._can_complete_character(new_state, head))
+                for head in self._word_masks.heads.tolist()
                 if is_allowed(may_follow, head)
             )
-        return self._completed[key]
+        return self._completion_cache[key]
 
 
 def _ids(row: Row) -> list[int]:

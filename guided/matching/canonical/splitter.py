@@ -1,24 +1,24 @@
-r"""Finds the word borders of a text of which only the beginning is known.
+r"""Finds the word boundaries of a text that is still being written.
 
 In: the patterns of a pre-tokenizer. Out: `Splitter`, an automaton that *guesses* for each character whether a word
 begins with it. It keeps a state only if some continuation proves its guesses right.
 
-    \s+(?!\S)|\s+|\p{L}+      after two spaces, with no border between them:
-                              then a third space or the end: correct. A letter: the border was before the second space.
+    \s+(?!\S)|\s+|\p{L}+      after two spaces, guess no boundary between them:
+                              right if a space or the end follows, wrong if a letter follows.
 
 How: Pike's simulation keeps the threads of a pattern in order of preference. When a thread matches, the threads behind
-it are dropped, and the match counts unless a preferred thread matches later. So if a border is guessed at a match, the
-preferred threads are kept as *forbidden*: none of them may match any more. A lookahead at one character is decided when
-the next character, or the end of the text, is known. The text between two matches is a piece too: there the pattern
-must not match at any character. Several patterns are applied in sequence. A border of an earlier pattern is the end of
-the text for a later one.
+it are dropped, and the match counts unless a preferred thread matches later. So if a boundary is guessed at a match,
+the preferred threads are kept as *forbidden*: none of them may match any more. A lookahead at one character is decided
+when the next character, or the end of the text, is known. The text between two matches is a piece, too: there the
+pattern must not match at any character. Several patterns are applied in sequence. For a later pattern, a boundary of an
+earlier pattern is the end of the text.
 
-Characters are read as classes, which the sets of the patterns do not distinguish further. States are created when they
-are reached. The patterns in use have a few hundred; `MAX_SIZE` bounds them.
+Characters are read as classes: no set in the patterns distinguishes two characters of one class. States are created
+when they are reached. The patterns in use have a few hundred states; `MAX_SIZE` is the limit.
 
 Source: Cox, "Regular expression matching: the virtual machine approach" (2009), for the simulation.
-Not supported: lookbehinds, back-references, word boundaries, patterns that match the empty text. Letters that are newer
-than the Unicode tables of the packages tokenizers and tiktoken (16.0) are letters here, but not in these packages.
+Not supported: lookbehinds, back-references, word boundaries, patterns that match the empty text. Letters that
+were added after Unicode 16.0 are letters here, but not in the packages tokenizers and tiktoken.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ MAX_SIZE: Final = 100_000
 
 Positions: TypeAlias = tuple[int, ...]
 """Positions of a program, the preferred one first."""
-_BETWEEN: Final = (-1,)  # instead of positions: in a piece between two matches
+_BETWEEN: Final = (-1,)  # in place of positions, in a piece between two matches
 
 
 class _CharacterClasses:
-    """Classes of characters that the given sets do not distinguish.
+    """Classes of characters: no given set distinguishes two characters of one class.
 
     Attributes:
         count: the number of classes; they are numbered from 0.
@@ -60,20 +60,20 @@ class _CharacterClasses:
 
     def __init__(self, sets: Iterable[Ranges]) -> None:
         sets = list(dict.fromkeys(sets))
-        borders = sorted({0, *(edge for ranges in sets for low, high in ranges for edge in (low, high + 1))})
+        lows = sorted({0, *(edge for ranges in sets for low, high in ranges for edge in (low, high + 1))})
         numbers: dict[tuple[bool, ...], int] = {}
-        self._lows, self._numbers = borders, list[int]()
-        for low in borders:
+        self._lows, self._numbers = lows, list[int]()
+        for low in lows:
             signature = tuple(contains(ranges, low) for ranges in sets)
             self._numbers.append(numbers.setdefault(signature, len(numbers)))
         self.count = len(numbers)
         self._bits_by_set = {
-            ranges: sum(1 << number for signature, number in numbers.items() if signature[at])
-            for at, ranges in enumerate(sets)
+            ranges: sum(1 << number for signature, number in numbers.items() if signature[index])
+            for index, ranges in enumerate(sets)
         }
 
     def bits(self, ranges: Ranges) -> int:
-        """The classes that one of the given sets consists of, as bits."""
+        """The classes that make up one of the given sets, as bits."""
         return self._bits_by_set[ranges] if ranges else 0
 
     def class_of(self, code: int) -> int:
@@ -100,14 +100,14 @@ def _unsupported_error(reason: str, pattern: str) -> UnsupportedError:
 
 
 class _Reader(EcmaReader):
-    r"""Reads patterns of pre-tokenizers: ECMA-262 with possessive quantifiers and Unicode's \s and \d."""
+    r"""Reads patterns of pre-tokenizers: ECMA-262 with possessive quantifiers and the Unicode meanings of \s and \d."""
 
     def __init__(self, split: Split) -> None:
         super().__init__(split.pattern, Budget(Limits()), ordered=True)
-        self.rust = split.engine == "rust"
+        self.is_rust = split.engine == "rust"
 
     def read_element(self, c: str) -> None:
-        if c in "^$" and not (self.rust and c == "$"):
+        if c in "^$" and not (self.is_rust and c == "$"):
             raise _unsupported_error(f"has {c}, which depends on lines", self.text)
         super().read_element(c)
 
@@ -123,7 +123,7 @@ class _Reader(EcmaReader):
         return super()._read_member(negated)
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
-        repeats_whole = self.text[start] == "{" and not self.rust  # Oniguruma reads x{1,3}+ as (?:x{1,3})+
+        repeats_whole = self.text[start] == "{" and not self.is_rust  # Oniguruma reads x{1,3}+ as (?:x{1,3})+
         if lazy or not self.take("+"):
             super().quantify(low, high, start, lazy=lazy)
         elif repeats_whole:
@@ -134,13 +134,13 @@ class _Reader(EcmaReader):
             if not isinstance(piece.tree, Chars):
                 raise _unsupported_error("has a possessive quantifier after more than one character", self.text)
             span = (piece.start, self.pos)
-            piece.tree = _possessive(piece.tree, low, high, span)
+            piece.tree = _make_possessive(piece.tree, low, high, span)
             piece.low, piece.high, piece.end, piece.kind = low * piece.low, 1 << 30, self.pos, "repeat"
             self.frame.pieces.append(piece)
 
 
-def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -> Tree:
-    """A possessive repetition of `item`, one character: it ends early only if no `item` follows."""
+def _make_possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -> Tree:
+    """A possessive repetition of the single character `item`: it ends before `high` only if no `item` follows."""
     none_follows = make_lookaround(item, ahead=True, negative=True, span=span)
     first = [item] * low
     if high is None:
@@ -152,7 +152,7 @@ def _possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -
 
 
 class _Program(Program):
-    """A pattern as positions, beginning at `start`. A position's condition is on the next character, or the end."""
+    """A pattern as positions, beginning at `start`. Each position has a condition on the next character or the end."""
 
     def __init__(self, split: Split) -> None:
         super().__init__()
@@ -192,38 +192,38 @@ class _Pattern:
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
         self._lookaheads = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
         self._transitions: dict[tuple[Positions, int], tuple[Positions, bool]] = {}
-        if any(self.after(self.start, symbol)[1] for symbol in (END, *range(classes.count))):
+        if any(self.advance(self.start, symbol)[1] for symbol in (END, *range(classes.count))):
             raise _unsupported_error("matches the empty text", program.split.pattern)
 
-    def after(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
-        """The positions after the next character (END: none), and whether there is a match before it."""
+    def advance(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
+        """The positions after the next character (END: the text ends), and whether there is a match before it."""
         key = positions, char_class
         if key not in self._transitions:
-            self._transitions[key] = self._after(positions, char_class)
+            self._transitions[key] = self._compute_advance(positions, char_class)
         return self._transitions[key]
 
-    def _after(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
+    def _compute_advance(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
         out: dict[int, None] = {}
         seen: set[int] = set()
         stack = list(reversed(positions))
         while stack:
-            at = stack.pop()
-            if at in seen:
+            position = stack.pop()
+            if position in seen:
                 continue
-            seen.add(at)
-            step, reads, ahead = self.program.steps[at], self._reads[at], self._lookaheads[at]
+            seen.add(position)
+            step, reads, lookahead = self.program.steps[position], self._reads[position], self._lookaheads[position]
             if reads is not None:
                 if char_class >= 0 and reads >> char_class & 1:
                     out[step.ways[0]] = None
             elif not step.ways:
                 return tuple(out), True
-            elif ahead is None or (char_class >= 0 and bool(ahead >> char_class & 1)) != step.negative:
+            elif lookahead is None or (char_class >= 0 and bool(lookahead >> char_class & 1)) != step.negative:
                 stack.extend(reversed(step.ways))
         return tuple(out), False
 
-    def starts(self, char_class: int) -> Iterator[_Stage]:
-        """The stages after the first character of a piece, which begins a match or lies between two matches."""
-        positions, _ = self.after(self.start, char_class)
+    def first_stages(self, char_class: int) -> Iterator[_Stage]:
+        """Yield the stages after the first character of a piece, which is a match or lies between two matches."""
+        positions, _ = self.advance(self.start, char_class)
         if positions:
             yield _Stage(positions, ())
         yield _Stage(_BETWEEN, tuple(sorted(positions)))
@@ -234,38 +234,38 @@ class _Pattern:
         if forbidden is None:
             return None
         if stage.positions == _BETWEEN:
-            first_positions, _ = self.after(self.start, char_class)
+            first_positions, _ = self.advance(self.start, char_class)
             return _Stage(_BETWEEN, tuple(sorted({*forbidden, *first_positions})))
-        positions, _ = self.after(stage.positions, char_class)
+        positions, _ = self.advance(stage.positions, char_class)
         return _Stage(positions, forbidden) if positions else None
 
-    def cross_border(self, stage: _Stage, char_class: int) -> Iterator[_Stage]:
-        """The stages after a border and then a character."""
+    def cross_boundary(self, stage: _Stage, char_class: int) -> Iterator[_Stage]:
+        """Yield the stages after a boundary and then a character."""
         forbidden = self._advance_forbidden(stage.forbidden, char_class)
         if forbidden is None:
             return
         preferred: Positions = ()
         is_between = stage.positions == _BETWEEN
         if not is_between:
-            preferred, has_match = self.after(stage.positions, char_class)
+            preferred, has_match = self.advance(stage.positions, char_class)
             if not has_match:
                 return
-        for new in self.starts(char_class):
-            if not (is_between and new.positions == _BETWEEN):
-                yield _Stage(new.positions, tuple(sorted({*forbidden, *preferred, *new.forbidden})))
+        for first_stage in self.first_stages(char_class):
+            if not (is_between and first_stage.positions == _BETWEEN):
+                yield _Stage(first_stage.positions, tuple(sorted({*forbidden, *preferred, *first_stage.forbidden})))
 
     def _advance_forbidden(self, forbidden: Positions, char_class: int) -> Positions | None:
         """The forbidden positions after a character, or None if one of them has matched."""
         if not forbidden:
             return ()
-        positions, has_match = self.after(forbidden, char_class)
+        positions, has_match = self.advance(forbidden, char_class)
         return None if has_match else tuple(sorted(positions))
 
     def may_end(self, stage: _Stage) -> bool:
         """Whether the text may end here."""
-        if stage.forbidden and self.after(stage.forbidden, END)[1]:
+        if stage.forbidden and self.advance(stage.forbidden, END)[1]:
             return False
-        return stage.positions == _BETWEEN or self.after(stage.positions, END)[1]
+        return stage.positions == _BETWEEN or self.advance(stage.positions, END)[1]
 
 
 class Splitter:
@@ -280,10 +280,10 @@ class Splitter:
         self.classes = _CharacterClasses(r for p in programs for s in p.steps for r in (s.ranges, s.neighbour) if r)
         self._patterns = [_Pattern(program, self.classes) for program in programs]
         self._states: list[_State | None] = [None]
-        self._numbers: dict[_State, int] = {}
-        self._alive: dict[int, bool] = {}
-        self._moves: dict[tuple[int, int], int | None] = {}
-        self._cuts: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._state_ids: dict[_State, int] = {}
+        self._alive_cache: dict[int, bool] = {}
+        self._continuations: dict[tuple[int, int], int | None] = {}
+        self._word_starts: dict[tuple[int, int], tuple[int, ...]] = {}
         for split, pattern in zip(splits, self._patterns, strict=True):
             if split.must_cover and any(self._starts_between(pattern)):
                 raise _unsupported_error(
@@ -293,16 +293,16 @@ class Splitter:
     def continue_word(self, state: int, char_class: int) -> int | None:
         """The state after a character of a class that continues the word, or None if none can."""
         key = state, char_class
-        if key not in self._moves:
-            self._moves[key] = next(iter(self._live_numbers([self._continue_word(state, char_class)])), None)
-        return self._moves[key]
+        if key not in self._continuations:
+            self._continuations[key] = next(iter(self._live_numbers([self._continue_word(state, char_class)])), None)
+        return self._continuations[key]
 
     def begin_word(self, state: int, char_class: int) -> tuple[int, ...]:
         """The states after a character of a class that begins a word."""
         key = state, char_class
-        if key not in self._cuts:
-            self._cuts[key] = tuple(dict.fromkeys(self._live_numbers(self._split_at_border(state, char_class))))
-        return self._cuts[key]
+        if key not in self._word_starts:
+            self._word_starts[key] = tuple(dict.fromkeys(self._live_numbers(self._cross_boundary(state, char_class))))
+        return self._word_starts[key]
 
     def may_end(self, state: int) -> bool:
         """Whether the text may end here."""
@@ -314,61 +314,73 @@ class Splitter:
         return self.may_end(state) or any(self.begin_word(state, symbol) for symbol in range(self.classes.count))
 
     def _live_numbers(self, states: Iterable[_State | None]) -> Iterator[int]:
-        """The numbers of the states from which an end can be reached."""
+        """Yield the numbers of the states from which an end can be reached."""
         for state in states:
-            if state is not None and self._is_alive(number := self._number(state)):
+            if state is not None and self._is_alive(number := self._intern_state(state)):
                 yield number
 
-    def _number(self, state: _State) -> int:
-        if state not in self._numbers:
+    def _intern_state(self, state: _State) -> int:
+        if state not in self._state_ids:
             if len(self._states) > MAX_SIZE:
                 raise LimitExceeded("states", len(self._states), MAX_SIZE)
-            self._numbers[state] = len(self._states)
+            self._state_ids[state] = len(self._states)
             self._states.append(state)
-        return self._numbers[state]
+        return self._state_ids[state]
 
     def _is_alive(self, number: int) -> bool:
-        if number in self._alive:
-            return self._alive[number]
+        if number in self._alive_cache:
+            return self._alive_cache[number]
         seen, queue = {number: None}, [number]
-        for at in queue:  # grows during the loop
-            if self._alive.get(at) or self.may_end(at):
-                self._alive[number] = True
+        for current in queue:  # grows during the loop
+            if self._alive_cache.get(current) or self.may_end(current):
+                self._alive_cache[number] = True
                 return True
             for char_class in range(self.classes.count):
-                for state in (self._continue_word(at, char_class), *self._split_at_border(at, char_class)):
-                    if state is not None and (new := self._number(state)) not in seen and self._alive.get(new, True):
-                        seen[new] = None
-                        queue.append(new)
-        self._alive.update(dict.fromkeys(seen, False))
+                for state in (self._continue_word(current, char_class), *self._cross_boundary(current, char_class)):
+                    if (
+                        state is not None
+                        and (successor := self._intern_state(state)) not in seen
+                        and self._alive_cache.get(successor, True)
+                    ):
+                        seen[successor] = None
+                        queue.append(successor)
+        self._alive_cache.update(dict.fromkeys(seen, False))
         return False
 
     def _continue_word(self, number: int, char_class: int) -> _State | None:
         stages = self._states[number]
         if stages is None:
             return None
-        after = [p.continue_piece(s, char_class) for p, s in zip(self._patterns, stages, strict=True)]
-        return None if None in after else tuple(after)  # type: ignore[arg-type]
+        new_stages = [p.continue_piece(s, char_class) for p, s in zip(self._patterns, stages, strict=True)]
+        return None if None in new_stages else tuple(new_stages)  # type: ignore[arg-type]
 
-    def _split_at_border(self, number: int, char_class: int) -> Iterator[_State]:
-        """The states after a border, for each pattern that may be the first to have one. Earlier patterns continue."""
+    def _cross_boundary(self, number: int, char_class: int) -> Iterator[_State]:
+        """Yield the states after a boundary, for each pattern that may be the first to have one. Earlier patterns
+        continue their pieces."""
         stages = self._states[number]
         if stages is None:
-            yield from product(*(p.starts(char_class) for p in self._patterns))
+            yield from product(*(p.first_stages(char_class) for p in self._patterns))
             return
-        for at, pattern in enumerate(self._patterns):
-            after = [p.continue_piece(s, char_class) for p, s in zip(self._patterns[:at], stages[:at], strict=True)]
-            later = zip(self._patterns[at + 1 :], stages[at + 1 :], strict=True)
-            if None in after or not all(p.may_end(s) for p, s in later):
+        for index, pattern in enumerate(self._patterns):
+            earlier_stages = [
+                p.continue_piece(s, char_class) for p, s in zip(self._patterns[:index], stages[:index], strict=True)
+            ]
+            later_pairs = zip(self._patterns[index + 1 :], stages[index + 1 :], strict=True)
+            if None in earlier_stages or not all(p.may_end(s) for p, s in later_pairs):
                 continue
-            later_stages = [p.starts(char_class) for p in self._patterns[at + 1 :]]
-            for new in product(pattern.cross_border(stages[at], char_class), *later_stages):
-                yield (*after, *new)  # type: ignore[arg-type]
+            later_stages = [p.first_stages(char_class) for p in self._patterns[index + 1 :]]
+            for new_stages in product(pattern.cross_boundary(stages[index], char_class), *later_stages):
+                yield (*earlier_stages, *new_stages)  # type: ignore[arg-type]
 
     def _starts_between(self, pattern: _Pattern) -> Iterator[bool]:
-        """For each class, whether a piece between two matches may begin with it."""
-        single = Splitter.__new__(Splitter)
-        single.classes, single._patterns, single._states = self.classes, [pattern], [None]
-        single._numbers, single._alive, single._moves, single._cuts = {}, {}, {}, {}
+        """Yield for each class whether a piece between two matches may begin with it."""
+        probe = Splitter.__new__(Splitter)
+        probe.classes, probe._patterns, probe._states = self.classes, [pattern], [None]
+        (
+            probe._state_ids,
+            probe._alive_cache,
+            probe._continuations,
+            probe._word_starts,
+        ) = {}, {}, {}, {}
         for symbol in range(self.classes.count):
-            yield any(single._states[to][0].positions == _BETWEEN for to in single.begin_word(0, symbol))  # type: ignore[index]
+            yield any(probe._states[state][0].positions == _BETWEEN for state in probe.begin_word(0, symbol))  # type: ignore[index]

@@ -28,11 +28,11 @@ from guided.meter import is_exhausted
 
 __all__ = ["Search", "find_ambiguous_alternatives"]
 
-_MAX_STEPS: Final = 200_000  # of the core, in all searches together
+_MAX_STEPS: Final = 200_000  # steps of the core in all searches together
 _MAX_STEPS_PER_PAIR: Final = 20_000
 _MAX_ALTERNATIVES: Final = 30
 _MAX_COMPILED: Final = 500
-_MAX_RULES: Final = 50_000  # of all compiled grammars: 500 grammars of 100 rules
+_MAX_RULES: Final = 50_000  # in all compiled grammars together: 500 grammars of 100 rules
 _MAX_WORK: Final = 1_000_000  # to compile one grammar, see `Limits`
 _BYTE_ORDER: Final = [(not 97 <= byte <= 122, not 33 <= byte <= 126, byte) for byte in range(256)]
 """Sort key of each byte: lowercase letters first, then other printable ASCII, then the rest."""
@@ -44,12 +44,12 @@ class Search:
     def __init__(self, limits: Limits | None = None) -> None:
         full_limits = limits or Limits()
         self._limits = replace(full_limits, work=min(full_limits.work, _MAX_WORK))
-        self._remaining_steps, self._compilations, self._rules = _MAX_STEPS, 0, 0
+        self._remaining_steps, self._compilations, self._rule_count = _MAX_STEPS, 0, 0
 
     @property
     def is_done(self) -> bool:
-        """Whether the bounds or the time are exhausted, so the search finds nothing more."""
-        return self._compilations >= _MAX_COMPILED or self._rules > _MAX_RULES or is_exhausted()
+        """Whether a bound or the time limit is reached, so the search finds nothing more."""
+        return self._compilations >= _MAX_COMPILED or self._rule_count > _MAX_RULES or is_exhausted()
 
     def automaton(self, rules: Mapping[str, Node], start: str) -> Automaton | None:
         """The byte automaton of the rules from `start`; None if they cannot be compiled or a bound is reached."""
@@ -57,38 +57,42 @@ class Search:
             return None
         names = reachable_rules(rules, start)
         self._compilations += 1
-        self._rules += len(names)
+        self._rule_count += len(names)
         try:
             return automaton_of_rules(Grammar({name: rules[name] for name in names}, start), self._limits)
         except (GuidedError, RecursionError):
             return None
 
     def find_common_text(self, first: Automaton, second: Automaton) -> str | None:
-        """A shortest common text, or None if the search found none."""
+        """Return a shortest common text, or None if the search finds none."""
         start = first.start, second.start
-        before: dict[tuple[State, State], tuple[tuple[State, State], int] | None] = {start: None}
-        todo = [start]
+        predecessors: dict[tuple[State, State], tuple[tuple[State, State], int] | None] = {start: None}
+        queue = [start]
         steps_left = min(self._remaining_steps, _MAX_STEPS_PER_PAIR)
-        for pair in todo:  # grows during the loop
+        for pair in queue:  # grows during the loop
             if pair[0].is_accepting and pair[1].is_accepting:
-                return _text(before, pair)
-            both = set(_possible_bytes(pair[0])).intersection(_possible_bytes(pair[1]))
-            steps_left -= len(both) + 1
-            self._remaining_steps -= len(both) + 1
+                return _trace_text(predecessors, pair)
+            common_bytes = set(_possible_bytes(pair[0])).intersection(_possible_bytes(pair[1]))
+            steps_left -= len(common_bytes) + 1
+            self._remaining_steps -= len(common_bytes) + 1
             if steps_left < 0 or is_exhausted():
                 return None
-            for byte in sorted(both, key=_BYTE_ORDER.__getitem__):
-                one, other = first.byte(pair[0], byte), second.byte(pair[1], byte)
-                if one is not None and other is not None and (one, other) not in before:
-                    before[one, other] = pair, byte
-                    todo.append((one, other))
+            for byte in sorted(common_bytes, key=_BYTE_ORDER.__getitem__):
+                first_state, second_state = first.read_byte(pair[0], byte), second.read_byte(pair[1], byte)
+                if (
+                    first_state is not None
+                    and second_state is not None
+                    and (first_state, second_state) not in predecessors
+                ):
+                    predecessors[first_state, second_state] = pair, byte
+                    queue.append((first_state, second_state))
         return None
 
 
 def find_ambiguous_alternatives(grammar: Grammar, limits: Limits | None = None) -> Iterator[LintFinding]:
-    """Alternatives of one rule that match a common text, with this text as an example: it has two parses.
+    """Yield a finding for each rule with two alternatives that match a common text, with this text as the example.
 
-    The search may miss such texts, unless the alternatives are regular and small.
+    The text has two parses. The search may miss such texts, unless the alternatives are regular and small.
     """
     search = Search(limits)
     for name in reachable_rules(grammar.rules, grammar.start):
@@ -100,10 +104,12 @@ def find_ambiguous_alternatives(grammar: Grammar, limits: Limits | None = None) 
         # The new names are unused: no rule name contains a newline.
         alternatives = {f"{name}\n{number}": item for number, item in enumerate(node.items, 1)}
         automata = [search.automaton({**grammar.rules, name: item}, name) for name, item in alternatives.items()]
-        for (number, first), (other, second) in combinations(enumerate(automata, 1), 2):
+        for (number, first), (other_number, second) in combinations(enumerate(automata, 1), 2):
             example = None if first is None or second is None else search.find_common_text(first, second)
             if example is not None:
-                message = f"its alternatives {number} and {other} both match the example, so this text has two parses"
+                message = (
+                    f"its alternatives {number} and {other_number} both match the example, so this text has two parses"
+                )
                 hint = "make the alternatives disjoint; this does not change which texts can be generated"
                 yield LintFinding("ambiguous", grammar.origins.get(name, name), message, hint, example, False)
                 break
@@ -114,11 +120,11 @@ def _possible_bytes(state: State) -> bytes:
     return matcher._next_bytes()
 
 
-def _text(
-    before: Mapping[tuple[State, State], tuple[tuple[State, State], int] | None], pair: tuple[State, State]
+def _trace_text(
+    predecessors: Mapping[tuple[State, State], tuple[tuple[State, State], int] | None], pair: tuple[State, State]
 ) -> str:
     out = bytearray()
-    while (step := before[pair]) is not None:
+    while (step := predecessors[pair]) is not None:
         pair, byte = step
         out.append(byte)
     return bytes(reversed(out)).decode(errors="backslashreplace")

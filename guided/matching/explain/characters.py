@@ -5,7 +5,7 @@ exactly the given set, so a message neither adds nor hides a character.
 
 Named classes come first, the largest first. A class that lacks only a few characters is "a letter other than 'q'". The
 rest is listed: single characters, and ranges. A set of most characters is described by the missing ones. The end of a
-long list is counted: "or one of 312 other characters".
+long list is only counted: "or one of 312 other characters".
 
 "A letter" means A-Z and a-z, and "a digit" means 0-9. Other scripts are named explicitly.
 """
@@ -27,8 +27,8 @@ __all__ = ["Part", "count", "describe", "join_with_or", "name_of", "parts_of"]
 _MAX_PARTS: Final = 6
 _MAX_MISSING: Final = 3
 _MAX_EXCEPTIONS: Final = 5
-_SHORT_RANGE: Final = 3  # characters; a longer run is shown by its ends
-_SHORT_RANGE_OF_PUNCTUATION: Final = 8  # ASCII punctuation: readers do not know its order
+_SHORT_RANGE: Final = 3  # characters; a longer run is shown by its first and last character
+_SHORT_RANGE_OF_PUNCTUATION: Final = 8  # the same for ASCII punctuation, whose order readers do not know
 _NAMES: Final = {
     " ": "a space",
     "\t": "a tab",
@@ -47,21 +47,21 @@ class Part(NamedTuple):
     """Some of the characters of a set, and their description.
 
     Attributes:
-        words: the description, with its article: "a digit", "'}'", "語".
+        description: with an article: "a digit", "'}'", "語".
         characters: code points; sorted, disjoint ranges.
     """
 
-    words: str
+    description: str
     characters: Ranges
 
 
 def describe(characters: Ranges) -> str:
     """A set of characters in words; "nothing" if it is empty."""
-    return join_with_or([part.words for part in parts_of(characters)]) or "nothing"
+    return join_with_or([part.description for part in parts_of(characters)]) or "nothing"
 
 
 def join_with_or(words: Sequence[str]) -> str:
-    """Joins as in "'a', 'b' or 'c'"."""
+    """Join words, as in "'a', 'b' or 'c'"."""
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
@@ -71,7 +71,7 @@ def count(characters: Ranges) -> int:
 
 
 def name_of(character: str) -> str:
-    """A character for a message: in quotes if it is ASCII, by its name if it is invisible."""
+    """A character for a message: in quotes if it is printable ASCII, by its name if it is invisible."""
     if character in _NAMES:
         return _NAMES[character]
     if character.isascii() and character.isprintable():
@@ -93,27 +93,29 @@ def parts_of(characters: Ranges) -> tuple[Part, ...]:
     if count(missing) < count(characters):
         missing_parts = _list_parts(missing)
         if len(missing_parts) <= _MAX_MISSING:
-            return (Part(f"any character but {join_with_or([part.words for part in missing_parts])}", characters),)
+            return (
+                Part(f"any character but {join_with_or([part.description for part in missing_parts])}", characters),
+            )
     parts = _list_parts(characters)
     if len(parts) <= _MAX_PARTS:
         return tuple(parts)
-    first_parts, hidden = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
-    rest = charset(bounds for part in hidden for bounds in part.characters)
-    return (*first_parts, Part(f"one of {count(rest):,} other characters", rest))
+    first_parts, hidden_parts = parts[: _MAX_PARTS - 1], parts[_MAX_PARTS - 1 :]
+    other_characters = charset(bounds for part in hidden_parts for bounds in part.characters)
+    return (*first_parts, Part(f"one of {count(other_characters):,} other characters", other_characters))
 
 
 def _list_parts(characters: Ranges) -> list[Part]:
     """The classes in a set, then the remaining characters."""
     parts, remaining = [], characters
-    for words, members in _classes():
+    for description, members in _build_classes():
         if not (common := intersect(remaining, members)):
             continue
-        absent = subtract(members, common)
-        if not absent:
-            parts.append(Part(words, members))
-        elif count(absent) <= min(_MAX_EXCEPTIONS, count(members) // 5) and len(common) > 1:
-            names = [name_of(chr(code)) for low, high in absent for code in range(low, high + 1)]
-            parts.append(Part(f"{words} other than {join_with_or(names)}", common))
+        missing = subtract(members, common)
+        if not missing:
+            parts.append(Part(description, members))
+        elif count(missing) <= min(_MAX_EXCEPTIONS, count(members) // 5) and len(common) > 1:
+            names = [name_of(chr(code)) for low, high in missing for code in range(low, high + 1)]
+            parts.append(Part(f"{description} other than {join_with_or(names)}", common))
         else:
             continue
         remaining = subtract(remaining, common)
@@ -127,16 +129,16 @@ def _describe_run(low: int, high: int) -> list[Part]:
     if high - low < (_SHORT_RANGE_OF_PUNCTUATION if is_punctuation else _SHORT_RANGE):
         return [Part(name_of(chr(code)), ((code, code),)) for code in range(low, high + 1)]
     if first.isascii() and last.isascii() and (first + last).isalpha() and first.isupper() == last.isupper():
-        words = f"a letter from {first} to {last}"
+        description = f"a letter from {first} to {last}"
     elif (first + last).isascii() and (first + last).isdigit():
-        words = f"a digit from {first} to {last}"
+        description = f"a digit from {first} to {last}"
     else:
-        words = f"a character from {name_of(first)} to {name_of(last)}"
-    return [Part(words, ((low, high),))]
+        description = f"a character from {name_of(first)} to {name_of(last)}"
+    return [Part(description, ((low, high),))]
 
 
 @cache
-def _classes() -> tuple[tuple[str, Ranges], ...]:
+def _build_classes() -> tuple[tuple[str, Ranges], ...]:
     """The named classes, the largest first. If two overlap, the larger one takes the common characters."""
     letters, lower, upper = charset(((0x41, 0x5A), (0x61, 0x7A))), ((0x61, 0x7A),), ((0x41, 0x5A),)
     ranges_by_name: dict[str, Ranges] = {

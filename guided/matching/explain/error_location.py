@@ -12,7 +12,7 @@ from typing import Any
 from guided.errors import marked_line
 from guided.matching import CompiledGrammar, ExpectedText, Explanation, GrammarMatcher
 from guided.matching.explain.explanation import explain, shortest_completion
-from guided.matching.explain.pointers import format_places, format_refusals
+from guided.matching.explain.pointers import format_open_parts, format_refusals
 from guided.matching.explain.positions import describe_positions
 
 __all__ = ["ErrorLocation", "error_location_of", "locate_error"]
@@ -50,27 +50,28 @@ class ErrorLocation:
         return self.offset - self.text.rfind("\n", 0, self.offset)
 
     def __str__(self) -> str:
-        what = "ends too early" if self.offset == len(self.text) else "not allowed here"
+        problem = "ends too early" if self.offset == len(self.text) else "not allowed here"
         lines = [marked_line(self.text, (self.offset, self.offset))]
-        lines.append(f"line {self.line}, column {self.column}: {what}; expected {self.expected}")
+        lines.append(f"line {self.line}, column {self.column}: {problem}; expected {self.expected}")
         return "\n".join(lines) + self.details
 
     @property
     def details(self) -> str:
-        """Lines that name the parts of the specification, if they have names, and say how the lexer split the text."""
+        """Lines that name the open parts of the specification, if they have names, and say how the lexer split the
+        text."""
         positions = self.explanation.positions
-        pointers = format_places(self.explanation.places, positions)
-        refusing = format_refusals(self.explanation.refusals)
+        pointers = format_open_parts(self.explanation.places, positions)
+        refusals = format_refusals(self.explanation.refusals)
         lines = [
             f"required by {pointers}" if pointers else "",
-            f"refused by {refusing}" if refusing else "",
+            f"refused by {refusals}" if refusals else "",
             describe_positions(positions),
             str(self.explanation.lexing or ""),
         ]
         return "".join(f"\n{line}" for line in lines if line)
 
     def fields(self) -> dict[str, Any]:
-        """As data. Sets of characters are lists of ranges [first, last]."""
+        """The location as JSON data. Sets of characters are lists of ranges [first, last]."""
         return {
             "offset": self.offset,
             "line": self.line,
@@ -84,28 +85,29 @@ class ErrorLocation:
             "refusals": [list(group) for group in self.explanation.refusals],
             "partial": self.explanation.is_partial,
             "positions": [position._asdict() for position in self.explanation.positions],
-            "lexing": _lexing(self.explanation),
+            "lexing": _lexing_fields(self.explanation),
             "completion": self.completion.decode(errors="backslashreplace"),
         }
 
 
-def _lexing(explanation: Explanation) -> dict[str, Any] | None:
+def _lexing_fields(explanation: Explanation) -> dict[str, Any] | None:
     lexing, names = explanation.lexing, ("lexeme", "may_be", "following", "refusal")
     return None if lexing is None else {name: value for name, value in lexing._asdict().items() if name in names}
 
 
-def error_location_of(grammar: CompiledGrammar, data: bytes, *, ends: bool = False) -> ErrorLocation:
-    """Where `data` stops being allowed, or its end if it is only incomplete. `ends`: it must be a whole output."""
+def error_location_of(grammar: CompiledGrammar, data: bytes, *, must_end: bool = False) -> ErrorLocation:
+    """Find where `data` stops being allowed, or its end if it is only incomplete. `must_end`: it must be a whole
+    output."""
     matcher = GrammarMatcher(grammar)
-    return locate_error(matcher, b"", explain(matcher, data, ends=ends))
+    return locate_error(matcher, b"", explain(matcher, data, must_end=must_end))
 
 
 def locate_error(matcher: GrammarMatcher, prefix: bytes, explanation: Explanation) -> ErrorLocation:
-    """Where the explained text stops being allowed. `matcher`: after the prefix, which is part of the location."""
-    text, read = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
-    offset = len((prefix + read).decode(errors="replace"))
-    if explanation.expected.incomplete:  # the text ends inside its last character
+    """Find where the explained text stops being allowed. `matcher` has read `prefix`, which counts in the location."""
+    text, allowed_bytes = (prefix + explanation.data).decode(errors="replace"), explanation.data[: explanation.read]
+    offset = len((prefix + allowed_bytes).decode(errors="replace"))
+    if explanation.expected.incomplete:  # the text ends inside a character
         offset = len(text)
-    after = matcher.fork()
-    completion = shortest_completion(after)[0] or b"" if after.accept_string(read) else explanation.completion
+    fork = matcher.fork()
+    completion = shortest_completion(fork)[0] or b"" if fork.accept_string(allowed_bytes) else explanation.completion
     return ErrorLocation(text, offset, explanation, completion)

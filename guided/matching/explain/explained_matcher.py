@@ -11,7 +11,7 @@ __all__ = ["ExplainedMatcher"]
 
 
 class ExplainedMatcher(Protocol):
-    """Methods of `GrammarMatcher`; `_core.pyi` describes those with an underscore."""
+    """Methods of `GrammarMatcher`. `_core.pyi` describes the private ones."""
 
     grammar: CompiledGrammar
 

@@ -6,12 +6,12 @@ a set of whole characters. Bytes are named only if the input is not UTF-8.
 
 A token may contain a part of a character. After such a token the next one must complete the character.
 
-`positions.py` finds the position in the rules, `lexing.py` does so for grammars with a lexer, and `schema_places.py`
-for schemas.
+`positions.py` finds the position in the rules of a grammar, `lexing.py` in a grammar with a lexer, and
+`schema_places.py` in a schema.
 
 Cost: reading the text, and a few hundred steps of the automaton for the set of characters. A meter (`guided/meter.py`)
-bounds the shortest completion, the positions and the schemas: at most `SECONDS` and `_WORK` steps, or less if the
-caller's own meter allows less. Results that are not found by then are missing, and `is_partial` is true.
+limits the search for the shortest completion, the positions and the schemas to `SECONDS` and `_WORK` steps, or less if
+the caller's own meter allows less. Results that are not found by then are missing, and `is_partial` is true.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.explain.characters import count, join_with_or, name_of, parts_of
 from guided.matching.explain.explained_matcher import ExplainedMatcher
 from guided.matching.explain.lexing import LabelledLexer, Lexing, explain_lexing
-from guided.matching.explain.pointers import format_places, format_refusals
-from guided.matching.explain.positions import LabelledLanguage, Position, describe_positions, label_rules, positions
-from guided.matching.explain.schema_places import SchemaPlaces, SchemasAtEnd
+from guided.matching.explain.pointers import format_open_parts, format_refusals
+from guided.matching.explain.positions import LabelledLanguage, Position, describe_positions, get_positions, label_rules
+from guided.matching.explain.schema_places import SchemaLocator, SchemasAtEnd
 from guided.meter import is_exhausted, is_temporary, limit_work
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["ExpectedText", "Explanation", "bytes_of", "ends_mid_character", "explain", "is_text", "shortest_completion"]
 
 SECONDS: Final = 4.0
-_SECONDS_OF_PART: Final = 2.0
-_SECONDS_OF_COMPLETION: Final = 1.0
+_SECONDS_PER_PART: Final = 2.0
+_COMPLETION_SECONDS: Final = 1.0
 _WORK: Final = 400_000_000
-_LONGEST_COMPLETION: Final = 4096
+_MAX_COMPLETION_LENGTH: Final = 4096
 _MAX_NAMED: Final = 3  # an incomplete character with at most this many completions is described by their names
 
 
@@ -53,9 +53,9 @@ class ExpectedText:
     """What may follow. `str` describes it in words, `in` tests a character.
 
     Attributes:
-        characters: as sorted ranges of code points; inside a character, those that begin with its first bytes.
+        characters: sorted ranges of code points. Inside a character, the characters that begin with `incomplete`.
         incomplete: the first bytes of an incomplete character.
-        control_tokens: names of the control tokens that the grammar allows here, such as <think>, or ids, as <[5]>.
+        control_tokens: the control tokens that the grammar allows here, by name, as <think>, or by id, as <[5]>.
         end: whether the output may end.
     """
 
@@ -76,9 +76,9 @@ class ExpectedText:
 
     def _words(self) -> list[str]:
         if self.incomplete == b"":
-            return [part.words for part in parts_of(self.characters)]
-        if (number := count(self.characters)) > _MAX_NAMED:
-            return [f"the rest of one of {number:,} characters that begin like this"]
+            return [part.description for part in parts_of(self.characters)]
+        if (character_count := count(self.characters)) > _MAX_NAMED:
+            return [f"the rest of one of {character_count:,} characters that begin like this"]
         names = [name_of(chr(code)) for low, high in self.characters for code in range(low, high + 1)]
         return [f"the rest of {join_with_or(names)}"]
 
@@ -88,9 +88,9 @@ class Explanation:
     """Whether a token (or text) is allowed, where it stops being allowed, and what was expected there.
 
     Attributes:
-        accepted: the whole token (or text) is allowed.
+        accepted: whether the whole token (or text) is allowed.
         data: its bytes.
-        read: how many of these bytes are allowed, up to a whole character.
+        read: how many of these bytes are allowed, without an incomplete character.
         expected: what may follow these bytes.
         places: the parts of the specification that are open there (JSON Pointers, rule names).
         refused_by: the schema keywords that refuse the next text, as JSON Pointers.
@@ -130,17 +130,17 @@ class Explanation:
         return f"Explanation(accepted={self.accepted}, reason={self.reason!r})"
 
 
-def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, ends: bool = False) -> Explanation:
-    """See `GrammarMatcher.explain`. `ends`: the output should end after `candidate`."""
+def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, must_end: bool = False) -> Explanation:
+    """See `GrammarMatcher.explain`. `must_end`: the output should end after `candidate`."""
     vocabulary = matcher.grammar.vocabulary
-    special: int | None = None
+    control_token: int | None = None
     if candidate is None:
         data = b""
     elif isinstance(candidate, int):
         token_bytes = vocabulary.token_bytes(candidate)
-        special = candidate if token_bytes is None else None
+        control_token = candidate if token_bytes is None else None
         data = token_bytes or b""
-        ends = candidate in vocabulary.eos_token_ids
+        must_end = candidate in vocabulary.eos_token_ids
     else:
         data = bytes_of(candidate)
     read, expected = _probe_text(matcher, data)
@@ -151,20 +151,20 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, e
     symbols = [*_accepted_symbols(matcher), *data[:read]]
     refused_bytes = b"" if accepted else data[read:]
     character = (_first_character(refused_bytes) or "").encode()
-    is_refused = bool(character) or (ends and not refused_bytes and not expected.end)
+    is_refused = bool(character) or (must_end and not refused_bytes and not expected.end)
     with limit_work(SECONDS, work=_WORK):
         completion, controls = shortest_completion(matcher)
-        positions, lexing = _positions(matcher.grammar, symbols, refused_bytes[:1])
-        schemas = _schemas(
-            matcher.grammar, symbols, Continuation(character, refused_bytes, ends) if is_refused else None
+        positions, lexing = _find_positions(matcher.grammar, symbols, refused_bytes[:1])
+        schemas = _find_schemas(
+            matcher.grammar, symbols, Continuation(character, refused_bytes, must_end) if is_refused else None
         )
         is_partial = schemas.is_partial or completion is None or is_exhausted()
-    places = _open_parts(matcher, data[:read], schemas)
-    where = _describe_position(format_places(places, positions), schemas.refusing, positions, lexing)
-    if special is not None:
-        reason = _explain_control_token(matcher, special, accepted, f"{expected}{where}")
+    places = _find_open_parts(matcher, data[:read], schemas)
+    location_text = _describe_position(format_open_parts(places, positions), schemas.refusing, positions, lexing)
+    if control_token is not None:
+        reason = _explain_control_token(matcher, control_token, accepted, f"{expected}{location_text}")
     else:
-        reason = _explain_text(matcher, data, read, accepted, f"{expected}{where}")
+        reason = _explain_text(matcher, data, read, accepted, f"{expected}{location_text}")
     refused_by = tuple(dict.fromkeys(pointer for group in schemas.refusing for pointer in group))
     return Explanation(
         accepted, data, read, expected, places, refused_by, positions, lexing, completion or b"",
@@ -176,51 +176,52 @@ _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and 
 
 
 def _describe_position(pointers: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
-    """The position in the specification, as the end of a message."""
+    """Describe the position in the specification, for the end of a message."""
     refusals = f"refused by {format_refusals(refusing)}" if refusing else ""
-    where = "; ".join(filter(None, [describe_positions(positions), f"at {pointers}" if pointers else "", refusals]))
-    where = f" ({where})" if where else ""
-    return where + (f"; {lexing}" if lexing is not None and str(lexing) else "")
+    text = "; ".join(filter(None, [describe_positions(positions), f"at {pointers}" if pointers else "", refusals]))
+    text = f" ({text})" if text else ""
+    return text + (f"; {lexing}" if lexing is not None and str(lexing) else "")
 
 
 def shortest_completion(matcher: ExplainedMatcher) -> tuple[bytes | None, tuple[str, ...]]:
     """The shortest completion (None if the search takes too long), and the names of the control tokens in it."""
     vocabulary = matcher.grammar.vocabulary
     try:
-        with limit_work(_SECONDS_OF_COMPLETION):
-            shortest = matcher._shortest(_LONGEST_COMPLETION)
+        with limit_work(_COMPLETION_SECONDS):
+            shortest = matcher._shortest(_MAX_COMPLETION_LENGTH)
     except LimitExceeded:
         return None, ()
     completion = b"".join(
-        bytes([symbol]) if symbol < 256 else _name(vocabulary, symbol - 256).encode() for symbol in shortest
+        bytes([symbol]) if symbol < 256 else _name_of(vocabulary, symbol - 256).encode() for symbol in shortest
     )
-    return completion, tuple(dict.fromkeys(_name(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
+    return completion, tuple(dict.fromkeys(_name_of(vocabulary, symbol - 256) for symbol in shortest if symbol >= 256))
 
 
 def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, ExpectedText]:
-    """How many bytes are allowed, and what may follow. Counts whole characters, unless the data ends inside one."""
+    """Count the allowed bytes, by whole characters unless the data ends inside one, and find what may follow."""
     read, next_bytes = matcher._probe(data)
     incomplete = b""
     if _inside_character(next_bytes):
-        start = _last_start(data[:read])
+        start = _find_last_start(data[:read])
         if start is None:
             incomplete = _incomplete_bytes(matcher) + data[:read]
         elif read == len(data):
             incomplete = data[start:read]
         else:
             read = start
-    after = matcher.fork()
-    after.accept_string(data[:read])
-    tokens = tuple(_name(matcher.grammar.vocabulary, token) for token in after._next_tokens())
-    may_end = after.is_accepting() and not after.is_terminated()
-    characters = tuple(after._characters(b"", incomplete))
+    fork = matcher.fork()
+    fork.accept_string(data[:read])
+    tokens = tuple(_name_of(matcher.grammar.vocabulary, token) for token in fork._next_tokens())
+    may_end = fork.is_accepting() and not fork.is_terminated()
+    characters = tuple(fork._characters(b"", incomplete))
     if (alphabet := _characters_of(matcher.grammar.vocabulary)) is not None:
         characters = intersect(characters, alphabet)
     return read, ExpectedText(characters, incomplete, tokens, may_end)
 
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
-    """The characters of a vocabulary whose tokens are all whole characters; None for others, which can spell any."""
+    """The characters in the tokens, if each token is whole characters; None for others, which can spell any
+    character."""
     characters = set[str]()
     for data in vocabulary.tokens:
         if data is not None:
@@ -230,49 +231,49 @@ def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
     return charset((ord(character), ord(character)) for character in characters)
 
 
-def _open_parts(matcher: ExplainedMatcher, after: bytes, schemas: SchemasAtEnd) -> tuple[str, ...]:
-    """The parts of the specification that are open after the given bytes, by the author's names.
+def _find_open_parts(matcher: ExplainedMatcher, text: bytes, schemas: SchemasAtEnd) -> tuple[str, ...]:
+    """Find the parts of the specification that are open after `text`, by the author's names.
 
     Rules of schemas are replaced by the locations in the schemas.
     """
     if schemas.covers_all_readings:
         return schemas.pointers
-    if matcher.grammar.kind in ("regex", "choice", "pattern"):  # the name of their only rule is internal
+    if matcher.grammar.kind in ("regex", "choice", "pattern"):  # the name of the only rule is internal
         return ()
     origins = matcher.grammar.origins
-    others = (origins.get(name, name) for name in matcher._open_rules(after))
+    rule_names = (origins.get(name, name) for name in matcher._open_rules(text))
     return tuple(
         dict.fromkeys(
-            [*schemas.pointers, *(pointer for pointer in others if not _is_inside(pointer, schemas.prefixes))]
+            [*schemas.pointers, *(pointer for pointer in rule_names if not _is_inside(pointer, schemas.prefixes))]
         )
     )
 
 
-def _is_inside(place: str, prefixes: Sequence[str]) -> bool:
-    return any(place == prefix or place.startswith((f"{prefix}/", f"{prefix}#")) for prefix in prefixes)
+def _is_inside(pointer: str, prefixes: Sequence[str]) -> bool:
+    return any(pointer == prefix or pointer.startswith((f"{prefix}/", f"{prefix}#")) for prefix in prefixes)
 
 
 @lru_cache(maxsize=1)
-def _rules(grammar: CompiledGrammar) -> Grammar:
+def _read_rules(grammar: CompiledGrammar) -> Grammar:
     """The rules of a grammar, read again from its source."""
     return grammar.grammar
 
 
 @lru_cache(maxsize=2)
-def _schema_places(grammar: CompiledGrammar) -> SchemaPlaces | None:
+def _build_schema_locator(grammar: CompiledGrammar) -> SchemaLocator | None:
     try:
-        with limit_work(_SECONDS_OF_PART):
-            return SchemaPlaces(grammar, _rules(grammar))
+        with limit_work(_SECONDS_PER_PART):
+            return SchemaLocator(grammar, _read_rules(grammar))
     except (GuidedError, RecursionError) as error:  # too large
         if is_temporary(error):
             raise
         return None
 
 
-def _schemas(grammar: CompiledGrammar, symbols: list[int], continuation: Continuation | None) -> SchemasAtEnd:
+def _find_schemas(grammar: CompiledGrammar, symbols: list[int], continuation: Continuation | None) -> SchemasAtEnd:
     try:
-        places = _schema_places(grammar)
-        return SchemasAtEnd(is_partial=True) if places is None else places.schemas_after(symbols, continuation)
+        locator = _build_schema_locator(grammar)
+        return SchemasAtEnd(is_partial=True) if locator is None else locator.find_schemas(symbols, continuation)
     except (GuidedError, RecursionError):
         return SchemasAtEnd(is_partial=True)
 
@@ -289,18 +290,18 @@ def _accepted_symbols(matcher: ExplainedMatcher) -> list[int]:
 def _incomplete_bytes(matcher: ExplainedMatcher) -> bytes:
     """The bytes of an incomplete character at the end of the accepted text."""
     last = _accepted_symbols(matcher)[-3:]
-    return bytes(last[_last_start(last) or 0 :])
+    return bytes(last[_find_last_start(last) or 0 :])
 
 
 @lru_cache(maxsize=2)
 def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLanguage | None:
-    """The grammar with labels for its positions, or None if it has none to report."""
+    """The grammar with labels for its positions; None if it has no positions to report."""
     if grammar.kind in ("json_schema", "type"):  # all rules belong to the schema
         return None
     try:
-        with limit_work(_SECONDS_OF_PART):
-            rules = _rules(grammar)
-            if rules.composed:  # a part with a lexer keeps its rules to itself
+        with limit_work(_SECONDS_PER_PART):
+            rules = _read_rules(grammar)
+            if rules.composed:  # the rules of a part with a lexer are not available
                 return None
             return label_rules(rules, grammar.kind) if rules.lexer is None else LabelledLexer(rules)
     except (GuidedError, RecursionError) as error:  # too large
@@ -309,7 +310,7 @@ def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLangu
         return None
 
 
-def _positions(
+def _find_positions(
     grammar: CompiledGrammar, symbols: list[int], refused_bytes: bytes
 ) -> tuple[tuple[Position, ...], Lexing | None]:
     try:
@@ -319,10 +320,10 @@ def _positions(
     if isinstance(language, LabelledLexer):
         lexing = explain_lexing(language, symbols, refused_bytes)
         return lexing.positions, lexing
-    return () if language is None else positions(language, symbols, grammar.vocabulary.special_tokens), None
+    return () if language is None else get_positions(language, symbols, grammar.vocabulary.special_tokens), None
 
 
-def _name(vocabulary: Vocabulary, token: int) -> str:
+def _name_of(vocabulary: Vocabulary, token: int) -> str:
     """The name of a token in the vocabulary, or its id."""
     return vocabulary.special_tokens.get(token, f"<[{token}]>")
 
@@ -354,9 +355,9 @@ def _explain_text(matcher: ExplainedMatcher, data: bytes, read: int, accepted: b
     character = _first_character(data[read:])
     if len(data) == len(character.encode() if character else data[:1]):
         return f"{_describe_first(data)} is not allowed: expected {expected}"
-    number = len(data[:read].decode(errors="replace")) + 1
-    rest = f"from character {number} on, {_describe_first(data[read:])}"
-    return f"{_quoted_text(data)} is not allowed {rest}: expected {expected}"
+    character_number = len(data[:read].decode(errors="replace")) + 1
+    location = f"from character {character_number} on, {_describe_first(data[read:])}"
+    return f"{_quoted_text(data)} is not allowed {location}: expected {expected}"
 
 
 def _quoted_text(data: bytes) -> str:
@@ -403,14 +404,14 @@ def _inside_character(next_bytes: bytes) -> bool:
     return bool(next_bytes) and 0x80 <= next_bytes[0] <= 0xBF
 
 
-def _last_start(data: Sequence[int]) -> int | None:
+def _find_last_start(data: Sequence[int]) -> int | None:
     """The offset of the last character, or None if there are only continuation bytes."""
-    return next((at for at in range(len(data) - 1, -1, -1) if not 0x80 <= data[at] <= 0xBF), None)
+    return next((index for index in range(len(data) - 1, -1, -1) if not 0x80 <= data[index] <= 0xBF), None)
 
 
 def ends_mid_character(data: bytes) -> bool:
     """Whether UTF-8 text ends inside a character."""
-    start = _last_start(data[-4:])
+    start = _find_last_start(data[-4:])
     if start is None:
         return False
     last = data[-4:][start:]

@@ -1,9 +1,9 @@
-"""Splits a text into lexemes, as a grammar's lexer does. In: a stream of bytes, and the terminals to try. Out: the
+"""Splits a text into lexemes, as a grammar's lexer does. In: a stream of bytes, and the candidate terminals. Out: the
 terminal of each lexeme.
 
-How: `guided.ir.Lexer` defines the terminal of a lexeme. A lexeme has ended once no tried terminal can match more, so
-the last one of a text is pending. Its state is stored, so each byte is read once. Only bytes that a terminal reads in
-vain after the longest match are read again.
+How: `guided.ir.Lexer` defines the terminal of a lexeme. A lexeme has ended once no candidate terminal can match more
+text, so the last lexeme of a text is pending. Its state is stored, so each byte is read once. Only bytes that a
+terminal has read beyond the longest match are read again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from guided.ir.nodes import Lexer
 from guided.limits import Limits
 from guided.matching.regions.annotated_grammar import Automaton, State, automaton_of
 
-__all__ = ["Lexemes", "PendingLexeme"]
+__all__ = ["LexemeReader", "PendingLexeme"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class PendingLexeme:
     Attributes:
         start: the offset at which it begins.
         read: the offset up to which it was read.
-        candidates: the terminals that the lexer tries, and marks.
-        matches: the terminals that may match more, in order, and their states.
+        candidates: the terminals that the lexer tries, and the marks of its context.
+        matches: the terminals that may match more text, in order of priority, each with its state.
         winner, end: the terminal with the longest match so far, or -1, and the end of that match.
     """
 
@@ -39,7 +39,7 @@ class PendingLexeme:
     end: int = -1
 
 
-class Lexemes:
+class LexemeReader:
     """The lexer of a grammar. Not thread-safe."""
 
     def __init__(self, lexer: Lexer, limits: Limits) -> None:
@@ -61,42 +61,49 @@ class Lexemes:
     def may_be(self, numbers: Collection[int], allowed: Collection[int]) -> bool:
         """Whether a pending lexeme may become one of the terminals that the rules allow, or be ignored."""
         all_terminals = self._lexer.terminals
-        names = {self._ids[each.name] for number in numbers if number >= 0 for each in all_terminals[number].keywords}
+        names = {
+            self._ids[keyword.name] for number in numbers if number >= 0 for keyword in all_terminals[number].keywords
+        }
         return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(allowed)
 
     def begin(self, start: int, allowed: Collection[int]) -> PendingLexeme:
-        """A new lexeme at a position where the rules allow these terminals and marks."""
+        """Begin a lexeme at a position where the rules allow these terminals and marks."""
         candidates = frozenset(allowed)
         if not self._lexer.contextual:
             candidates = frozenset(range(len(self._lexer.terminals)))
         candidates = self._contexts.get(candidates & self._marks, candidates) | self._ignored
-        tried_here = [(number, self._lexer.terminals[number]) for number in sorted(candidates - self._marks)]
-        embedded = {self._ids[each.name] for _, it in tried_here for each in it.keywords if each.embedded}
-        matches = [(number, self._automaton(number).start) for number, _ in tried_here if number not in embedded]
+        tried_terminals = [(number, self._lexer.terminals[number]) for number in sorted(candidates - self._marks)]
+        embedded = {
+            self._ids[keyword.name]
+            for _, terminal in tried_terminals
+            for keyword in terminal.keywords
+            if keyword.embedded
+        }
+        matches = [(number, self._automaton(number).start) for number, _ in tried_terminals if number not in embedded]
         return PendingLexeme(start, start, candidates, tuple(matches))
 
     def read(self, pending: PendingLexeme, text: bytes | bytearray, end: int) -> PendingLexeme:
-        """The lexeme after more of the text; it has ended if it has no `matches` left."""
-        matches, winner, last = pending.matches, pending.winner, pending.end
-        at = pending.read
-        while at < end and matches:
-            after = []
+        """Return the lexeme after more of the text; it has ended if it has no `matches` left."""
+        matches, winner, match_end = pending.matches, pending.winner, pending.end
+        pos = pending.read
+        while pos < end and matches:
+            next_matches = []
             for number, state in matches:
-                next_run = self._automaton(number).byte(state, text[at])
-                if next_run is None:
+                next_state = self._automaton(number).read_byte(state, text[pos])
+                if next_state is None:
                     continue
-                after.append((number, next_run))
-                if next_run.is_accepting:  # terminals after the first match cannot win any more
-                    winner, last = number, at + 1
+                next_matches.append((number, next_state))
+                if next_state.is_accepting:  # terminals after the first match cannot win any more
+                    winner, match_end = number, pos + 1
                     break
-            matches = tuple(after)
-            at += 1
+            matches = tuple(next_matches)
+            pos += 1
         return replace(
-            pending, read=at, matches=tuple(each for each in matches if each[1].can_read), winner=winner, end=last
+            pending, read=pos, matches=tuple(each for each in matches if each[1].can_read), winner=winner, end=match_end
         )
 
-    def terminal(self, pending: PendingLexeme, text: bytes | bytearray) -> int:
-        """The terminal of a finished lexeme, or its keyword."""
+    def find_terminal(self, pending: PendingLexeme, text: bytes | bytearray) -> int:
+        """The terminal of a finished lexeme, or the keyword that it equals."""
         for number, keyword in enumerate(self._lexer.terminals[pending.winner].keywords):
             if self._ids[keyword.name] in pending.candidates:
                 automaton = self._automaton(pending.winner, number)

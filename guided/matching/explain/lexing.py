@@ -1,14 +1,15 @@
 """Explains how a grammar's lexer has split a text into lexemes, and the position in the rules.
 
 In: a grammar with a lexer, and the accepted output. Out: a `Lexing`: the pending lexeme, the terminals that may match
-it or begin here, the positions in the rules, and the longest match that refuses a byte.
+it or begin here, the positions in the rules, and the longest match if it is the reason for a refusal.
 
     start: IF NAME      IF: "if"      NAME: /[a-z]+/      %ignore " "
     after  if x         the lexeme 'x' may be NAME; in start, after IF
 
-How: the reference implementation of the lexer (`automaton/reference/lexer.py`) follows the readings, each with the
-offsets of its lexemes, over a parser that knows its positions (see `positions.py`, also for the cost). It also follows
-readings that a longer match excludes: if one of them accepts the refused text, the longest match is the reason.
+How: the reference implementation of the lexer (`automaton/reference/lexer.py`) follows the readings, each with
+the offsets of its lexemes. Its parser knows its positions (see `positions.py`, also for the cost). It also follows
+readings that a longer match excludes. If one of them accepts the refused text, the longest match is the reason for the
+refusal.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Lexing(NamedTuple):
     """How a text was split into lexemes.
 
     Attributes:
-        lexeme: the text of the pending lexeme; empty between lexemes, and in an ignored one. If there are several ways
-            to split the text, the longest.
+        lexeme: the text of the pending lexeme; empty between lexemes and in an ignored lexeme. If there are several
+            ways to split the text, the longest pending lexeme.
         may_be: the terminals that it is or may become, by the author's names.
         following: the terminals that may begin here, without ignored ones.
         positions: the positions in the rules.
@@ -57,7 +58,7 @@ class Lexing(NamedTuple):
 _Starts = dict[Tokenization, tuple[int, ...]]
 """Reading -> the offsets at which its lexemes begin. The last offset is for the current or the next lexeme."""
 _Excluded = dict[Tokenization, str]
-"""A reading that a longer match excludes, and that is continued all the same -> this match, in words."""
+"""Reading that a longer match excludes -> this match, in words. Such readings are followed for explanations only."""
 
 
 def explain_lexing(lexer: LabelledLexer, symbols: Sequence[int], refused_bytes: bytes = b"") -> Lexing:
@@ -90,57 +91,65 @@ class LabelledLexer:
         """How `text` was split, and why `refused_bytes` may not follow."""
         readings: _Starts = dict.fromkeys(self.language.first, (0,))
         excluded: _Excluded = {}
-        for at, byte in enumerate(text):
-            excluded = self._excluded_after(readings, excluded, text[: at + 1])
-            readings = self._after(readings, byte, at + 1)
-        inside = {it: begins for it, begins in readings.items() if it.has_started}
-        started = {it: begins for it, begins in inside.items() if self._names(self._current_terminals(it))}
-        begin = min((begins[-1] for begins in started.values()), default=len(text))
-        longest = [reading for reading, begins in started.items() if begins[-1] == begin]
+        for index, byte in enumerate(text):
+            excluded = self._advance_excluded(readings, excluded, text[: index + 1])
+            readings = self._advance(readings, byte, index + 1)
+        in_lexeme = {reading: starts for reading, starts in readings.items() if reading.has_started}
+        in_named_lexeme = {
+            reading: starts
+            for reading, starts in in_lexeme.items()
+            if self._terminal_names(self._current_terminals(reading))
+        }
+        lexeme_start = min((starts[-1] for starts in in_named_lexeme.values()), default=len(text))
+        longest_readings = [reading for reading, starts in in_named_lexeme.items() if starts[-1] == lexeme_start]
         positions: dict[Position, None] = {}
         for reading in readings:
             positions |= dict.fromkeys(self.parser.positions(reading.position.parser, False))
         return Lexing(
-            text[begin:].decode(errors="replace"),
-            self._names(number for reading in longest for number in self._current_terminals(reading)),
-            self._names(number for it in readings if not it.has_started for number in self._current_terminals(it)),
+            text[lexeme_start:].decode(errors="replace"),
+            self._terminal_names(number for reading in longest_readings for number in self._current_terminals(reading)),
+            self._terminal_names(
+                number for reading in readings if not reading.has_started for number in self._current_terminals(reading)
+            ),
             tuple(positions),
-            self._refusal(readings, excluded, text, refused_bytes),
+            self._describe_refusal(readings, excluded, text, refused_bytes),
         )
 
-    def _after(self, readings: _Starts, byte: int, at: int) -> _Starts:
+    def _advance(self, readings: _Starts, byte: int, offset: int) -> _Starts:
         out: _Starts = {}
-        for reading, begins in readings.items():
-            for after in self.language.read_one(reading, byte):
-                out.setdefault(after, begins if after.has_started else (*begins, at))
+        for reading, starts in readings.items():
+            for next_reading in self.language.read_one(reading, byte):
+                out.setdefault(next_reading, starts if next_reading.has_started else (*starts, offset))
         return out
 
-    def _excluded_after(self, readings: _Starts, excluded: _Excluded, text: bytes) -> _Excluded:
+    def _advance_excluded(self, readings: _Starts, excluded: _Excluded, text: bytes) -> _Excluded:
         """The excluded readings after the last byte of `text`."""
         out: _Excluded = {}
-        for reading, begins in readings.items():
-            if reason := self._longer_match(reading, begins, text):
-                for after in self.language.read_one(reading._replace(competitors=frozenset()), text[-1]):
-                    out[after._replace(competitors=frozenset())] = reason
+        for reading, starts in readings.items():
+            if reason := self._describe_longer_match(reading, starts, text):
+                for next_reading in self.language.read_one(reading._replace(competitors=frozenset()), text[-1]):
+                    out[next_reading._replace(competitors=frozenset())] = reason
         for reading, reason in list(excluded.items())[:_MAX_EXCLUDED]:
-            for after in self.language.read_one(reading, text[-1]):
-                out.setdefault(after._replace(competitors=frozenset()), reason)
+            for next_reading in self.language.read_one(reading, text[-1]):
+                out.setdefault(next_reading._replace(competitors=frozenset()), reason)
         return out
 
-    def _refusal(self, readings: _Starts, excluded: _Excluded, text: bytes, refused_bytes: bytes) -> str:
-        """The longer match, in words, without which `refused_bytes` could follow; empty if there is none."""
-        for at, byte in enumerate(refused_bytes, 1):
-            whole = text + refused_bytes[:at]
-            excluded = self._excluded_after(readings, excluded, whole)
-            readings = self._after(readings, byte, len(whole))
+    def _describe_refusal(self, readings: _Starts, excluded: _Excluded, text: bytes, refused_bytes: bytes) -> str:
+        """Describe the longer match without which `refused_bytes` could follow; empty if there is none."""
+        for length, byte in enumerate(refused_bytes, 1):
+            longer_text = text + refused_bytes[:length]
+            excluded = self._advance_excluded(readings, excluded, longer_text)
+            readings = self._advance(readings, byte, len(longer_text))
         return next(reversed(excluded.values()), "") if refused_bytes else ""
 
-    def _longer_match(self, reading: Tokenization, begins: tuple[int, ...], text: bytes) -> str:
-        """The competitor that matches with the last byte of a text, in words; empty if none does."""
+    def _describe_longer_match(self, reading: Tokenization, starts: tuple[int, ...], text: bytes) -> str:
+        """Describe the competitor whose match ends with the last byte of `text`; empty if there is none."""
         for competitor in reading.competitors:
             for number, run in competitor:
                 if any(next_run.may_stop for next_run in run.after(text[-1])):
-                    lexeme = next((text[at:] for at in reversed(begins[:-1]) if self._matches(number, text[at:])), b"")
+                    lexeme = next(
+                        (text[start:] for start in reversed(starts[:-1]) if self._matches(number, text[start:])), b""
+                    )
                     name = self.names.terminals[self.lexer.terminals[number].name]
                     lexeme_text = lexeme.decode(errors="replace")
                     return f"the lexer takes the longest match, and {lexeme_text!r} is one {name}"
@@ -149,12 +158,12 @@ class LabelledLexer:
     def _matches(self, number: int, text: bytes) -> bool:
         runs = [self.language.run_of(number)]
         for byte in text:
-            runs = [after for run in runs for after in run.after(byte)]
+            runs = [next_run for run in runs for next_run in run.after(byte)]
         return bool(text) and any(run.may_stop for run in runs)
 
     def _current_terminals(self, reading: Tokenization) -> list[int]:
         return [*(number for number, _ in reading.matches), *(number for _, number, _ in reading.keywords)]
 
-    def _names(self, numbers: Iterable[int]) -> tuple[str, ...]:
+    def _terminal_names(self, numbers: Iterable[int]) -> tuple[str, ...]:
         terminals = [self.lexer.terminals[number].name for number in sorted(set(numbers))]
         return tuple(dict.fromkeys(self.names.terminals[name] for name in terminals if name not in self.lexer.ignored))

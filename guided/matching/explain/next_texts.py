@@ -12,7 +12,7 @@ from typing import Any
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.explain.error_location import ErrorLocation, locate_error
 from guided.matching.explain.explanation import Explanation, is_text
-from guided.matching.least_tokens import MinTokens, least_tokens
+from guided.matching.least_tokens import MinTokens, count_min_tokens
 from guided.matching.matcher import GrammarMatcher
 
 __all__ = ["NextStep", "explain_next"]
@@ -23,12 +23,14 @@ class NextStep:
     """What may follow a prefix.
 
     Attributes:
-        explanation: explains the candidate text or token, or the state after the prefix if there is no candidate.
-        prefix_end: the end of the prefix.
-        error_location: where prefix and text together stop being allowed; None if allowed, or for a control token.
+        explanation: of the candidate text or token, or of the state after the prefix if there is no candidate.
+        prefix_end: the location of the end of the prefix.
+        error_location: where the prefix and the candidate stop being allowed; None if the candidate is allowed or a
+            control token.
         allowed: the ids that the mask allows.
         forced: the tokens that must come next.
-        min_tokens: the number of tokens to the end, including the end token, as budgets count, and whether it is exact.
+        min_tokens: the minimum number of tokens that complete the output, including the end token, and whether it is
+            exact.
         vocabulary_size: the number of ids.
     """
 
@@ -41,7 +43,7 @@ class NextStep:
     vocabulary_size: int
 
     def fields(self, max_tokens_shown: int | None = None) -> dict[str, Any]:
-        """As data, with at most `max_tokens_shown` allowed tokens (None: all)."""
+        """The result as JSON data, with at most `max_tokens_shown` allowed tokens (None: all)."""
         return {
             "accepted": self.explanation.accepted,
             "read": self.explanation.characters_read,
@@ -60,7 +62,7 @@ def explain_next(matcher: GrammarMatcher, prefix: bytes, candidate: int | bytes 
     """What may follow the accepted output of a matcher.
 
     Args:
-        matcher: after the prefix.
+        matcher: has read the prefix.
         prefix: the text of the prefix, without control tokens.
         candidate: a token or a text to explain; None: explain only what is expected next.
     """
@@ -74,6 +76,6 @@ def explain_next(matcher: GrammarMatcher, prefix: bytes, candidate: int | bytes 
         locate_error(matcher, prefix, explanation) if is_refused_text else None,
         [token for token in allowed_tokens(bitmask) if token < size],
         matcher.forced_tokens(),
-        least_tokens(matcher),
+        count_min_tokens(matcher),
         size,
     )

@@ -7,11 +7,11 @@ grammars with a lexer.
 
 How: the core's automaton merges equal states and so loses the positions. The reference implementation reads the rules
 as they were written (`automaton/reference/language.py`). A *label*, a control token that no text contains, is added
-after each part of an alternative. When the parser reaches a label, its part has been read, and the parser continues
-after it. An item that waits for a byte before any label is inside the part with the next label.
+after each part of an alternative. When the parser reaches a label, the part before it has been read, and the parser
+continues after the label. A parser item that waits for a byte is inside the part before its next label.
 
-Rules that the author did not name (those of a JSON Schema, whose positions are pointers) have no labels: a text inside
-such a rule is inside the part that refers to it.
+Rules that the author did not name have no labels, such as the rules of a JSON Schema, whose positions are pointers. A
+text inside such a rule is inside the part that refers to it.
 
 Cost: the reference implementation takes microseconds to milliseconds per byte. There are no positions for texts longer
 than `MAX_SYMBOLS`, or if the reference implementation reaches its own limits or `SECONDS`.
@@ -29,13 +29,21 @@ from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
 from guided.matching.explain.notation import Names, is_helper
 from guided.meter import limit_work, spend
 
-__all__ = ["MAX_SYMBOLS", "SECONDS", "LabelledLanguage", "Position", "describe_positions", "label_rules", "positions"]
+__all__ = [
+    "MAX_SYMBOLS",
+    "SECONDS",
+    "LabelledLanguage",
+    "Position",
+    "describe_positions",
+    "get_positions",
+    "label_rules",
+]
 
 MAX_SYMBOLS: Final = 4000
 SECONDS: Final = 2.0
 _MAX_LABELS: Final = 4000
 _MAX_LABELS_IN_TURN: Final = 200
-_BEHIND: Final = "behind "  # prefix of a label: in white space after the label's part
+_GAP_PREFIX: Final = "behind "  # prefix of a label: the position is in white space after the label's part
 _LABEL: Final = "\x00label "  # no control token has such a name
 _SINGLE_RULE_KINDS: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
 _MAX_SHOWN: Final = 4
@@ -58,38 +66,38 @@ class Position(NamedTuple):
     inside: str
 
     def __str__(self) -> str:
-        return self.words([self.alternative])
+        return self.describe([self.alternative])
 
-    def words(self, numbers: Sequence[int]) -> str:
+    def describe(self, numbers: Sequence[int]) -> str:
         """The position in words. `numbers`: the alternatives to list."""
-        where = [f"in {self.rule}"] if self.rule else []
+        phrases = [f"in {self.rule}"] if self.rule else []
         if self.alternatives > 1:
             shown_numbers = list(map(str, numbers[:_MAX_SHOWN])) + ["others"] * (len(numbers) > _MAX_SHOWN)
-            *before, last = shown_numbers
-            number_list = f"{', '.join(before)} and {last}" if before else last
-            where.append(f"alternative{'s' if len(numbers) > 1 else ''} {number_list} of {self.alternatives}")
+            *earlier_numbers, last_number = shown_numbers
+            number_list = f"{', '.join(earlier_numbers)} and {last_number}" if earlier_numbers else last_number
+            phrases.append(f"alternative{'s' if len(numbers) > 1 else ''} {number_list} of {self.alternatives}")
         if self.inside:
-            where.append(f"inside of {self.inside}")
+            phrases.append(f"inside of {self.inside}")
         else:
-            where.append(f"after {self.after}" if self.after else "at the beginning")
-        return ", ".join(where)
+            phrases.append(f"after {self.after}" if self.after else "at the beginning")
+        return ", ".join(phrases)
 
 
 def describe_positions(positions: Sequence[Position]) -> str:
     """At most four positions for a message. Equal positions in several alternatives are combined."""
     numbers_by_position: dict[Position, list[int]] = {}
-    for it in positions:
-        numbers_by_position.setdefault(it._replace(alternative=0), []).append(it.alternative)
-    words = [it.words(numbers) for it, numbers in numbers_by_position.items()]
-    omitted = [f"{len(words) - _MAX_SHOWN} more"] if len(words) > _MAX_SHOWN else []
-    return "; ".join(words[:_MAX_SHOWN] + omitted)
+    for position in positions:
+        numbers_by_position.setdefault(position._replace(alternative=0), []).append(position.alternative)
+    descriptions = [position.describe(numbers) for position, numbers in numbers_by_position.items()]
+    omitted = [f"{len(descriptions) - _MAX_SHOWN} more"] if len(descriptions) > _MAX_SHOWN else []
+    return "; ".join(descriptions[:_MAX_SHOWN] + omitted)
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A part that has been read: the alternative, the part, whether it is the last one, and the label before it.
+    """A part that has been read: the alternative, the part, whether it is the last one, and the previous label.
 
-    `behind`: the label of the part before, if the label marks the white space after that part.
+    `part_before_gap`: if this label marks the white space after a part, the label of that part; otherwise None.
     """
 
     rule: str
@@ -98,16 +106,16 @@ class Label:
     part: str
     is_last: bool
     is_nullable: bool
-    before: str | None
-    behind: str | None = None
+    previous: str | None
+    part_before_gap: str | None = None
 
 
-_AT_THE_BEGINNING: Final = Label("", 0, 0, "", True, True, None, "")
-"""White space at the beginning of an alternative belongs to the rule that refers to this one."""
+_GAP_AT_START: Final = Label("", 0, 0, "", True, True, None, "")
+"""White space at the beginning of an alternative belongs to the rule that refers to the alternative's rule."""
 
 
-def positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
-    """The positions of a text. `symbols`: bytes, and 256 + id for control tokens. `names`: id -> control token."""
+def get_positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
+    """Find the positions of a text. `symbols`: bytes, and 256 + id for control tokens. `names`: id -> control token."""
     if len(symbols) > MAX_SYMBOLS:
         return ()
     try:
@@ -130,10 +138,10 @@ def label_rules(grammar: Grammar, kind: str) -> LabelledLanguage:
         LimitExceeded: the grammar has too many parts, or takes too long.
     """
     with limit_work(SECONDS):
-        return LabelledLanguage(*_Labels(grammar, kind).grammar())
+        return LabelledLanguage(*_Labeller(grammar, kind).label_grammar())
 
 
-class _Labels:
+class _Labeller:
     def __init__(self, grammar: Grammar, kind: str) -> None:
         self.source, self.kind = grammar, kind
         self.names = Names(grammar, has_gaps=kind == "lark" and grammar.lexer is None)
@@ -141,7 +149,7 @@ class _Labels:
             {mark for marks in grammar.lexer.contexts for mark in marks} if grammar.lexer is not None else set()
         )
         self.labels: dict[str, Label] = {}
-        self.authored = {name for name in grammar.rules if self._rule_name(name) is not None}
+        self.authored_rules = {name for name in grammar.rules if self._rule_name(name) is not None}
 
     def _rule_name(self, name: str) -> str | None:
         """The name of a rule in explanations, or None if it is not the author's."""
@@ -153,49 +161,52 @@ class _Labels:
         is_whole = name == self.source.start and self.kind in _SINGLE_RULE_KINDS
         return "" if is_whole and not isinstance(self.source.rules[name], Ref) else None
 
-    def grammar(self) -> tuple[Grammar, dict[str, Label]]:
+    def label_grammar(self) -> tuple[Grammar, dict[str, Label]]:
         rules = dict(self.source.rules)  # regular parts refer to the rules without labels
-        for name in self.authored:
-            rules[_copy(name)] = self._rule(name)
-        start = _copy(self.source.start) if self.source.start in self.authored else self.source.start
+        for name in self.authored_rules:
+            rules[_labelled_name(name)] = self._label_rule(name)
+        start = _labelled_name(self.source.start) if self.source.start in self.authored_rules else self.source.start
         if start == self.source.start:
             rules[start] = self._with_references_to_copies(rules[start])
         return Grammar(rules, start), self.labels
 
-    def _rule(self, name: str) -> Node:
+    def _label_rule(self, name: str) -> Node:
         node, rule = self.source.rules[name], self._rule_name(name) or ""
         items = node.items if isinstance(node, Alt) and node.items else (node,)
         count = 1 if is_helper(name) else len(items)
         return Alt(tuple(self._label_parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
 
     def _label_parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
-        """A sequence with a label after each part. `owner`: the rule; references to itself have no label."""
+        """A sequence with a label after each part. `owner`: the rule's node; a helper's references to itself get
+        none."""
         spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
         out: list[Node] = []
-        before: str | None = None
-        for at, part in enumerate(parts, 1):
+        previous: str | None = None
+        for index, part in enumerate(parts, 1):
             if self._is_gap(part):
                 if not out:
                     out.append(part)
                 continue
             if isinstance(part, Seq) and part.items and self._is_gap(part.items[0]):  # white space before a terminal
-                behind = replace(self.labels[before], behind=before) if before else _AT_THE_BEGINNING
-                out += [part.items[0], Special(self._label(behind))]
+                gap_label = replace(self.labels[previous], part_before_gap=previous) if previous else _GAP_AT_START
+                out += [part.items[0], Special(self._add_label(gap_label))]
                 part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])
             out.append(self._label_nested(part, rule, number, count))
             if isinstance(part, Ref) and is_helper(part.name) and self.source.rules[part.name] is owner:
                 continue
-            nullable = isinstance(part, Repeat) and part.min == 0
-            last = all(map(self._is_gap, parts[at:]))
-            label = self._label(Label(rule, number, count, self.names.notation_of(part), last, nullable, before))
+            is_nullable = isinstance(part, Repeat) and part.min == 0
+            is_last = all(map(self._is_gap, parts[index:]))
+            label = self._add_label(
+                Label(rule, number, count, self.names.format_part(part), is_last, is_nullable, previous)
+            )
             out.append(Special(label))
-            if at < len(parts) and self._is_gap(parts[at]):
-                out += [parts[at], Special(self._label(replace(self.labels[label], behind=label)))]
-            before = label
+            if index < len(parts) and self._is_gap(parts[index]):
+                out += [parts[index], Special(self._add_label(replace(self.labels[label], part_before_gap=label)))]
+            previous = label
         return Seq(tuple(out))
 
-    def _label(self, label: Label) -> str:
+    def _add_label(self, label: Label) -> str:
         if len(self.labels) == _MAX_LABELS:
             raise LimitExceeded("nodes", len(self.labels), _MAX_LABELS, fixed=True)
         name = f"{_LABEL}{len(self.labels)}"
@@ -212,8 +223,8 @@ class _Labels:
     def _label_nested(self, node: Node, rule: str, number: int, count: int) -> Node:
         """A part, with labels inside it if it refers to rules with labels."""
         match node:
-            case Ref(name) if name in self.authored:
-                return Ref(_copy(name))
+            case Ref(name) if name in self.authored_rules:
+                return Ref(_labelled_name(name))
             case Repeat(item, low, high) if not self._is_gap(node) and self._refers_to_labelled(item):
                 return Repeat(self._label_parts(item, rule, number, count), low, high)
             case Alt(items) if self._refers_to_labelled(node):
@@ -225,8 +236,8 @@ class _Labels:
     def _with_references_to_copies(self, node: Node) -> Node:
         """A generated rule that refers to rules with labels: the start of a Lark grammar."""
         match node:
-            case Ref(name) if name in self.authored:
-                return Ref(_copy(name))
+            case Ref(name) if name in self.authored_rules:
+                return Ref(_labelled_name(name))
             case Seq(items):
                 return Seq(tuple(map(self._with_references_to_copies, items)))
         return node
@@ -234,7 +245,7 @@ class _Labels:
     def _refers_to_labelled(self, node: Node) -> bool:
         match node:
             case Ref(name):
-                return name in self.authored
+                return name in self.authored_rules
             case Special():
                 return True
             case Seq(items) | Alt(items):
@@ -244,16 +255,16 @@ class _Labels:
         return False
 
 
-def _copy(name: str) -> str:
+def _labelled_name(name: str) -> str:
     return f"{_LABEL}{name}"
 
 
 class LabelledLanguage(Language):
-    """The language of a labelled grammar. A state continues after all labels it can reach, which are recorded."""
+    """The language of a labelled grammar. A state continues after all labels that it can reach, and records them."""
 
     def __init__(self, grammar: Grammar, labels: Mapping[str, Label]) -> None:
         self.labels = labels
-        self.reached: dict[State, tuple[State, frozenset[str]]] = {}
+        self.labels_by_state: dict[State, tuple[State, frozenset[str]]] = {}
         """State -> the state before any label, and the labels that were reached."""
         super().__init__(grammar)
         self.begin: State | None = self._pass_labels(self.start)
@@ -274,65 +285,65 @@ class LabelledLanguage(Language):
         """The positions of the text; `is_inside`: the text is not empty."""
         if state is None:
             return ()
-        before, labels = self.reached[state]
-        inside = self._labels_inside(before.items) if is_inside else set[str]()
-        reached = {label for label in labels if self.labels[label].behind is None}
-        reached |= {self.labels[label].behind or "" for label in inside if label in self.labels} - {""}
-        reached |= {label.removeprefix(_BEHIND) for label in inside if label.startswith(_BEHIND)}
+        unlabelled_state, labels = self.labels_by_state[state]
+        inside = self._labels_inside(unlabelled_state.items) if is_inside else set[str]()
+        reached = {label for label in labels if self.labels[label].part_before_gap is None}
+        reached |= {self.labels[label].part_before_gap or "" for label in inside if label in self.labels} - {""}
+        reached |= {label.removeprefix(_GAP_PREFIX) for label in inside if label.startswith(_GAP_PREFIX)}
         inside = {label for label in inside if label in self.labels}
         positions: dict[Position, None] = {}
-        for label in sorted(inside, key=_number):
-            it = self.labels[label]
-            is_only_part = it.is_last and it.before is None and not it.rule and it.alternatives == 1
-            if it.behind or is_only_part or (label in reached and not it.is_last):
+        for label in sorted(inside, key=_label_number):
+            info = self.labels[label]
+            is_only_part = info.is_last and info.previous is None and not info.rule and info.alternatives == 1
+            if info.part_before_gap or is_only_part or (label in reached and not info.is_last):
                 continue
-            after = self.labels[it.before].part if it.before else ""
-            positions[Position(it.rule, it.alternative, it.alternatives, after, it.part)] = None
-        for label in sorted(reached, key=_number):
-            it = self.labels[label]
-            if not it.is_last and not (it.is_nullable and it.before in reached):
-                positions[Position(it.rule, it.alternative, it.alternatives, it.part, "")] = None
+            part_before = self.labels[info.previous].part if info.previous else ""
+            positions[Position(info.rule, info.alternative, info.alternatives, part_before, info.part)] = None
+        for label in sorted(reached, key=_label_number):
+            info = self.labels[label]
+            if not info.is_last and not (info.is_nullable and info.previous in reached):
+                positions[Position(info.rule, info.alternative, info.alternatives, info.part, "")] = None
         return tuple(positions)
 
     def _pass_labels(self, state: State | None) -> State | None:
         if state is None:
             return None
-        whole, at, reached = state, state, set[str]()
+        union, current, reached = state, state, set[str]()
         for _ in range(_MAX_LABELS_IN_TURN):
-            labels_here = {label for rest, _, _ in at.items if (label := _label_of(rest[0]))}
+            labels_here = {label for rest, _, _ in current.items if (label := _label_of(rest[0]))}
             if not labels_here:
                 break
             reached |= labels_here
-            following = super().special(at, labels_here)
-            if following is None:
+            next_state = super().special(current, labels_here)
+            if next_state is None:
                 break
-            at = following
-            both = self.either(whole, at)
-            assert both is not None, "the union of two states"
-            if both is whole:
+            current = next_state
+            new_union = self.either(union, current)
+            assert new_union is not None, "the union of two states"
+            if new_union is union:
                 break
-            whole = both
-        self.reached[whole] = (state, frozenset(reached))
-        return whole
+            union = new_union
+        self.labels_by_state[union] = (state, frozenset(reached))
+        return union
 
     def _labels_inside(self, items: Iterable[Item]) -> set[str]:
         """The labels of the incomplete parts."""
         labels, seen = set[str](), set[object]()
-        todo = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
-        while todo:
-            rest, back, is_before = todo.pop()
+        stack = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
+        while stack:
+            rest, back, is_before = stack.pop()
             label = next(filter(None, map(_label_of, rest)), "")
-            before = self.labels[label].before if label else None
-            if label and self.labels[label] is not _AT_THE_BEGINNING and not (is_before and before is None):
-                labels.add(_label_behind(before) if is_before and before else label)
+            previous = self.labels[label].previous if label else None
+            if label and self.labels[label] is not _GAP_AT_START and not (is_before and previous is None):
+                labels.add(_gap_label(previous) if is_before and previous else label)
             elif (back, label) not in seen:
                 seen.add((back, label))
-                todo += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
+                stack += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
         return labels
 
 
-def _label_behind(label: str) -> str:
-    return f"{_BEHIND}{label}"
+def _gap_label(label: str) -> str:
+    return f"{_GAP_PREFIX}{label}"
 
 
 def _label_of(term: object) -> str:
@@ -341,5 +352,5 @@ def _label_of(term: object) -> str:
     return name if name.startswith(_LABEL) else ""
 
 
-def _number(label: str) -> int:
+def _label_number(label: str) -> int:
     return int(label.removeprefix(_LABEL))

@@ -1,12 +1,13 @@
 """Finds the schemas that apply at the end of a text. In: a grammar and the accepted output. Out: JSON Pointers.
 
-A text is the JSON of one schema, or contains such JSON, as with structural tags. The beginning of the JSON is found in
-the same way as captures: the grammar is compiled again with marks around the rules of schemas (`annotated_grammar.py`).
+A text is the JSON of one schema, or contains such JSON, as with structural tags. The beginning of the JSON is found
+like captures: the grammar is compiled again with marks around the rules of schemas (`annotated_grammar.py`).
 `frontends/json_schema/instance_locations.py` computes the locations from the schema and the JSON so far, and
 `frontends/json_schema/refusing.py` the keywords that refuse a text.
 
 Cost: a second compilation of the grammar on first use, unless the grammar is one JSON Schema.
-Not supported: for parts of a grammar with a lexer and for arguments written as text, only the rule's location is known.
+Limits: in parts of a grammar with a lexer, and in arguments that are written as text, only the rule's location is
+known.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from guided.ir.nodes import Grammar, Region
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, text_ids
 from guided.matching.regions.annotated_grammar import AnnotatedGrammar, Automaton, automaton_of_rules
-from guided.matching.regions.parse_paths import Past, enter_marks
+from guided.matching.regions.parse_paths import MarkHistory, enter_marks
 from guided.meter import is_exhausted, seconds_left, spend
 
-__all__ = ["SchemaPlaces", "SchemasAtEnd"]
+__all__ = ["SchemaLocator", "SchemasAtEnd"]
 
-_PATIENCE: Final = 60.0  # seconds to wait while another thread explains a text of the same grammar
+_MAX_WAIT: Final = 60.0  # seconds to wait while another thread explains a text of the same grammar
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class SchemasAtEnd:
     Attributes:
         pointers: the schemas that apply there.
         refusing: the keywords that refuse the next text, in groups: the keywords of a group refuse it together.
-        prefixes: the locations of these schemas in the whole specification, as pointers.
+        prefixes: the locations of the embedded schemas in the whole specification, as pointers.
         covers_all_readings: whether the text has no reading outside these schemas.
         is_partial: whether the result is incomplete because a bound was reached.
     """
@@ -52,8 +53,8 @@ class SchemasAtEnd:
     is_partial: bool = False
 
 
-class SchemaPlaces:
-    """Finds the schemas for texts of one grammar, whose rules are `rules`.
+class SchemaLocator:
+    """Finds the schemas that apply at the end of texts of one grammar. `rules`: its IR.
 
     Raises:
         LimitExceeded: the grammar is too large.
@@ -73,9 +74,9 @@ class SchemaPlaces:
             )  # fmt: skip
         self._is_one_schema = rules.start in rules.schemas
 
-    def schemas_after(self, symbols: Sequence[int], continuation: Continuation | None) -> SchemasAtEnd:
-        """The schemas after a text. `symbols`: bytes, and 256 + id for control tokens. `continuation`: the refused
-        text.
+    def find_schemas(self, symbols: Sequence[int], continuation: Continuation | None) -> SchemasAtEnd:
+        """Find the schemas that apply after a text. `symbols`: bytes, and 256 + id for control tokens. `continuation`:
+        the refused text.
 
         Raises:
             GuidedError: limits are exceeded.
@@ -84,7 +85,7 @@ class SchemaPlaces:
             open_schemas: set[tuple[int, int]] = {(0, 0)}
             covers_all_readings = True
         elif self._annotated_grammar is not None:
-            open_schemas, covers_all_readings = self._open_schemas(self._annotated_grammar, symbols)
+            open_schemas, covers_all_readings = self._find_open_schemas(self._annotated_grammar, symbols)
         else:
             return SchemasAtEnd()
         pointers: dict[str, None] = {}
@@ -94,7 +95,7 @@ class SchemaPlaces:
             if any(symbol > 255 for symbol in symbols[start:]):  # the output has ended
                 continue
             text = bytes(symbols[start:])
-            if not self._lock.acquire(timeout=seconds_left(_PATIENCE)):
+            if not self._lock.acquire(timeout=seconds_left(_MAX_WAIT)):
                 is_partial = True
                 break
             try:
@@ -120,33 +121,40 @@ class SchemaPlaces:
         if number not in self._locations:
             source: EmbeddedSchema = self._schemas[number][1]
             self._locations[number] = InstanceLocations(
-                source, self._limits, lambda grammar: _judge(grammar, self._limits)
+                source, self._limits, lambda grammar: _make_judge(grammar, self._limits)
             )
         return self._locations[number]
 
     @staticmethod
-    def _open_schemas(annotated: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
-        """The open schemas after a text, as (number, offset of the JSON), and whether there is no other reading."""
+    def _find_open_schemas(annotated: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
+        """Find the open schemas after a text, as (number, offset of the JSON), and whether every reading is in one."""
         with annotated.lock:
             automaton = annotated.automaton
             threads = enter_marks(annotated, [(automaton.start, None)], 0)
-            for at, symbol in enumerate(symbols, 1):
+            for offset, symbol in enumerate(symbols, 1):
                 spend(len(threads))
                 steps = [
-                    (automaton.byte(state, symbol) if symbol < 256 else automaton.token(state, symbol - 256), past)
-                    for state, past in threads
+                    (
+                        automaton.read_byte(state, symbol)
+                        if symbol < 256
+                        else automaton.read_token(state, symbol - 256),
+                        history,
+                    )
+                    for state, history in threads
                 ]
-                threads = enter_marks(annotated, [(state, past) for state, past in steps if state is not None], at)
-            open_schemas = {_innermost_region(annotated, past) for _, past in threads}
+                threads = enter_marks(
+                    annotated, [(state, history) for state, history in steps if state is not None], offset
+                )
+            open_schemas = {_innermost_region(annotated, history) for _, history in threads}
         return {each for each in open_schemas if each is not None}, None not in open_schemas
 
 
-def _innermost_region(annotated: AnnotatedGrammar, past: Past) -> tuple[int, int] | None:
+def _innermost_region(annotated: AnnotatedGrammar, history: MarkHistory) -> tuple[int, int] | None:
     """The number and the offset of the innermost open region."""
     depth = 0
-    while past is not None:
-        position, mark, past = past
-        number, is_end = divmod(mark - annotated.first, 2)
+    while history is not None:
+        position, mark, history = history
+        number, is_end = divmod(mark - annotated.first_mark, 2)
         if is_end:
             depth += 1
         elif depth:
@@ -156,8 +164,9 @@ def _innermost_region(annotated: AnnotatedGrammar, past: Past) -> tuple[int, int
     return None
 
 
-def _judge(grammar: Grammar, limits: Limits) -> Judge:
-    """A function that says whether a grammar generates a text or, unless `is_whole`, a text that begins with it."""
+def _make_judge(grammar: Grammar, limits: Limits) -> Judge:
+    """Make a function that tells whether a grammar generates a text or, unless `is_whole`, a text that begins with
+    it."""
     try:
         automaton: Automaton = automaton_of_rules(grammar, limits)
     except SpecError:  # the grammar generates nothing

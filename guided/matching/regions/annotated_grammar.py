@@ -1,4 +1,4 @@
-"""The automaton of a grammar with marks around its regions. In: a grammar, a vocabulary. Out: states.
+"""Builds the automaton of a grammar with marks around its regions. In: a grammar, a vocabulary. Out: states.
 
     value[capture]: /[a-z]+/         value: <begin 0> /[a-z]+/ <end 0>
 
@@ -58,39 +58,41 @@ class Automaton:
     def __init__(self, compiled: _core.Compiled) -> None:
         self._native_grammar, self._rebuilds = compiled, compiled.rebuilds
         self._states: dict[int, State] = {}
-        self.start = self._state(_core.Matcher(compiled))
+        self.start = self._intern_state(_core.Matcher(compiled))
 
-    def byte(self, state: State, byte: int) -> State | None:
+    def read_byte(self, state: State, byte: int) -> State | None:
         """The state after a byte, or None."""
-        after = state.steps.get(byte, _UNKNOWN)
-        if after is _UNKNOWN:
+        next_state = state.steps.get(byte, _UNKNOWN)
+        if next_state is _UNKNOWN:
             matcher = _core.Matcher(state.matcher)
-            after = state.steps[byte] = self._state(matcher) if matcher._accept_part(bytes([byte])) else None
-        return after  # type: ignore[no-any-return]
+            next_state = state.steps[byte] = (
+                self._intern_state(matcher) if matcher._accept_part(bytes([byte])) else None
+            )
+        return next_state  # type: ignore[no-any-return]
 
-    def token(self, state: State, token: int) -> State | None:
+    def read_token(self, state: State, token: int) -> State | None:
         """The state after a control token, or None."""
-        after = state.steps.get(256 + token, _UNKNOWN)
-        if after is _UNKNOWN:
+        next_state = state.steps.get(256 + token, _UNKNOWN)
+        if next_state is _UNKNOWN:
             matcher = _core.Matcher(state.matcher)
-            after = state.steps[256 + token] = self._state(matcher) if matcher.accept_token(token) else None
-        return after  # type: ignore[no-any-return]
+            next_state = state.steps[256 + token] = self._intern_state(matcher) if matcher.accept_token(token) else None
+        return next_state  # type: ignore[no-any-return]
 
-    def token_end(self, state: State) -> State | None:
+    def end_token(self, state: State) -> State | None:
         """The state after the end of a token whose bytes were read, or None."""
-        after = state.steps.get(-1, _UNKNOWN)
-        if after is _UNKNOWN:
+        next_state = state.steps.get(-1, _UNKNOWN)
+        if next_state is _UNKNOWN:
             matcher = _core.Matcher(state.matcher)
-            after = state.steps[-1] = self._state(matcher) if matcher._end_token() else None
-        return after  # type: ignore[no-any-return]
+            next_state = state.steps[-1] = self._intern_state(matcher) if matcher._end_token() else None
+        return next_state  # type: ignore[no-any-return]
 
     def accepts(self, data: bytes) -> bool | None:
-        """Whether a text is complete; None if no complete text begins with it. Does not cache states."""
+        """Whether a text is complete; None if no complete text begins with it. It does not cache states."""
         matcher = _core.Matcher(self.start.matcher)
         return matcher.is_accepting() if matcher._accept_part(data) else None
 
-    def _state(self, matcher: _core.Matcher) -> State:
-        # After the core has rebuilt its table of states, the numbers are different.
+    def _intern_state(self, matcher: _core.Matcher) -> State:
+        # When the core rebuilds its table of states, it numbers them anew.
         if self._native_grammar.rebuilds != self._rebuilds or len(self._states) > _MAX_STATES:
             self._rebuilds = self._native_grammar.rebuilds
             self._states.clear()
@@ -104,64 +106,66 @@ class AnnotatedGrammar:
     """A grammar with marks. Hold `lock` while using its automata.
 
     Attributes:
-        first: the token of the first mark. Region k begins with the mark first + 2k and ends with first + 2k + 1.
+        first_mark: the token of the first mark. The marks of region k are first_mark + 2k (begin) and first_mark + 2k +
+            1 (end).
         regions: the regions, by number.
-        counts_tokens: whether it matters where tokens end, see `MaxTokens`.
+        counts_tokens: whether the grammar counts tokens (`MaxTokens`), so that the ends of tokens matter.
     """
 
     def __init__(
         self,
         grammar: Grammar,
         vocabulary: Vocabulary,
-        text_ids: Callable[[], frozenset[int]],
+        get_text_ids: Callable[[], frozenset[int]],
         counts_tokens: bool,
         limits: Limits,
     ) -> None:
         self.lock = RLock()
         self.lexer, self.limits = grammar.lexer, limits
         self.regions = list(grammar.regions.values())
-        self._splits: dict[Ending, tuple[Automaton, Automaton]] = {}
+        self._ending_automata: dict[Ending, tuple[Automaton, Automaton]] = {}
         mark_count = 2 * len(self.regions)
         special_ids: dict[str, list[int]] = {}
         tokens: list[bytes | None]
         if grammar.lexer is not None:
-            ids = ids_of_terminals(grammar.lexer)
-            self.first, special_ids = len(ids), {name: [token] for name, token in ids.items()}
-            tokens, ends = [None] * (self.first + mark_count), [self.first + mark_count]
+            terminal_ids = ids_of_terminals(grammar.lexer)
+            self.first_mark, special_ids = len(terminal_ids), {name: [token] for name, token in terminal_ids.items()}
+            tokens, end_ids = [None] * (self.first_mark + mark_count), [self.first_mark + mark_count]
         else:
             for token, name in vocabulary.special_tokens.items():
                 special_ids.setdefault(name, []).append(token)
-            # If tokens are counted, the vocabulary's tokens are needed; otherwise single bytes suffice to read a text.
-            tokens, ends = [None] * vocabulary.size, sorted(vocabulary.eos_token_ids)
+            # Counting tokens needs the vocabulary's tokens; otherwise, single bytes suffice to read a text.
+            tokens, end_ids = [None] * vocabulary.size, sorted(vocabulary.eos_token_ids)
             if counts_tokens:
                 tokens[: len(vocabulary.tokens)] = vocabulary.tokens
             else:
-                tokens += [bytes([each]) for each in range(256)]
-            self.first = len(tokens)
+                tokens += [bytes([byte]) for byte in range(256)]
+            self.first_mark = len(tokens)
             tokens += [None] * mark_count
         marked_vocabulary = _core.TokenVocabulary(
-            tokens, ends, max(len(tokens), max(ends, default=-1) + 1), _TABLE_BYTES
+            tokens, end_ids, max(len(tokens), max(end_ids, default=-1) + 1), _TABLE_BYTES
         )
         rules = dict(grammar.rules)
         for number, name in enumerate(grammar.regions):
             rules[name] = self._mark_node(rules[name], number)
-        target = Target(marked_vocabulary, special_ids, ends, text_ids)
+        target = Target(marked_vocabulary, special_ids, end_ids, get_text_ids)
         compiled = compile_native(Grammar(rules, grammar.start), target, limits)
         self.automaton = Automaton(compiled)
         self.counts_tokens = compiled.limits_tokens
 
     def _mark_node(self, node: Node, number: int) -> Node:
-        begin, end = Special(self.first + 2 * number), Special(self.first + 2 * number + 1)
+        begin, end = Special(self.first_mark + 2 * number), Special(self.first_mark + 2 * number + 1)
         marked = Seq((begin, node, end))
         return Alt((EPSILON, marked)) if self.regions[number].ignored else marked
 
     def region(self, mark: int) -> tuple[Region, bool]:
         """The region of a mark, and whether the mark ends it."""
-        number, is_end = divmod(mark - self.first, 2)
+        number, is_end = divmod(mark - self.first_mark, 2)
         return self.regions[number], bool(is_end)
 
     def entries(self, state: State) -> tuple[Entry, ...]:
-        """This state and the states that marks lead to, if they read something or are accepting, in preferred order.
+        """The state itself and the states that marks lead to, in order of preference. States that neither read text nor
+        accept are left out.
 
         A region begins as early and ends as late as possible; ignored text begins late.
 
@@ -171,51 +175,56 @@ class AnnotatedGrammar:
         if state.entries is None:
             out: list[Entry] = []
             seen: set[State] = set()
-            todo: list[tuple[State, tuple[int, ...], bool]] = [(state, (), False)]
-            while todo:
-                at, marks, is_done = todo.pop()
+            stack: list[tuple[State, tuple[int, ...], bool]] = [(state, (), False)]
+            while stack:
+                current, marks, is_done = stack.pop()
                 if is_done:
-                    out.append((at, marks))
-                elif at not in seen:
-                    seen.add(at)
+                    out.append((current, marks))
+                elif current not in seen:
+                    seen.add(current)
                     if len(seen) > _MAX_ENTRIES:
                         hint = "let fewer regions begin or end at the same position"
                         raise LimitExceeded("states", len(seen), _MAX_ENTRIES, fixed=True, hint=hint)
-                    early, late, can_read = self._marks(at)
-                    todo += [(after, (*marks, mark), False) for mark, after in reversed(late)]
-                    if can_read or at.is_accepting:
-                        todo.append((at, marks, True))
-                    todo += [(after, (*marks, mark), False) for mark, after in reversed(early)]
+                    early_marks, late_marks, can_read = self._order_marks(current)
+                    stack += [(next_state, (*marks, mark), False) for mark, next_state in reversed(late_marks)]
+                    if can_read or current.is_accepting:
+                        stack.append((current, marks, True))
+                    stack += [(next_state, (*marks, mark), False) for mark, next_state in reversed(early_marks)]
             state.entries = tuple(out)
         return state.entries
 
-    def _marks(self, state: State) -> tuple[list[tuple[int, State]], list[tuple[int, State]], bool]:
-        """The preferred marks, the marks that come as late as possible, and whether the state reads any text."""
-        early: list[tuple[int, State]] = []
-        late: list[tuple[bool, int, State]] = []
+    def _order_marks(self, state: State) -> tuple[list[tuple[int, State]], list[tuple[int, State]], bool]:
+        """The marks to set as early as possible, the marks to set as late as possible, and whether the state reads
+        text."""
+        early_marks: list[tuple[int, State]] = []
+        late_marks: list[tuple[bool, int, State]] = []
         for token in state.tokens:
-            if token >= self.first and (after := self.automaton.token(state, token)) is not None:
+            if token >= self.first_mark and (next_state := self.automaton.read_token(state, token)) is not None:
                 region, is_end = self.region(token)
                 if is_end or region.ignored:
-                    late.append((is_end, token, after))
+                    late_marks.append((is_end, token, next_state))
                 else:
-                    early.append((token, after))
-        can_read = state.can_read or len(early) + len(late) < len(state.tokens)
-        return early, [(token, after) for _, token, after in sorted(late, key=lambda each: each[:2])], can_read
+                    early_marks.append((token, next_state))
+        can_read = state.can_read or len(early_marks) + len(late_marks) < len(state.tokens)
+        return (
+            early_marks,
+            [(token, next_state) for _, token, next_state in sorted(late_marks, key=lambda each: each[:2])],
+            can_read,
+        )
 
-    def split(self, ending: Ending, text: bytes) -> int:
+    def find_ending(self, ending: Ending, text: bytes) -> int:
         """The offset at which the end marker begins, or the length of the text if there is no marker."""
-        if ending not in self._splits:
-            before = automaton_of(ending.before, self.limits)
-            self._splits[ending] = before, automaton_of(ending.end, self.limits)
-        before, end = self._splits[ending]
-        state: State | None = before.start
-        for at in range(len(text) + 1):
+        if ending not in self._ending_automata:
+            body_automaton = automaton_of(ending.before, self.limits)
+            self._ending_automata[ending] = body_automaton, automaton_of(ending.end, self.limits)
+        body_automaton, end_automaton = self._ending_automata[ending]
+        state: State | None = body_automaton.start
+        for offset in range(len(text) + 1):
             if state is None:
                 break
-            if state.is_accepting and end.accepts(text[at:]):
-                return at
-            state = before.byte(state, text[at]) if at < len(text) else None
+            if state.is_accepting and end_automaton.accepts(text[offset:]):
+                return offset
+            state = body_automaton.read_byte(state, text[offset]) if offset < len(text) else None
         return len(text)
 
 

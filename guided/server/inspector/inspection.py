@@ -29,8 +29,8 @@ from guided.matching.constraint import compile_constraint
 from guided.matching.explain.error_location import error_location_of
 from guided.matching.explain.lint_findings import lint_specification
 from guided.matching.explain.next_texts import explain_next
-from guided.matching.least_tokens import least_tokens
-from guided.matching.sentences import byte_vocabulary, sentence
+from guided.matching.least_tokens import count_min_tokens
+from guided.matching.sentences import byte_vocabulary, draw_sentence
 from guided.meter import limit_work
 from guided.server.http.errors import RequestError, find_status, make_error_body
 from guided.server.openai.requests import ConstraintFields
@@ -143,7 +143,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
     compile_seconds = perf_counter() - begin
     shortest = GrammarMatcher(grammar).explain()
     text = shortest.completion.decode(errors="backslashreplace")
-    min_tokens = least_tokens(GrammarMatcher(grammar))
+    min_tokens = count_min_tokens(GrammarMatcher(grammar))
     return {
         "valid": True,
         "kind": specification.kind,
@@ -255,7 +255,7 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     try:
         with limit_work(_SAMPLING_SECONDS):
             for _ in range(request.n):
-                texts.append(sentence(grammar, generator, request.max_length, request.any_character))
+                texts.append(draw_sentence(grammar, generator, request.max_length, request.any_character))
     except LimitExceeded as error:
         if error.limit != "seconds":
             raise

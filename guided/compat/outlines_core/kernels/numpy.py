@@ -15,7 +15,7 @@ __all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace", "fill_next_t
 
 
 def allocate_token_bitmask(vocab_size: int) -> npt.NDArray[np.int32]:
-    """A bitmask that allows everything."""
+    """A bitmask that allows all tokens."""
     return _bitmask.allocate_token_bitmask(1, vocab_size)
 
 

@@ -12,7 +12,7 @@ __all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace", "fill_next_t
 
 
 def allocate_token_bitmask(vocab_size: int) -> torch.Tensor:
-    """A bitmask on the CPU that allows everything, in pinned memory if CUDA is available."""
+    """A bitmask on the CPU that allows all tokens, in pinned memory if CUDA is available."""
     return torch.full((1, (vocab_size + 31) // 32), -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
 
 

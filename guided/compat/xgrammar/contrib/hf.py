@@ -1,8 +1,8 @@
-"""A logits processor for `generate` of transformers.
+"""A logits processor for transformers' `generate`.
 
-This processor works as in xgrammar: each call of `generate` needs a new one, each row has one grammar, and there is no
-beam search. `guided.integrations.transformers.GuidedLogitsProcessor` also supports beams, padding and several prompts,
-and completes answers within `max_new_tokens`.
+This processor works as in xgrammar: each call of `generate` needs a new processor, each row has one grammar, and beam
+search is not supported. `guided.integrations.transformers.GuidedLogitsProcessor` also supports beams, padding and
+several prompts, and completes answers within `max_new_tokens`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LogitsProcessor(_Processor):
             ValueError: there is more than one grammar, but not one for each row.
         """
         if not self.matchers:
-            self._begin(input_ids.shape[0])
+            self._create_matchers(input_ids.shape[0])
         if input_ids.shape[0] != self.batch_size:
             raise RuntimeError(
                 "Expect input_ids.shape[0] to be LogitsProcessor.batch_size. "
@@ -83,13 +83,13 @@ class LogitsProcessor(_Processor):
             )
         return scores
 
-    def _begin(self, rows: int) -> None:
-        self.batch_size = rows
+    def _create_matchers(self, row_count: int) -> None:
+        self.batch_size = row_count
         if len(self.compiled_grammars) == 1:
-            self.compiled_grammars = self.compiled_grammars * rows
-        if len(self.compiled_grammars) != rows:
+            self.compiled_grammars = self.compiled_grammars * row_count
+        if len(self.compiled_grammars) != row_count:
             raise ValueError(
-                f"there are {len(self.compiled_grammars)} grammars but {rows} rows: pass one grammar for each row"
+                f"there are {len(self.compiled_grammars)} grammars but {row_count} rows: pass one grammar for each row"
             )
         self.matchers = [GrammarMatcher(grammar) for grammar in self.compiled_grammars]
-        self.token_bitmask = allocate_token_bitmask(rows, self.full_vocab_size)
+        self.token_bitmask = allocate_token_bitmask(row_count, self.full_vocab_size)

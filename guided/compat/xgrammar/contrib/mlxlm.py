@@ -33,7 +33,7 @@ class XGrammarLogitsProcessor:
         self._mask = SequenceMask(grammar._parts.compile_for(), None)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """The logits, (1, vocab), with -inf for each token that may not follow `tokens`. Both are MLX arrays.
+        """Return the logits, (1, vocab), with -inf for each token that may not follow `tokens`. Both are MLX arrays.
 
         Raises:
             RuntimeError: a token was sampled that the grammar does not allow.
