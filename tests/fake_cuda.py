@@ -193,7 +193,9 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
         patch("guided.attention.segments.has_flash_attn", lambda device: False)
         patch("guided.attention.segments.has_varlen_attn", lambda: True)
         if torch.__version__ < "2.13":  # this version's function cannot read blocks
-            patch("guided.attention.varlen._varlen_attn", lambda: lambda q, *args, **options: torch.zeros_like(q))
+            patch(
+                "guided.attention.varlen._import_varlen_attn", lambda: lambda q, *args, **options: torch.zeros_like(q)
+            )
         if have_kernels:
             for module, names in _KERNELS.items():
                 for name in names:

@@ -248,7 +248,7 @@ def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch:
 
     def noting(rows: masks.Masks, left: int) -> object:
         found = plain(rows, left)
-        if not rows._filled and left > 1:
+        if not rows._filled_count and left > 1:
             asked.append(found is not None)
         return found
 

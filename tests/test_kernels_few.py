@@ -203,5 +203,5 @@ def test_a_row_emptied_by_bans_differs_from_an_empty_mask(kernels) -> None:
     masks = [row_of(40, [3, 4]), row_of(40, []), row_of(40, [3, 4, 5])]
     choices = [Choice(SamplingParams(), 0, 40, mask, changes=changes) for mask in masks]
     table = make_choice_table(choices, range(3), torch.device("cpu"))
-    found = kernels.choose_triton(torch.zeros(3, 40), table, NeededOperations.of(choices))
+    found = kernels.choose_triton(torch.zeros(3, 40), table, NeededOperations.from_choices(choices))
     assert found[:, Column.ALL_BANNED].tolist() == [1, 0, 0] and found[2, Column.TOKEN] == 5
