@@ -81,7 +81,7 @@ class StepCounter(TorchDispatchMode):
         return Counter({name: number for name, number in self.operations.items() if not name.startswith("host ")})
 
     def stage(self, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Replaces pinned memory (`transfer._staging`)."""
+        """Replaces pinned memory (`transfer._staging_memory`)."""
         with unset_fake_temporarily():
             self._staged.append(torch.zeros(size, dtype=dtype))
         return self._staged[-1]
@@ -185,7 +185,7 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
         def patch(target: str, value: Any) -> None:
             stack.enter_context(mock.patch(target, value))
 
-        patch("guided.kernels.transfer._staging", counter.stage)
+        patch("guided.kernels.transfer._staging_memory", counter.stage)
         patch("torch.cuda.current_stream", lambda device=None: _Stream(counter))
         patch("torch.cuda.device", lambda device: nullcontext())
         patch("torch.cuda.device_of", lambda tensor: nullcontext())

@@ -47,7 +47,7 @@ def device_choices(kernels: Any, logits: torch.Tensor, choices: list[Choice], si
     """
     chunks, keys, look = sizes or (4096, 512, 256)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
+        patch.setattr(choose_device, "_triton_kernel", lambda device: kernels.choose_triton)
         patch.setattr(kernels, "_MAX_CHUNKS", chunks)
         patch.setattr(kernels, "_MIN_SORT_SIZE", keys)
         patch.setattr(choose_batch, "FIRST_LOOK", look)
