@@ -172,16 +172,15 @@ class SequenceMaker:
         construct = partial(ExactSequence, max_passes=settings.max_passes) if is_exact else Sequence
         context_left, parse = self._context - len(ids), None if constraint is None else value_parser(grammar)
 
-        def make_sequence(index: int, bridge_ids: Items[int], counted_tokens: int, retry: int = 0) -> Sequence:
-            """`bridge_ids`: the ids between prompt and answer; `counted_tokens`: how many of them count towards the
-            budget."""
+        def make_sequence(index: int, bridge_ids: Items[int], token_cost: int, retry: int = 0) -> Sequence:
+            """`bridge_ids`: the ids between prompt and answer; `token_cost`: how many of them the budget counts."""
             matcher = make_matcher()
             return construct(
                 self._vocabulary,
                 [*ids, *bridge_ids],
                 matcher,
                 params.sample(index).retry(retry),
-                max_tokens=settings.max_tokens - counted_tokens,
+                max_tokens=settings.max_tokens - token_cost,
                 context_left=context_left - len(bridge_ids),
                 score_forced=settings.score_forced,
                 stops=stops,
@@ -196,11 +195,10 @@ class SequenceMaker:
                 prefill=prefill,
             )
 
-        def make_output(index: int, bridge_ids: Items[int] = (), counted_tokens: int = 0) -> Output:
+        def make_output(index: int, bridge_ids: Items[int] = (), token_cost: int = 0) -> Output:
             if not settings.retries:
-                return make_sequence(index, bridge_ids, counted_tokens)
-            is_json = parse is not None and parse.is_json
-            make = partial(make_sequence, index, bridge_ids, counted_tokens)
+                return make_sequence(index, bridge_ids, token_cost)
+            make, is_json = partial(make_sequence, index, bridge_ids, token_cost), parse is not None and parse.is_json
             return Retries(make, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
 
         if settings.think_first is None or not bridge:

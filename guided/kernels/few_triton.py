@@ -172,8 +172,7 @@ def few_kernel(
     blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, capacity: tl.tensor, count: tl.constexpr,
     padded: tl.constexpr, columns: tl.constexpr, chunk: tl.constexpr, max_chunks: tl.constexpr, sort_size: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Choose by top-k and top-p. Grid: (rows,). `buffer` has space for `capacity` keys per row, and for `sort_size`
-    keys to sort."""
+    """Choose by top-k and top-p. Grid: (rows,). `buffer` has space for `capacity` + `sort_size` keys per row."""
     choice = tl.load(sorts + tl.program_id(0))
     chunk_list += tl.program_id(0) * max_chunks
     buffer += tl.program_id(0).to(tl.int64) * (capacity + sort_size)
