@@ -63,7 +63,7 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
     first = Engine.from_pretrained(path, **kind)
     if dense:
         with GgufFile(path) as file:
-            model = load_gguf(file, dtype=torch.bfloat16, device=torch.device("cpu"), as_stored=False)
+            model = load_gguf(file, dtype=torch.bfloat16, device=torch.device("cpu"), keep_format=False)
         first = Engine(model, first.vocabulary, chat=first.chat_template, bos=first.bos)
     shape = cache_shape(first.model)
 

@@ -81,7 +81,7 @@ class StepCounter(TorchDispatchMode):
         return Counter({name: number for name, number in self.operations.items() if not name.startswith("host ")})
 
     def stage(self, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Replaces pinned memory (`transfer._staging`)."""
+        """Replaces pinned memory (`transfer._staging_memory`)."""
         with unset_fake_temporarily():
             self._staged.append(torch.zeros(size, dtype=dtype))
         return self._staged[-1]
@@ -185,7 +185,7 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
         def patch(target: str, value: Any) -> None:
             stack.enter_context(mock.patch(target, value))
 
-        patch("guided.kernels.transfer._staging", counter.stage)
+        patch("guided.kernels.transfer._staging_memory", counter.stage)
         patch("torch.cuda.current_stream", lambda device=None: _Stream(counter))
         patch("torch.cuda.device", lambda device: nullcontext())
         patch("torch.cuda.device_of", lambda tensor: nullcontext())
@@ -193,7 +193,9 @@ def fake_cuda(*, triton: bool = True) -> Iterator[StepCounter]:
         patch("guided.attention.segments.has_flash_attn", lambda device: False)
         patch("guided.attention.segments.has_varlen_attn", lambda: True)
         if torch.__version__ < "2.13":  # this version's function cannot read blocks
-            patch("guided.attention.varlen._varlen_attn", lambda: lambda q, *args, **options: torch.zeros_like(q))
+            patch(
+                "guided.attention.varlen._import_varlen_attn", lambda: lambda q, *args, **options: torch.zeros_like(q)
+            )
         if have_kernels:
             for module, names in _KERNELS.items():
                 for name in names:

@@ -162,9 +162,9 @@ def use_flash(monkeypatch, kernel: str = "flash-attn 2") -> None:
     two, three = (
         package if kernel == f"flash-attn {n}" else None for n, package in ((2, FLASH_ATTN), (3, FLASH_ATTN_3))
     )
-    monkeypatch.setattr("guided.attention.flash._flash_attn", lambda: two)
-    monkeypatch.setattr("guided.attention.flash._flash_attn_3", lambda device: three)
-    monkeypatch.setattr("guided.attention.varlen._varlen_attn", lambda: varlen_attn)
+    monkeypatch.setattr("guided.attention.flash._import_flash_attn", lambda: two)
+    monkeypatch.setattr("guided.attention.flash._import_flash_attn_3", lambda device: three)
+    monkeypatch.setattr("guided.attention.varlen._import_varlen_attn", lambda: varlen_attn)
     monkeypatch.setattr("guided.attention.segments.can_read_blocks", lambda k: True)
     monkeypatch.setattr("guided.attention.segments.has_varlen_attn", lambda: kernel == "varlen_attn")
     for user in ("guided.kernels", "guided.models.linear"):

@@ -81,7 +81,7 @@ def build(
     blocks: Mapping[str, Blocks] | None = None,
 ) -> Llama:
     """The model of a checkpoint, or a part of it."""
-    weights = Weights(_Tensors(tensors, blocks or {}), "checkpoint", dtype, torch.device("cpu"), as_stored=True)
+    weights = Weights(_Tensors(tensors, blocks or {}), "checkpoint", dtype, torch.device("cpu"), keep_format=True)
     tied = "lm_head.weight" not in tensors
     return load_decoder(config, weights, HUGGINGFACE_NAMES, tied=tied, parallel=parallel)
 

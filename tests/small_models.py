@@ -8,7 +8,7 @@ from typing import Any
 
 from guided.models.architectures.gpt import GPT, GPTConfig
 from guided.models.decoder import Decoder
-from guided.models.loading.registry import for_huggingface
+from guided.models.loading.registry import find_huggingface_architecture
 from guided.models.model import Model
 from tests.test_models_forward import MODELS
 
@@ -26,7 +26,7 @@ def small_models() -> dict[str, Model]:
     found: dict[str, Model] = dict(MODELS)
     found["gpt"] = GPT.random(GPTConfig(layers=2, dim=48, heads=6, hidden=40, vocab_size=50, context=96), seed=4)
     for path in sorted((Path(__file__).parent / "data" / "model_configs").glob("*.json")):
-        _, config, _ = for_huggingface(_shrunk(json.loads(path.read_text("utf-8"))), path.name)
+        _, config, _ = find_huggingface_architecture(_shrunk(json.loads(path.read_text("utf-8"))), path.name)
         found[path.stem] = Decoder.random(config, seed=7)
     return found
 

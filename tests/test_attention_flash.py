@@ -86,7 +86,7 @@ def test_which_function_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
 
     names = "flash_attn_with_kvcache", "flash_attn_varlen_func"
     use_flash(monkeypatch)
-    monkeypatch.setattr(flash, "_flash_attn", lambda: SimpleNamespace(**{name: noting(name) for name in names}))
+    monkeypatch.setattr(flash, "_import_flash_attn", lambda: SimpleNamespace(**{name: noting(name) for name in names}))
     model = MODELS["llama"]
     runner = ModelRunner(
         model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run
@@ -134,7 +134,7 @@ def test_nothing_is_read_back_before_the_logits(monkeypatch: pytest.MonkeyPatch)
         flash_attn_with_kvcache=flash_support.flash_attn_with_kvcache,
         flash_attn_varlen_func=lambda q, k, v, **_: torch.empty_like(q),
     )
-    monkeypatch.setattr(flash, "_flash_attn", lambda: blind)
+    monkeypatch.setattr(flash, "_import_flash_attn", lambda: blind)
     model = MODELS["qwen3"]
     runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=FakeCapture())
     lease, other = runner.cache.open([0]), runner.cache.open([0])
@@ -155,7 +155,7 @@ def test_on_hopper_one_function_reads_all(monkeypatch: pytest.MonkeyPatch) -> No
 
     use_flash(monkeypatch, "flash-attn 3")
     package = SimpleNamespace(flash_attn_with_kvcache=noting)
-    monkeypatch.setattr(flash, "_flash_attn_3", lambda device: package)
+    monkeypatch.setattr(flash, "_import_flash_attn_3", lambda device: package)
     model = MODELS["llama"]
     runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run)
     one, two = runner.cache.open([0]), runner.cache.open([0])

@@ -19,7 +19,7 @@ close = {"atol": 1e-5, "rtol": 1e-5}
 @pytest.fixture(params=["kernel", "plain"])
 def each_way(request, monkeypatch):
     if request.param == "plain":
-        monkeypatch.setattr(merge, "_FLASH", None)
+        monkeypatch.setattr(merge, "_CPU_FLASH_ATTENTION", None)
 
 
 def defined(q, k, v, mask=None):

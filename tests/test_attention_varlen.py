@@ -45,7 +45,7 @@ def test_the_real_function_takes_what_it_is_given(
     monkeypatch.setattr(paged_step, "store_kv", lambda *args: None)  # a Triton kernel
     calls = []
     monkeypatch.setattr(
-        varlen, "_varlen_attn", lambda: lambda *a, **k: calls.append((a, k)) or torchs.varlen_attn(*a, **k)
+        varlen, "_import_varlen_attn", lambda: lambda *a, **k: calls.append((a, k)) or torchs.varlen_attn(*a, **k)
     )
     with FakeTensorMode(), torch.inference_mode():
         half = {"dtype": torch.bfloat16, "device": "cuda"}
@@ -74,7 +74,7 @@ def test_one_call_for_each_layer(monkeypatch: pytest.MonkeyPatch) -> None:
         return flash_support.varlen_attn(*args, **kwargs)
 
     use_flash(monkeypatch, "varlen_attn")
-    monkeypatch.setattr(varlen, "_varlen_attn", lambda: noting)
+    monkeypatch.setattr(varlen, "_import_varlen_attn", lambda: noting)
     model = MODELS["llama"]
     runner = ModelRunner(model, PagedCache(cache_shape(model), 16, BLOCK), capture=lambda run: run)
     one, two = runner.cache.open([0]), runner.cache.open([0])
@@ -159,7 +159,7 @@ def test_which_torch_reads_blocks(change: dict, there: bool, monkeypatch: pytest
 def test_where_flash_attn_is_there(
     two: bool, three: bool, device: tuple[int, int], there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flash, "_flash_attn", lambda: FLASH_ATTN if two else None)
+    monkeypatch.setattr(flash, "_import_flash_attn", lambda: FLASH_ATTN if two else None)
     monkeypatch.setattr(flash, "_import_or_none", lambda package: FLASH_ATTN_3 if three else None)
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda of: device)
     assert flash.has_flash_attn(SimpleNamespace(type="cuda")) is there

@@ -355,7 +355,7 @@ def test_a_step_that_reads_is_refused(reads: Callable[[Tensor], Any], monkeypatc
         decoding.model.logits = lambda hidden: (reads(head(hidden)), head(hidden))[1]
         with counter, pytest.raises(DeviceReadError):
             decoding.step()
-    masked = choose_batch._masked
-    monkeypatch.setattr(choose_batch, "_masked", lambda model, table: (reads(model), masked(model, table))[1])
+    masked = choose_batch._apply_masks
+    monkeypatch.setattr(choose_batch, "_apply_masks", lambda model, table: (reads(model), masked(model, table))[1])
     with pytest.raises(DeviceReadError):
         count_choices([KINDS["top-k"]], 4, triton=False)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import guided
 from guided.chat import ChatTemplate
 from guided.engine.engine import Engine
-from guided.engine.loading import _dtype
+from guided.engine.loading import _resolve_dtype
 from guided.engine.request import Request
 from guided.errors import BudgetError, GuidedError, GuidedWarning, SpecError, UnsupportedError
 from guided.matching.compiler import GrammarCompiler
@@ -253,7 +253,7 @@ def test_the_context_bounds_the_budget():
             TypeError,
             r"not \{'role'.*: put a single message into a list",
         ),
-        ([{"role": "user", "content": "a"}], None, {"raw": True}, GuidedError, "raw=True continues a text"),
+        ([{"role": "user", "content": "a"}], None, {"raw": True}, GuidedError, "raw=True continues a string"),
         ("a", None, {"raw": 1}, ValueError, "raw is 1"),
         ([], None, {}, GuidedError, "the list of messages is empty"),
         ([97, 272], None, {}, GuidedError, "contains the id 272"),
@@ -353,9 +353,9 @@ def test_threads_do_not_disturb_each_other():
 
 def test_dtypes():
     given = ("auto", "float32", "bfloat16", torch.bfloat16)
-    assert [_dtype(dtype) for dtype in given] == [None, torch.float32, torch.bfloat16, torch.bfloat16]
+    assert [_resolve_dtype(dtype) for dtype in given] == [None, torch.float32, torch.bfloat16, torch.bfloat16]
     with pytest.raises(ValueError, match="dtype is 'float16'"):
-        _dtype("float16")
+        _resolve_dtype("float16")
 
 
 def test_a_batch_is_its_singles_whatever_their_constraints():

@@ -103,7 +103,7 @@ def test_padding_stores_nothing(kernel: str, monkeypatch: pytest.MonkeyPatch) ->
         for old, now in zip(before, (pool.k, pool.v), strict=True):
             assert torch.equal(old[:, others].nan_to_num(), now[:, others].nan_to_num())
             assert (old[:, new] != now[:, new]).flatten(2).any(2).all()
-        lengths = decoder.runner._graphs._graphs[4, 1].numbers["lengths"]
+        lengths = decoder.runner._graphs._graphs[4, 1].inputs["lengths"]
         assert lengths.tolist() == [*(lease.length for lease in decoder.leases), 0]
     assert fourth.length == 4
 

@@ -46,7 +46,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return step(self, chunks).as_subclass(Watched)
 
     def noting_fill(self, left, row=0, *, measure_time=True):
-        if row >= self._filled:
+        if row >= self._filled_count:
             noted.append("fill" if measure_time else "check")
         fill(self, left, row, measure_time=measure_time)
 

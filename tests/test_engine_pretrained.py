@@ -12,7 +12,7 @@ import torch
 
 from guided.chat import Conversation
 from guided.engine.engine import Engine
-from guided.engine.pretrained import _tokenizer_of_gguf
+from guided.engine.pretrained import _load_gguf_tokenizer
 from guided.errors import GuidedError, ModelFileError, OptionError, UnsupportedError, VocabularyError
 from guided.files.gguf import GgufFile
 from tests.test_cli import run, run_json
@@ -145,7 +145,7 @@ def test_the_token_that_begins_a_text_in_a_gguf_file(tmp_path, bos):
     path = tmp_path / "model.gguf"
     path.write_bytes(byte_level_file(**{"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": bos}))
     with GgufFile(path) as file, pytest.raises(ModelFileError, match=r"bos_token_id is .*, which is not a token"):
-        _tokenizer_of_gguf(file)
+        _load_gguf_tokenizer(file)
 
 
 @pytest.mark.parametrize("flag", [0, "true", [1, 2], 1.5])
@@ -156,7 +156,7 @@ def test_whether_a_text_begins_with_a_token_is_a_boolean(tmp_path, flag):
         GgufFile(path) as file,
         pytest.raises(ModelFileError, match=r"add_bos_token is .*, not a boolean"),
     ):
-        _tokenizer_of_gguf(file)
+        _load_gguf_tokenizer(file)
 
 
 def test_an_adapter(directory, tmp_path):
@@ -242,14 +242,14 @@ def test_the_chat_templates_of_a_gguf_file(tmp_path):
     path = tmp_path / "x.gguf"
     path.write_bytes(byte_level_file(**changes))
     with GgufFile(path) as file:
-        vocabulary, chat, _ = _tokenizer_of_gguf(file)
+        vocabulary, chat, _ = _load_gguf_tokenizer(file)
     say = [{"role": "user", "content": "a<|im_end|>"}]
     assert chat.text(say) == "<|im_end|>a<|im_end|>"
     assert chat.render(say) == [1, *vocabulary.encode("a<|im_end|>")]
     assert chat.text(Conversation(say, [{"type": "function", "function": {"name": "f"}}])) == "toolsa<|im_end|>1"
     (tmp_path / "y.gguf").write_bytes(byte_level_file(**{"tokenizer.chat_template": 7}))
     with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, not a string"):
-        _tokenizer_of_gguf(file)
+        _load_gguf_tokenizer(file)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99"])

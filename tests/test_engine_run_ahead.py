@@ -96,13 +96,13 @@ def test_only_sequences_with_drafts_or_forced_scores_do_not_run_ahead() -> None:
 def test_tokens_that_torch_chooses_for_the_batch(name: str, rng: random.Random, size: int, budget: int) -> None:
     """As on a device, some choices turn out to differ from those that the pass has read."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose, "_choose_natively", DeviceChoices)
+        patch.setattr(choose, "_choose_on_cpu", DeviceChoices)
         patch.setattr(choose_batch, "FIRST_LOOK", 2)
         in_any_batch(rng, CACHES[name](cache_shape(MODEL), size), budget, run_ahead=True, same=assert_alike)
 
 
 def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "_choose_natively", DeviceChoices)
+    monkeypatch.setattr(choose, "_choose_on_cpu", DeviceChoices)
     monkeypatch.setattr(choose_batch, "FIRST_LOOK", 1)
     repeated = []
     plain = DeviceChoices.wait
@@ -123,7 +123,7 @@ def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyP
 
 def test_one_choice_that_fails_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """All requests of the call are repeated one by one, and so are the tokens that the next pass has read."""
-    plain, broken = choose._choose_natively, []
+    plain, broken = choose._choose_on_cpu, []
 
     def refuse(requests):
         if len(requests) > 1 and len(broken) < 3:
@@ -132,7 +132,7 @@ def test_one_choice_that_fails_ends_alone(monkeypatch: pytest.MonkeyPatch) -> No
         return plain(requests)
 
     want = [drive(scheduler(False), [Task(free([at, 2]))])[0][-1].result.tokens for at in range(3)]
-    monkeypatch.setattr(choose, "_choose_natively", refuse)
+    monkeypatch.setattr(choose, "_choose_on_cpu", refuse)
     got = drive(scheduler(True), [Task(free([at, 2])) for at in range(3)])
     assert broken == [3, 3, 3]
     assert [events[-1].result.tokens for events in got] == want
@@ -248,7 +248,7 @@ def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch:
 
     def noting(rows: masks.Masks, left: int) -> object:
         found = plain(rows, left)
-        if not rows._filled and left > 1:
+        if not rows._filled_count and left > 1:
             asked.append(found is not None)
         return found
 

@@ -24,7 +24,7 @@ from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence as Output
 from guided.engine.task import Task
 from guided.engine.tensor_parallel.commands import Command, CopySlots, OpenCache, Step, receive_command, send_command
-from guided.engine.tensor_parallel.leader import Ranks, _devices
+from guided.engine.tensor_parallel.leader import Ranks, _choose_devices
 from guided.errors import GuidedError, UnsupportedError
 from guided.kv.dense import DenseCache
 from guided.matching.matcher import GrammarMatcher
@@ -269,7 +269,7 @@ def test_imports_and_output_of_workers(directory, tmp_path, monkeypatch) -> None
 def test_workers_that_do_not_come(directory, tmp_path, monkeypatch, program: str, message: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(program)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("guided.engine.tensor_parallel.group._RENDEZVOUS", timedelta(seconds=1))
+    monkeypatch.setattr("guided.engine.tensor_parallel.group._CONNECT_TIMEOUT", timedelta(seconds=1))
     with pytest.raises(GuidedError, match=message):
         Engine.from_pretrained(directory, pipeline_parallel=2)
 
@@ -278,13 +278,13 @@ def test_devices(monkeypatch) -> None:
     monkeypatch.setattr("guided.engine.tensor_parallel.group.dist.is_nccl_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    assert [str(place) for place in _devices(torch.device("cuda"), 3)] == ["cuda:1", "cuda:2", "cuda:3"]
-    assert [str(place) for place in _devices(torch.device("cuda:0"), 2)] == ["cuda:0", "cuda:1"]
-    assert _devices(torch.device("cpu"), 2) == [torch.device("cpu")] * 2
+    assert [str(place) for place in _choose_devices(torch.device("cuda"), 3)] == ["cuda:1", "cuda:2", "cuda:3"]
+    assert [str(place) for place in _choose_devices(torch.device("cuda:0"), 2)] == ["cuda:0", "cuda:1"]
+    assert _choose_devices(torch.device("cpu"), 2) == [torch.device("cpu")] * 2
     with pytest.raises(GuidedError, match="3 processes need 3 GPUs, the first of them cuda:2, but this machine has 4"):
-        _devices(torch.device("cuda:2"), 3)
+        _choose_devices(torch.device("cuda:2"), 3)
     with pytest.raises(GuidedError, match="on cpu and cuda, not on meta"):
-        _devices(torch.device("meta"), 2)
+        _choose_devices(torch.device("meta"), 2)
 
 
 INTERRUPTED = """

@@ -45,7 +45,7 @@ def answer(request):
     else:
         kernels = import_kernels("guided.kernels.choose_triton")
         with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):  # the interpreter computes with numpy
-            patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
+            patch.setattr(choose_device, "_triton_kernel", lambda device: kernels.choose_triton)
             patch.setattr(
                 kernels, "_MIN_SORT_SIZE", 32
             )  # it sorts slowly; test_kernels_few.py uses the numbers of a device

@@ -47,7 +47,7 @@ def device_choices(kernels: Any, logits: torch.Tensor, choices: list[Choice], si
     """
     chunks, keys, look = sizes or (4096, 512, 256)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choose_device, "_kernel", lambda device: kernels.choose_triton)
+        patch.setattr(choose_device, "_triton_kernel", lambda device: kernels.choose_triton)
         patch.setattr(kernels, "_MAX_CHUNKS", chunks)
         patch.setattr(kernels, "_MIN_SORT_SIZE", keys)
         patch.setattr(choose_batch, "FIRST_LOOK", look)
@@ -203,5 +203,5 @@ def test_a_row_emptied_by_bans_differs_from_an_empty_mask(kernels) -> None:
     masks = [row_of(40, [3, 4]), row_of(40, []), row_of(40, [3, 4, 5])]
     choices = [Choice(SamplingParams(), 0, 40, mask, changes=changes) for mask in masks]
     table = make_choice_table(choices, range(3), torch.device("cpu"))
-    found = kernels.choose_triton(torch.zeros(3, 40), table, NeededOperations.of(choices))
+    found = kernels.choose_triton(torch.zeros(3, 40), table, NeededOperations.from_choices(choices))
     assert found[:, Column.ALL_BANNED].tolist() == [1, 0, 0] and found[2, Column.TOKEN] == 5

@@ -262,7 +262,7 @@ def test_the_block_that_grows_stays_until_it_is_full():
         assert done["load"] == 2 * SHAPE.layers, "the two complete blocks, and nothing of the one that grows"
         assert done["store"] == (SHAPE.layers if count == 4 else 0)
         assert {slot for what, _, slot in log if what == "write"} == {0}
-        assert len(cache.manager.get_prefilled_cpu_blocks(lease)) == 2 + (count == 4)
+        assert len(cache.manager.get_full_cpu_block_ids(lease)) == 2 + (count == 4)
 
 
 def test_sequences_side_by_side_share_the_slot():
@@ -288,10 +288,10 @@ def test_blocks_of_the_device_go_first():
     manager, lease = cache.manager, cache.open([])
     assert cache.reserve(lease, 17) and (cache.capacity, cache.available) == (24, 4)
     assert [block.on_device for block in lease.blocks] == [True, True, False, False, False]
-    assert manager.get_all_cpu_blocks(lease) == [0, 1, 2] and manager.get_prefilled_cpu_blocks(lease) == []
+    assert manager.get_cpu_block_ids(lease) == [0, 1, 2] and manager.get_full_cpu_block_ids(lease) == []
     assert manager.get_write_slot_for_chunked_offload(lease) == 2, "the first behind the ring"
     write(cache, [(lease, [1] * 13)])
-    assert manager.get_prefilled_cpu_blocks(lease) == [0]
+    assert manager.get_full_cpu_block_ids(lease) == [0]
     assert manager.get_write_slot_for_chunked_offload(lease) == 0
     assert not manager.allocate_cpu_only().on_device
     with pytest.raises(MemoryError):
@@ -400,8 +400,8 @@ def test_decoding_continues_from_offloaded_blocks(model, slots, length):
     reader = Reader(model, cache=cache)
     (got, logits), (want, wanted) = greedy(reader, prompt, 40, 6), greedy(Reader(model), prompt, 40, 6)
     assert got == want and torch.equal(logits, wanted)
-    filled = cache.manager.get_prefilled_cpu_blocks(reader.lease)
-    assert filled == cache.manager.get_all_cpu_blocks(reader.lease)[: (length + 40) // 4] and filled
+    filled = cache.manager.get_full_cpu_block_ids(reader.lease)
+    assert filled == cache.manager.get_cpu_block_ids(reader.lease)[: (length + 40) // 4] and filled
 
 
 @each_model

@@ -51,7 +51,7 @@ def test_an_error_is_half_a_step(dtype, n, heads, size, exponent, seed, strided)
     x = x.transpose(1, 2).contiguous().transpose(1, 2)[:, :heads] if strided else x[:, 1:]
     rows = pack(x)
     assert (rows.shape, rows.dtype) == ((n, heads, size + 4), torch.int8)
-    assert torch.equal(rows, module._pack(x))
+    assert torch.equal(rows, module._pack_in_torch(x))
     step, error = steps(rows).double(), (unpack(rows, torch.float64) - x.double()).abs()
     assert (step >= TINY).all() and (
         step * 127 <= x.double().abs().amax(-1, keepdim=True).clamp_min(127 * TINY) * 1.00001
@@ -68,7 +68,7 @@ def test_whole_numbers_are_exact(numbers, exponent):
     assert torch.equal(unpack(pack(x), torch.float32), x)
 
 
-@pytest.mark.parametrize("form", [pack, module._pack])
+@pytest.mark.parametrize("form", [pack, module._pack_in_torch])
 def test_rows_with_values_that_are_not_finite_become_nan(form):
     inf = float("inf")
     rows = [[1.0, NAN, 0.0], [inf, 1.0, 2.0], [0.0, 0.0, -inf], [inf, -inf, NAN], [0.0, -0.0, 0.0], [3e38, 1.0, -3e38]]

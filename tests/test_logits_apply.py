@@ -70,7 +70,7 @@ def test_the_kernel_of_cuda(case, dtype, torch_bitmask, transposed):
     tensor = tensor.T.contiguous().T if transposed else tensor
     want = expected(tensor.double().numpy(), bitmask, list(range(len(logits))) if indices is None else indices)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply, "_kernel", lambda logits: kernel)
+        patch.setattr(apply, "_find_kernel", lambda logits: kernel)
         apply_token_bitmask_inplace(tensor, torch.from_numpy(bitmask) if torch_bitmask else bitmask, indices)
     np.testing.assert_array_equal(tensor.double().numpy(), want)
 

@@ -18,7 +18,7 @@ from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.errors import ModelFileError, UnsupportedError
 from guided.models.decoder import Decoder
 from guided.models.loading.huggingface_loader import load_huggingface
-from guided.models.loading.registry import ARCHITECTURES, FILES, for_huggingface
+from guided.models.loading.registry import ARCHITECTURES, FILES, find_huggingface_architecture
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.effort import every
 from tests.engine_support import Reader
@@ -205,11 +205,13 @@ def test_generation_under_a_grammar(saved, case):
 @pytest.mark.parametrize("case", FIRST)
 def test_keys_that_are_not_known_are_refused(saved, case):
     data = json.loads((saved(case) / "config.json").read_text())
-    assert for_huggingface(data, "c")[1] == load(saved(case)).config
+    assert find_huggingface_architecture(data, "c")[1] == load(saved(case)).config
     with pytest.raises(UnsupportedError, match=r"new_feature of this architecture is not known.*at new_feature"):
-        for_huggingface(data | {"new_feature": 3}, "c")
+        find_huggingface_architecture(data | {"new_feature": 3}, "c")
     with pytest.raises(UnsupportedError, match=r"'gelu_new' is not supported"):
-        for_huggingface({k: v for k, v in data.items() if k != "hidden_act"} | activation(data, "gelu_new"), "c")
+        find_huggingface_architecture(
+            {k: v for k, v in data.items() if k != "hidden_act"} | activation(data, "gelu_new"), "c"
+        )
 
 
 def activation(data: dict, name: str) -> dict:
@@ -253,7 +255,7 @@ def activation(data: dict, name: str) -> dict:
 def test_invalid_configs_are_refused(saved, case, change, error, message):
     data = json.loads((saved(case) / "config.json").read_text())
     with pytest.raises(error, match=message):
-        for_huggingface(data | change, "c")
+        find_huggingface_architecture(data | change, "c")
 
 
 def test_longrope_ends_where_its_positions_change(saved):
@@ -272,7 +274,7 @@ def test_longrope_ends_where_its_positions_change(saved):
 def test_published_configs(file):
     """Sizes, windows and similar values equal those that transformers reads from the same file."""
     data = json.loads(file.read_text())
-    _, config, tied = for_huggingface(data, file.name)
+    _, config, tied = find_huggingface_architecture(data, file.name)
     other = transformers.AutoConfig.for_model(**{k: v for k, v in data.items() if k != "auto_map"})
     sizes = {
         "layers": "num_hidden_layers", "dim": "hidden_size", "heads": "num_attention_heads",

@@ -110,7 +110,7 @@ def tensors_of(name: str, model: Decoder, kind: int = F32) -> dict[str, tuple[np
 
 def load(path: Path) -> Any:
     with GgufFile(path) as file:
-        return load_gguf(file, dtype=torch.float32, device=torch.device("cpu"), as_stored=False)
+        return load_gguf(file, dtype=torch.float32, device=torch.device("cpu"), keep_format=False)
 
 
 @pytest.fixture(params=CASES)
@@ -143,7 +143,7 @@ def test_weights_of_eight_bits_stay_so(tmp_path, name, dtype):
     path = tmp_path / "m.gguf"
     write_gguf(path, metadata_of(name, config, more), tensors_of(name, model, Q8_0))
     with GgufFile(path) as file:
-        loaded = load_gguf(file, dtype=dtype, device=torch.device("cpu"), as_stored=True)
+        loaded = load_gguf(file, dtype=dtype, device=torch.device("cpu"), keep_format=True)
     assert isinstance(loaded, Decoder) and isinstance(loaded.head, BlockMatrix)
     assert all(isinstance(layer.qkv, BlockMatrix) for layer in loaded.layers)
     want, reader = Reader(model, 30).forward(TOKENS, 30), Reader(loaded, 30)

@@ -98,9 +98,9 @@ def tensors_of(model: Llama, kind: int = F32, neighbours: bool = True) -> dict[s
     return {name: (w.numpy(), kind if w.ndim == 2 else F32) for name, w in tensors.items()}
 
 
-def load(path, dtype=torch.float32, as_stored=False) -> Llama:
+def load(path, dtype=torch.float32, keep_format=False) -> Llama:
     with GgufFile(path) as file:
-        return load_gguf(file, dtype=dtype, device=torch.device("cpu"), as_stored=as_stored)
+        return load_gguf(file, dtype=dtype, device=torch.device("cpu"), keep_format=keep_format)
 
 
 @pytest.mark.parametrize(("kind", "tolerance"), [(F32, 2e-5), (F16, 5e-3), (Q8_0, 0.2)])
@@ -121,7 +121,7 @@ def test_matrices_stay_quantised_on_request(tmp_path, dtype):
     """Including the embedding, which is also the head here. Without a whole block in a row, a matrix is dense."""
     model = Llama.random(CONFIG, seed=4)
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, Q8_0))
-    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", dtype, as_stored=True)
+    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", dtype, keep_format=True)
     assert (loaded.dtype, loaded.device.type, loaded.config) == (dtype, "cpu", CONFIG)
     assert isinstance(loaded.embedding, BlockMatrix) and loaded.head is loaded.embedding
     matrices = [(exact.embedding, loaded.embedding)]
@@ -142,7 +142,7 @@ def test_matrices_stay_quantised_on_request(tmp_path, dtype):
 def test_numbers_that_stand_alone_stay_as_they_are(tmp_path, kind):
     model = Llama.random(CONFIG, seed=4)
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(model, kind))
-    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", as_stored=True)
+    exact, loaded = load(tmp_path / "m.gguf"), load(tmp_path / "m.gguf", keep_format=True)
     assert isinstance(loaded.embedding, BlockMatrix) and not loaded.embedding.is_quantised
     assert loaded.kv_dtype == torch.float32
     assert torch.equal(loaded.embedding[torch.arange(40)], exact.embedding)

@@ -12,7 +12,7 @@ from guided.errors import GuidedError, ModelFileError, UnsupportedError
 from guided.models.architectures.gpt import GPTConfig
 from guided.models.architectures.llama import LlamaConfig
 from guided.models.architectures.nanochat import NanoChatConfig
-from guided.models.loading.registry import ARCHITECTURES, for_gguf, for_huggingface
+from guided.models.loading.registry import ARCHITECTURES, find_gguf_architecture, find_huggingface_architecture
 from guided.models.rotary import llama3_factors, rotary_frequencies
 from tests.effort import examples
 
@@ -32,20 +32,20 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
 
 def read_config(data: Any, where: str) -> tuple[Any, bool]:
     """The numbers of a config, and whether its head is tied."""
-    _, config, tied = for_huggingface(data, where)
+    _, config, tied = find_huggingface_architecture(data, where)
     return config, tied
 
 
 def test_an_unknown_architecture_is_refused_with_the_known_ones():
     with pytest.raises(UnsupportedError, match=r"(?s)'mamba' is not supported.*supported: llama, qwen3"):
-        for_gguf("mamba", "c")
+        find_gguf_architecture("mamba", "c")
     with pytest.raises(UnsupportedError) as caught:
-        for_huggingface(LLAMA | {"architectures": ["MambaForCausalLM"]}, "c")
+        find_huggingface_architecture(LLAMA | {"architectures": ["MambaForCausalLM"]}, "c")
     assert all(entry.class_name in str(caught.value) for entry in ARCHITECTURES)
     with pytest.raises(UnsupportedError, match="a model of type 'mamba' is not supported"):
-        for_huggingface(COMMON | {"model_type": "mamba"}, "c")
+        find_huggingface_architecture(COMMON | {"model_type": "mamba"}, "c")
     with pytest.raises(UnsupportedError, match="a model of type 'qwen3' is not supported"):
-        for_huggingface(LLAMA | {"model_type": "qwen3"}, "c")
+        find_huggingface_architecture(LLAMA | {"model_type": "qwen3"}, "c")
 
 
 def test_names_of_architectures_are_different():

@@ -373,9 +373,9 @@ def test_copies_of_the_base_are_its_own(tmp_path):
     path = save(tmp_path / "b", tensors | copies, **config)
     assert torch.equal(logits_of(with_adapter(LLAMA, path)), want)
     write_gguf(tmp_path / "m.gguf", metadata_of(CONFIG), tensors_of(LLAMA, Q8_0))
-    base = load(tmp_path / "m.gguf", as_stored=True)
+    base = load(tmp_path / "m.gguf", keep_format=True)
     for name in names:
-        with pytest.raises(UnsupportedError, match="or those are quantised") as caught:
+        with pytest.raises(UnsupportedError, match="or this model is quantised") as caught:
             with_adapter(base, save(tmp_path / "c", tensors | {name: copies[name]}, **config))
         assert caught.value.pointer == name
         assert "save_embedding_layers=False" in caught.value.hint

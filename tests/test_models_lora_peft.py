@@ -121,7 +121,7 @@ def test_every_key_of_peft_is_known(tmp_path, peft):
     read = {"peft_type", "bias", "init_lora_weights", "target_modules", "exclude_modules", "r", "lora_alpha",
             "use_rslora", "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern"}  # fmt: skip
     refused = {"megatron_config", "velora_config", "monteclora_config", "arrow_config"}  # refused as unknown keys
-    assert keys <= read | lora_config._INERT | lora_config._WHY.keys() | refused
+    assert keys <= read | lora_config._IGNORED_KEYS | lora_config._REASONS.keys() | refused
 
 
 def names_of(config: dict[str, Any], path: Path) -> tuple[str, ...]:

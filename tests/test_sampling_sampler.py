@@ -136,7 +136,7 @@ def test_nothing_to_choose_from_is_an_error_with_its_reason(params):
     with pytest.raises(GuidedError, match="the mask is empty"):
         choose(torch.full((8,), -math.inf), params, 0)
     for bad in (math.nan, math.inf):
-        with pytest.raises(GuidedError, match="logits are not numbers"):
+        with pytest.raises(GuidedError, match="logits are not finite"):
             choose(torch.tensor([0.0, bad, 1.0]), params, 0)
 
 

@@ -133,7 +133,7 @@ def test_the_transcript_stops_where_a_free_part_does(parts: list[tuple[bool, lis
     free = True
     for is_free, tokens in parts:
         for token in tokens:
-            transcript.append([token], sampled=True, is_free=is_free)
+            transcript.append([token], sampled=True, is_free_text=is_free)
             streamed += transcript.event(BudgetBound()).text
             piece = VOCABULARY.decode([token]).decode()
             run = run + piece if free and is_free else ""

@@ -1,1 +1,1 @@
-"""Attention over caches: the choice of the kernel, and its call."""
+"""Attention over caches: choosing the kernel and calling it."""

@@ -3,12 +3,13 @@
 In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer makes one call for all sequences, whether they add
 prompts, forced runs or single tokens. On Hopper, with flash-attn 3, it calls `flash_attn_with_kvcache`. With flash-attn
 2 it calls `flash_attn_varlen_func`, or `flash_attn_with_kvcache` if each sequence has one new token, since that spreads
-a long past over the GPU. Nothing is gathered: the kernels read the cache by its block tables (`can_read_blocks` says
-which caches they can read). The package is optional: without it torch's own kernel reads the same blocks (varlen.py).
-step.py reads 8-bit keys and values (kv/quantised.py). Tests compare the output of this module with that of step.py.
+the keys of a long sequence over the GPU. The kernels read the cache through its block tables, so nothing is gathered
+(`can_read_blocks` says which caches they can read). The package is optional: without it, torch's own kernel reads the
+same blocks (varlen.py). step.py reads 8-bit keys and values (kv/quantised.py). Tests compare the output of this module
+with that of step.py.
 
 Source: "FlashAttention-2", arXiv 2307.08691, and "FlashAttention-3", arXiv 2407.08608; the functions of flash-attn 2.6
-to 2.8, and of its folder `hopper` in 2026.
+to 2.8, and those in its folder `hopper` (2026).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["FlashAttention", "has_flash_attn"]
 
 def has_flash_attn(device: torch.device) -> bool:
     """Whether an installed version of flash-attn runs on this device."""
-    return _flash_attn_3(device) is not None or _flash_attn() is not None
+    return _import_flash_attn_3(device) is not None or _import_flash_attn() is not None
 
 
 @dataclass(eq=False)
@@ -37,36 +38,39 @@ class FlashAttention(PagedAttention):
     """See the module docstring."""
 
     def __post_init__(self) -> None:
-        self._package_3 = _flash_attn_3(self.k.device)
+        self._flash_attn_3 = _import_flash_attn_3(self.k.device)
 
-    def _read(
+    def _attend(
         self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
-        if self._package_3 is not None:
-            return _read_3(self._package_3, q, *stored, self.step, kind)
-        return _read_2(_flash_attn(), q, new, *stored, self.step, kind)
+        if self._flash_attn_3 is not None:
+            return _attend_3(self._flash_attn_3, q, *stored, self.step, kind)
+        return _attend_2(_import_flash_attn(), q, new, *stored, self.step, kind)
 
 
-def _options(kind: AttentionKind) -> dict[str, Any]:
-    """The arguments of both packages for a layer. Their window excludes the query's own position."""
+def _kind_arguments(kind: AttentionKind) -> dict[str, Any]:
+    """Arguments that both packages take for a layer. Their window does not count the query's own position."""
     window = (-1, -1) if kind.window is None else (kind.window - 1, 0)
     return {"causal": True, "softmax_scale": kind.scale, "window_size": window, "softcap": kind.softcap or 0.0}
 
 
-def _read_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: PagedStep, kind: AttentionKind) -> Tensor:
+def _attend_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: PagedStep, kind: AttentionKind) -> Tensor:
     """Attention by flash-attn 3, for any number of new tokens."""
-    spans, common = step.spans, {"cache_seqlens": step.lengths, "page_table": step.tables, **_options(kind)}
+    spans, common_arguments = (
+        step.spans,
+        {"cache_seqlens": step.lengths, "page_table": step.tables, **_kind_arguments(kind)},
+    )
     out: Tensor
     if spans is None:
-        out = package.flash_attn_with_kvcache(q.unsqueeze(1), keys, values, **common)
+        out = package.flash_attn_with_kvcache(q.unsqueeze(1), keys, values, **common_arguments)
         return out.squeeze(1)
     out = package.flash_attn_with_kvcache(
-        q, keys, values, cu_seqlens_q=spans.queries, max_seqlen_q=spans.max_queries, **common
+        q, keys, values, cu_seqlens_q=spans.queries, max_seqlen_q=spans.max_queries, **common_arguments
     )
     return out
 
 
-def _read_2(
+def _attend_2(
     package: Any,
     q: Tensor,
     new: tuple[Tensor, Tensor],
@@ -80,7 +84,7 @@ def _read_2(
     out: Tensor
     if spans is None:
         out = package.flash_attn_with_kvcache(
-            q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, **_options(kind)
+            q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, **_kind_arguments(kind)
         )
         return out.squeeze(1)
     k, v = new if spans.is_all_new else (keys, values)
@@ -92,18 +96,18 @@ def _read_2(
         cu_seqlens_k=spans.keys,
         max_seqlen_q=spans.max_queries,
         max_seqlen_k=spans.max_keys,
-        **_options(kind),
+        **_kind_arguments(kind),
         block_table=None if spans.is_all_new else step.tables,
     )
     return out
 
 
-def _flash_attn() -> Any:
+def _import_flash_attn() -> Any:
     """flash-attn 2, or None if it is not installed."""
     return _import_or_none("flash_attn")
 
 
-def _flash_attn_3(device: torch.device) -> Any:
+def _import_flash_attn_3(device: torch.device) -> Any:
     """flash-attn 3, or None if it is not installed or the device is not Hopper."""
     if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != 9:
         return None

@@ -1,8 +1,8 @@
-"""A forward pass over the blocks of a paged cache, in the form that flash attention kernels take.
+"""A forward pass over the blocks of a paged cache, with the arguments that flash attention kernels take.
 
-In: the plan of a `PagedCache`. Out: a `PagedStep`, tensors that all layers share: where new positions are stored, the
-blocks and the length of each sequence, and where its new tokens begin. `PagedAttention` stores the keys and values of a
-layer; its subclasses call the kernel (varlen.py, flash.py). The tensors are copied to the device without waiting.
+In: the plan of a `PagedCache`. Out: a `PagedStep`, tensors that all layers share: the slots of new positions, the block
+table and length of each sequence, and the offset of its new tokens. `PagedAttention` stores the keys and values of a
+layer; its subclasses call the kernel (varlen.py, flash.py). The tensors are copied to the device asynchronously.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["PagedAttention", "PagedStep", "Spans", "can_read_blocks"]
 
 def can_read_blocks(k: Tensor) -> bool:
     """Whether flash attention kernels can read such blocks: (layers, blocks, block_size, kv_heads, head_dim)."""
-    size, head_dim = k.shape[2], k.shape[4]
+    block_size, head_dim = k.shape[2], k.shape[4]
     return (
         k.device.type == "cuda"
         and k.dtype in (torch.float16, torch.bfloat16)
-        and size % 256 == 0
+        and block_size % 256 == 0
         and head_dim % 8 == 0
         and head_dim <= 256
         and torch.cuda.get_device_capability(k.device) >= (8, 0)
@@ -41,9 +41,9 @@ class Spans:
 
     Attributes:
         queries: int32 (sequences + 1,): the offsets at which each sequence's new tokens begin, and the total.
-        keys: int32 (sequences + 1,): the same for all positions.
-        max_queries: the largest number of new tokens of a sequence.
-        max_keys: the largest number of positions of a sequence.
+        keys: int32 (sequences + 1,): the same offsets counted over all positions, old and new.
+        max_queries: the largest number of new tokens in a sequence.
+        max_keys: the largest number of positions in a sequence, old and new.
         is_all_new: whether all positions are new.
     """
 
@@ -60,7 +60,7 @@ class PagedStep:
 
     Attributes:
         slots: int64 (n,): where new positions are stored; -1: the position is not stored.
-        tables: int32 (sequences, blocks): the numbers of the blocks.
+        tables: int32 (sequences, blocks): the block tables, padded with 0.
         lengths: int32 (sequences,): the number of positions, including new ones.
         spans: None if each sequence has one new token.
     """
@@ -71,8 +71,8 @@ class PagedStep:
     spans: Spans | None = None
 
     @classmethod
-    def of(cls, plan: PagedPlan) -> PagedStep:
-        """The step of a plan."""
+    def from_plan(cls, plan: PagedPlan) -> PagedStep:
+        """Build the step for a plan."""
         device, width = plan.k.device, max(map(len, plan.tables))
         spans = None
         if any(count != 1 for count in plan.counts):
@@ -91,7 +91,7 @@ class PagedStep:
 
 @dataclass(eq=False)
 class PagedAttention(ABC):
-    """An `Attend` over the blocks of a cache. `dataclasses.replace(attention, step=...)` makes one for another step.
+    """An `Attend` over the blocks of a cache. `dataclasses.replace(attention, step=...)` adapts it to another step.
 
     Attributes:
         k: keys, (layers, blocks, block_size, kv_heads, head_dim).
@@ -107,11 +107,11 @@ class PagedAttention(ABC):
         """See `Attend`."""
         keys, values = self.k.select(0, layer), self.v.select(0, layer)
         store_kv(k, v, keys.flatten(0, 1), values.flatten(0, 1), self.step.slots)
-        return self._read(q, (k, v), (keys, values), kind)
+        return self._attend(q, (k, v), (keys, values), kind)
 
     @abstractmethod
-    def _read(
+    def _attend(
         self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
-        """The attention output, in the shape of q. `new`: keys and values of this step; `stored`: all blocks of the
-        layer (blocks, block_size, kv_heads, head_dim), including `new`."""
+        """Compute the attention output, with the shape of q. `new`: keys and values of this step; `stored`: all blocks
+        of the layer (blocks, block_size, kv_heads, head_dim), including `new`."""

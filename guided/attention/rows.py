@@ -1,7 +1,7 @@
 """Attention over a `RowCache` (kv/rows.py): rows of any length, each with the same number of new positions.
 
 In: queries, keys and values of the new positions, row by row. Out: the attention output. Each row is a separate
-sequence (step.py), independent of the others. On every device this equals `flash_attn_with_kvcache` with
+sequence (step.py), independent of the others. On every device the output equals that of `flash_attn_with_kvcache` with
 `cache_seqlens`. The caller increases the lengths of the rows (`cache.advance`) after the pass.
 """
 
@@ -29,7 +29,7 @@ class RowAttention:
         """See `Attend`."""
         cache, shape = self._cache, (self._cache.rows, self._new_count, *k.shape[1:])
         cache.insert_kv(layer, k.reshape(shape), v.reshape(shape))
-        if self._attention is None:  # the first insertion has allocated the memory of all layers
+        if self._attention is None:  # the first insertion allocated the memory of all layers
             assert cache.k_cache is not None and cache.v_cache is not None
             rows = enumerate(self._ends)
             views = [KVView(cache.k_cache[:, row], cache.v_cache[:, row], slice(0, end)) for row, end in rows]

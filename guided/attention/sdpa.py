@@ -1,10 +1,10 @@
 """Causal attention by torch's `scaled_dot_product_attention`.
 
 In: queries of the last n positions of a sequence, keys and values of all S positions, layout (positions, heads,
-head_dim). If there are fewer KV heads than query heads, groups of query heads share one. Out: the shape of the queries.
-Query i of n reads keys 0 .. S - n + i. Runs on every torch device. Cost: n times S per head; the mask is built once per
-forward pass, not once per layer. Capped scores are computed with plain torch operations (merge.py), since torch's
-function cannot cap them.
+head_dim). If there are fewer KV heads than query heads, groups of query heads share a KV head. Out: the attention
+output, with the shape of the queries. Query i of n reads keys 0 to S - n + i. Runs on every torch device. Cost: n times
+S per head; the mask is built once per forward pass, not once per layer. Capped scores are computed with plain torch
+operations (merge.py), since torch's function cannot cap them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ __all__ = ["causal_mask", "sdpa"]
 
 
 def causal_mask(
-    new: int, total: int, device: torch.device | str = "cpu", *, window: int | None = None
+    new_count: int, key_count: int, device: torch.device | str = "cpu", *, window: int | None = None
 ) -> Tensor | None:
-    """Which of `total` keys each of the `new` last queries reads, or None if the kernel needs no mask."""
-    windowed = window is not None and window < total
-    if not windowed and (new == 1 or new == total):
+    """A mask (new_count, key_count) of the keys that each of the last queries reads; None if the kernel needs no
+    mask."""
+    is_windowed = window is not None and window < key_count
+    if not is_windowed and (new_count == 1 or new_count == key_count):
         return None
-    mask = torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new)
-    return mask.triu(total - new - window + 1) if windowed and window is not None else mask
+    mask = torch.ones(new_count, key_count, dtype=torch.bool, device=device).tril(key_count - new_count)
+    return mask.triu(key_count - new_count - window + 1) if is_windowed and window is not None else mask
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind = PLAIN) -> Tensor:

@@ -1,17 +1,17 @@
-"""Attention over a cache whose keys and values are never all on the device at once, and the choice of the attention.
+"""Chooses the attention of a forward pass, and computes it for caches that never have all keys on the device at once.
 
-`step_attention` chooses the attention of a forward pass by the plan of the cache. It checks only a few properties, so
-the choice costs next to nothing.
+`step_attention` chooses the attention by the plan of the cache. It checks only a few properties, so the choice costs
+next to nothing.
 
 1. A plan that yields *segments* of keys and values one after the other (`SegmentedPlan`): the two classes here.
 2. Blocks on CUDA that flash attention kernels can read (`can_read_blocks`): flash-attn (flash.py) if it is installed,
    otherwise torch's own kernel (varlen.py) unless the model caps scores. `invariant` excludes flash-attn.
 3. All other views: the CPU kernel or torch's attention (step.py).
 
-On a GPU, the queries that read a segment attend to it, and the result is merged with their results so far (merge.py).
+On a GPU, queries attend to one segment at a time, and the result is merged with their previous results (merge.py).
 Memory: one segment, and the outputs in float32. Cost: about ten small calls per segment, in addition to the kernel. On
-a CPU nothing is gained by keeping segments separate, and the result of a merge would depend on where segments begin.
-There the segments of a sequence and layer are copied into one view, and read like those of any other cache (step.py).
+a CPU, separate segments would save nothing, and the result of a merge would depend on where segments begin. So the
+segments of a sequence and layer are copied into one view, which is read like a view of any other cache (step.py).
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = ["GatheredSegments", "MergedSegments", "step_attention"]
 def step_attention(
     plan: Plan | SegmentedPlan, counts: Sequence[int], *, has_softcap: bool, invariant: bool = False
 ) -> Attend:
-    """The attention of a forward pass.
+    """Choose the attention of a forward pass.
 
     Args:
         plan: where keys and values are stored.
         counts: the number of new tokens of each sequence.
         has_softcap: whether some layer of the model has a soft cap (`caps_scores`).
-        invariant: whether, on CUDA, a sequence's sums must not depend on the other sequences.
+        invariant: whether, on CUDA, a sequence's output must be bitwise independent of the other sequences.
     """
     if isinstance(plan, SegmentedPlan):
         return (GatheredSegments if plan.device.type == "cpu" else MergedSegments)(plan, counts)
     if isinstance(plan, PagedPlan) and can_read_blocks(plan.k):
         if not invariant and has_flash_attn(plan.k.device):
-            return FlashAttention(plan.k, plan.v, PagedStep.of(plan))
+            return FlashAttention(plan.k, plan.v, PagedStep.from_plan(plan))
         if not has_softcap and has_varlen_attn():
-            return VarlenAttention(plan.k, plan.v, PagedStep.of(plan), invariant)
+            return VarlenAttention(plan.k, plan.v, PagedStep.from_plan(plan), invariant)
     return StepAttention(plan, counts)
 
 
@@ -67,7 +67,7 @@ class GatheredSegments:
         self._plan, self._counts, self._spans = plan, counts, _spans(counts)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
-        """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
+        """Store the new keys and values of a layer. Return the output, with the shape of q: (n, heads, head_dim)."""
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for index, new in enumerate(self._spans):
             if (view := self._gather_view(layer, index, k[new], v[new])) is not None:
@@ -75,7 +75,7 @@ class GatheredSegments:
         return out
 
     def _gather_view(self, layer: int, index: int, k: Tensor, v: Tensor) -> KVView | None:
-        """All keys and values of the sequence; None if it has no segments."""
+        """Copy all keys and values of the sequence into one view. Return None if it has no segments."""
         view = None
         for segment in self._plan.segments(layer, index, k, v):
             if view is None:
@@ -90,7 +90,7 @@ class GatheredSegments:
 
 
 def _empty_view(stored: KVView, length: int) -> KVView:
-    """Uninitialised memory for one layer of `length` positions, in the storage format of the segment."""
+    """A view of uninitialised memory for one layer of `length` positions, in the storage format of a segment."""
     shape = (1, length, *stored.k.shape[2:])
     return replace(stored, k=stored.k.new_empty(shape), v=stored.v.new_empty(shape), slots=slice(0, length))
 
@@ -103,7 +103,7 @@ class MergedSegments:
         self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
-        """Store the new keys and values of a layer; what the queries read, in the shape of q: (n, heads, head_dim)."""
+        """Store the new keys and values of a layer. Return the output, with the shape of q: (n, heads, head_dim)."""
         precise_dtype = torch.promote_types(q.dtype, torch.float32)
         out = q.new_zeros(q.shape, dtype=precise_dtype)
         lse = q.new_full(q.shape[:2], -torch.inf, dtype=precise_dtype)
@@ -112,10 +112,12 @@ class MergedSegments:
                 query_span = slice(new.start + segment.queries.start, new.start + segment.queries.stop)
                 past_length = self._plan.lengths[index] - self._counts[index]
                 if segment.positions[-1][-1] < kind.first(past_length + segment.queries.start):
-                    continue  # it ends before all windows
+                    continue  # all windows begin after this segment
                 keys, values = segment.read()
                 mask = (
-                    self._mask(query_span.stop - query_span.start, len(keys), q.device) if segment.is_causal else None
+                    self._causal_mask(query_span.stop - query_span.start, len(keys), q.device)
+                    if segment.is_causal
+                    else None
                 )
                 if kind.window is not None:
                     in_window = _window_mask(segment, past_length, kind.window, q.device)
@@ -124,18 +126,18 @@ class MergedSegments:
                 out[query_span], lse[query_span] = merge_attention_outputs(out[query_span], lse[query_span], *part)
         return out.to(q.dtype)
 
-    def _mask(self, new: int, total: int, device: torch.device) -> Tensor | None:
-        """The causal mask of the last `new` queries over `total` keys; None for a single query, which reads all."""
-        if new == 1:
+    def _causal_mask(self, new_count: int, key_count: int, device: torch.device) -> Tensor | None:
+        """The causal mask of the last queries over the keys; None for a single query, which reads all keys."""
+        if new_count == 1:
             return None
-        if (new, total) not in self._masks:
-            ones = torch.ones(new, total, dtype=torch.bool, device=device)
-            self._masks[new, total] = ones.tril(total - new)
-        return self._masks[new, total]
+        if (new_count, key_count) not in self._masks:
+            ones = torch.ones(new_count, key_count, dtype=torch.bool, device=device)
+            self._masks[new_count, key_count] = ones.tril(key_count - new_count)
+        return self._masks[new_count, key_count]
 
 
 def _window_mask(segment: Segment, past_length: int, window: int, device: torch.device) -> Tensor:
-    """A mask of the segment's keys that are in the window of each query, ignoring causality."""
+    """A mask of the segment's keys that are not too old for each query's window. It ignores causality."""
     keys = torch.cat([torch.arange(part.start, part.stop, device=device) for part in segment.positions])
     queries = torch.arange(segment.queries.start, segment.queries.stop, device=device) + past_length
     return keys > queries.unsqueeze(1) - window

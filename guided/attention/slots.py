@@ -2,10 +2,10 @@
 
 In: views of the keys and values of some sequences (kv/cache.py). Out: the attention output. This is the CPU version of
 `flash_attn_with_kvcache`: one call for all sequences of a layer, without gathering, for any slots. A few new positions
-are computed in place (native/attend_slots.hpp in kernels/). Prompts are computed by blocks (native/attend_prompt.hpp),
-with the same bits. Inputs are float32 or bfloat16, or float32 queries with bfloat16 keys and values; sums are float32.
-The result of a query depends neither on other queries, nor on other sequences, nor on the number of threads. Keys and
-values may be packed (kv/quantised.py); the kernel reads them in packed form.
+read the slots in place (native/attend_slots.hpp in kernels/). Prompts are computed in blocks
+(native/attend_prompt.hpp), with bitwise equal results. Inputs are float32 or bfloat16, or float32 queries with bfloat16
+keys and values; sums are float32. The output of a query does not depend on other queries, other sequences or the number
+of threads. Keys and values may be packed (kv/quantised.py); the kernel unpacks them as it reads them.
 """
 
 from __future__ import annotations
@@ -24,55 +24,56 @@ __all__ = ["SlotAttention", "can_read"]
 
 
 def can_read(view: KVView) -> bool:
-    """Whether the kernel can read a view: it is on the CPU, and the queries are float32 or bfloat16."""
+    """Whether the kernel can read a view: it is on the CPU, and its keys and values are, or unpack to, float32 or
+    bfloat16."""
     return view.k.device.type == "cpu" and _head_format(view)[1] in (torch.float32, torch.bfloat16)
 
 
 class SlotAttention:
-    """The attention of one forward pass over views of one form.
+    """The attention of one forward pass over views that have the same layout.
 
     Args:
         spans: the first and the last (exclusive) query row of each sequence; each row belongs to one sequence.
         dtype: the dtype of the queries, which may be float32 if the cache is bfloat16; None: the dtype of the cache.
 
     Raises:
-        ValueError, IndexError: views differ in form, or slots or positions do not exist.
+        ValueError, IndexError: the views differ in layout, or slots or positions do not exist.
     """
 
     def __init__(
         self, heads: int, views: Sequence[KVView], spans: Sequence[tuple[int, int]], dtype: torch.dtype | None = None
     ) -> None:
         first = views[0]
-        self._tensors = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel has only addresses
-        (size, stored), kv_heads = _head_format(first), first.k.shape[2]
+        self._tensors = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel only has addresses
+        (head_dim, stored), kv_heads = _head_format(first), first.k.shape[2]
         self._dtype = stored if dtype is None else dtype
-        self._shape = (heads, size)
+        self._shape = (heads, head_dim)
         for i, view in enumerate(views):
             if i == 0 or view.k is not first.k or view.v is not first.v:
-                _check(view)
+                _check_view(view)
             if (
                 type(view) is not type(first)
                 or _head_format(view) != _head_format(first)
                 or view.k.shape[2] != kv_heads
             ):
-                raise ValueError("the views differ in form")
-        rows = [_row(view, span) for view, span in zip(views, spans, strict=True)]
-        self._batch = Batch(heads, kv_heads, size, self._dtype == torch.bfloat16, first.k.dtype.itemsize, rows)
+                raise ValueError("the views differ in layout")
+        rows = [_kernel_row(view, span) for view, span in zip(views, spans, strict=True)]
+        self._batch = Batch(heads, kv_heads, head_dim, self._dtype == torch.bfloat16, first.k.dtype.itemsize, rows)
 
     def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
-        """The attention output of the queries (n, heads, head_dim) of all spans, in their shape.
+        """The attention output of all queries q (n, heads, head_dim), with the shape of q.
 
         Raises:
             ValueError, IndexError: there is no such layer, or the queries have the wrong shape or type.
         """
-        rows, heads, size = q.shape
-        if (heads, size) != self._shape or q.dtype != self._dtype or not q.is_cpu:
+        rows, heads, head_dim = q.shape
+        if (heads, head_dim) != self._shape or q.dtype != self._dtype or not q.is_cpu:
             expected = f"{self._dtype} of shape (n, {self._shape[0]}, {self._shape[1]})"
             raise ValueError(f"the queries must be {expected}, not {q.dtype} of shape {tuple(q.shape)}")
-        if q.stride()[1:] != (size, 1):
+        if q.stride()[1:] != (head_dim, 1):
             q = q.contiguous()
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
-        kind_arguments = kind.factor(size), kind.softcap or 0.0, kind.window
+        kind_arguments = kind.factor(head_dim), kind.softcap or 0.0, kind.window
         self._batch.run(
             layer, q.data_ptr(), q.stride(0), out.data_ptr(), rows, *kind_arguments, torch.get_num_threads()
         )
@@ -80,13 +81,13 @@ class SlotAttention:
 
 
 def _head_format(view: KVView) -> tuple[int, torch.dtype]:
-    """The size and type of a head's unpacked values."""
+    """The head_dim and the dtype of the unpacked keys and values."""
     if isinstance(view, PackedKVView):
         return view.head_dim, view.dtype
     return view.k.shape[3], view.k.dtype
 
 
-def _check(view: KVView) -> None:
+def _check_view(view: KVView) -> None:
     """Check a view before its addresses go to the kernel, which checks nothing."""
     k, v = view.k, view.v
     stored = torch.int8 if isinstance(view, PackedKVView) else k.dtype
@@ -102,8 +103,8 @@ def _check(view: KVView) -> None:
         raise ValueError("the slots of a layer are not contiguous in CPU memory")
 
 
-def _row(view: KVView, span: tuple[int, int]) -> tuple[int, int, int, int, int, int | None, int, int, int, int]:
-    """The row of a `Batch` for one sequence."""
+def _kernel_row(view: KVView, span: tuple[int, int]) -> tuple[int, int, int, int, int, int | None, int, int, int, int]:
+    """The row that describes one sequence in a `Batch`."""
     first, last = span
     k, slots = view.k, view.slots
     if isinstance(slots, slice):

@@ -1,29 +1,31 @@
 """Attention over the blocks of a paged cache by torch's own `varlen_attn`, on CUDA.
 
-In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer is one call, whether sequences add prompts, chunks or
-single tokens: `varlen_attn` takes the concatenated queries of all sequences and reads the blocks by their tables. No
-package other than torch is needed. `step_attention` (segments.py) chooses it if flash-attn is not installed.
+In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer makes one call, whether sequences add prompts, chunks
+or single tokens: `varlen_attn` takes the concatenated queries of all sequences and reads the blocks through the block
+tables. No package other than torch is needed. `step_attention` (segments.py) chooses it if flash-attn is not installed.
 
 The kernel is FlashAttention-2, compiled into torch. According to torch's sources it needs:
 
 - blocks of a multiple of 256 positions, float16 or bfloat16, heads of up to 256 numbers in multiples of 8, compute
   capability 8.0 or newer (`can_read_blocks`)
-- starts of queries and keys, lengths and tables as int32. Starts of keys are required, but ignored if there are lengths
-- `max_q` and `max_k` as Python numbers. `max_k` may be too large: it is the capacity of the table. So a step of single
-  tokens has static shapes, reads nothing back, and works in a CUDA graph (engine/graphs.py)
+- query and key offsets, lengths and block tables as int32. Key offsets are required, but ignored if there are lengths
+- `max_q` and `max_k` as Python numbers. `max_k` may be too large, so this module passes the capacity of the block
+  table. A step of single tokens therefore has static shapes, copies nothing back to the host, and works in a CUDA graph
+  (engine/graphs.py)
 - `num_splits=1`. With more splits the kernel leaves rows of a paged batch unwritten
 
 A row of length 0, which graphs use as padding, reads no keys. Nothing uses its output.
 
-Cost: with one split, only (heads x sequences) thread blocks read a long past. So a few long sequences leave most of the
-GPU idle; flash-attn divides their past. A step of single tokens is not marked causal: each query is the last position
-and reads all keys anyway, and only without the mark does the kernel load shared keys once for all their heads. With
-`invariant` it is marked causal: single tokens then run in the kernel of chunks, and the bits of a sequence do not
-depend on the other sequences of its batch (according to torch's documentation; not measured here). This holds only for
-attention: matrix products on CUDA may add in an order that depends on the batch.
+Cost: with one split, only (heads x sequences) thread blocks read the keys. So a few long sequences leave most of the
+GPU idle; flash-attn splits their keys over more thread blocks. A step of single tokens is not marked causal: each query
+is the last position and reads all keys anyway, and without the mark the kernel loads a KV head only once for all query
+heads that share it. With `invariant` the step is marked causal. Single tokens then run in the same kernel as chunks,
+and a sequence's output is bitwise independent of the other sequences in its batch (according to torch's documentation;
+not measured here). This holds only for attention: matrix products on CUDA may add in an order that depends on the
+batch.
 
-It does not support capped scores (Gemma 2). Tests compare it with the attention of the CPU, with a stand-in for the
-kernel in plain torch. The kernel itself was compared on an H100 (docs/inside/gpu.md).
+It does not support capped scores (Gemma 2). Tests replace the kernel by a stand-in in plain torch and compare the
+result with the attention on the CPU. The kernel itself was compared on an H100 (docs/inside/gpu.md).
 
 Source: "FlashAttention-2", arXiv 2307.08691; torch/nn/attention/varlen.py of torch 2.13; the unwritten rows:
 github.com/pytorch/pytorch/issues/194167.
@@ -48,7 +50,8 @@ __all__ = ["VarlenAttention", "has_varlen_attn"]
 
 
 def has_varlen_attn() -> bool:
-    """Whether torch can read blocks: 2.13 or newer, for CUDA, with its own flash attention kernel active."""
+    """Whether torch can read blocks: torch 2.13 or newer, built for CUDA, with its own flash attention kernel
+    active."""
     return (
         torch.__version__ >= "2.13"  # `TorchVersion` compares versions, not strings
         and torch.version.hip is None
@@ -62,7 +65,7 @@ class VarlenAttention(PagedAttention):
     """See the module docstring.
 
     Attributes:
-        invariant: whether single tokens run in the kernel of chunks.
+        invariant: whether single tokens run in the same kernel as chunks.
     """
 
     invariant: bool = False
@@ -77,12 +80,12 @@ class VarlenAttention(PagedAttention):
             self._queries, self._keys, self._max_queries = step.spans.queries, step.spans.keys, step.spans.max_queries
         self._max_keys = step.tables.shape[1] * self.k.shape[2]
 
-    def _read(
+    def _attend(
         self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
         assert kind.softcap is None, "varlen_attn does not cap scores"
         keys, values = stored
-        out: Tensor = _varlen_attn()(
+        out: Tensor = _import_varlen_attn()(
             q,
             keys,
             values,
@@ -107,6 +110,6 @@ class VarlenAttention(PagedAttention):
 
 
 @cache
-def _varlen_attn() -> Any:
-    """torch's function, imported on first use, since its module imports torch's compiler."""
+def _import_varlen_attn() -> Any:
+    """torch's `varlen_attn`, imported on first use because its module imports torch's compiler."""
     return importlib.import_module("torch.nn.attention.varlen").varlen_attn

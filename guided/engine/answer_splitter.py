@@ -1,8 +1,8 @@
-"""Splits one answer of a model into text, reasoning, calls of functions, and results of tools, while it is visible.
+"""Splits one answer of a model incrementally into text, reasoning, function calls and tool results.
 
-In: the events of the engine. Out: parts in the order of the answer. The style's `CallReader` finds calls in the decoded
-tokens, in which control tokens have names. White space that precedes or separates calls is not text. Texts have the
-positions of their characters, so that the server can find the tokens of the text. Cost: linear in the answer.
+In: the engine's events. Out: parts in the order of the answer. The style's `CallReader` finds calls in the decoded
+tokens, which contain the names of control tokens. White space that precedes or separates calls is not text. Each
+`AnswerText` has the positions of its characters, so that the server can find its tokens. Cost: linear in the answer.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class AnswerSplitter:
     """Splits one answer.
 
     Args:
-        decoder: decodes the tokens; None if there are neither functions nor tools: then the events have the text.
-        reader: reads the calls of functions; None: there are none.
-        markers: the markers that begin calls, if the answer is either text or calls; empty if it may mix both.
+        decoder: decodes the tokens; None if there are neither functions nor tools. The text then comes from the events.
+        reader: reads function calls; None: there are no functions.
+        markers: the markers that begin calls if the answer is either text or calls; empty if it may contain both.
         reasoning_end: the text that ends the reasoning before the answer; "" if there is no reasoning, or if a control
             token ends it.
-        has_stops: whether stops may end the text.
+        has_stops: whether stop strings may end the text.
 
     Attributes:
-        decoded_tokens: for each token of the last event, and for the end of the answer: the texts that it completes,
-            and whether the token itself is hidden, as in a tool's call. If there are two texts, the first one replaces
-            an incomplete character before the token.
+        decoded_tokens: for each token of the last event, and for the end of the answer: the strings that it completes,
+            and whether the token itself is hidden, as inside a tool call. If there are two strings, the first one
+            replaces an incomplete character before the token.
     """
 
     def __init__(
@@ -61,23 +61,23 @@ class AnswerSplitter:
     ) -> None:
         self.decoder, self.decoded_tokens = decoder, list[tuple[list[str], bool]]()
         self._reader, self._markers, self._reasoning_end = reader, markers, reasoning_end
-        self._tail = StopTail() if has_stops else None
+        self._stop_tail = StopTail() if has_stops else None
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
         self._start = ""  # the answer so far, while it may still begin with a marker
         self._space = ""  # white space between calls or at the end; it becomes text if text follows
         self._space_positions: Sequence[int] = ()
-        self._size = 0  # number of characters that are decoded and certain
+        self._size = 0  # the number of decoded characters that can no longer change
         self._has_text = self._has_calls = self._has_ended = False
 
     @property
     def first_undecided(self) -> int:
-        """The position of the first character that may still become text or not."""
+        """The position of the first character that is not yet known to be text or not."""
         if self._reader is None or self._has_ended:
             return self._size
         return 0 if self._markers else min([self._reader.interpreted_length, *self._space_positions[:1]])
 
     def read(self, event: StreamEvent) -> list[AnswerPart]:
-        """The parts of an event."""
+        """Return the parts of an event."""
         self.decoded_tokens = []
         if event.reasoning and event.result is None:
             return self._read_reasoning(event.text)
@@ -87,7 +87,7 @@ class AnswerSplitter:
         return parts
 
     def _read_reasoning(self, text: str) -> list[AnswerPart]:
-        """The parts of reasoning before the answer. Withholds a tail with which the end marker may begin."""
+        """The parts of reasoning before the answer. Withholds the end of the text if the end marker may begin there."""
         text, end = self._reasoning_tail + text, self._reasoning_end
         withheld = next((size for size in range(min(len(end), len(text)), 0, -1) if end.startswith(text[-size:])), 0)
         self._reasoning_tail = text[len(text) - withheld :]
@@ -105,8 +105,8 @@ class AnswerSplitter:
                 if isinstance(item, ToolResult):
                     parts += [*self._read_piece(piece), item]
                     piece = ""
-        if self._tail is not None:
-            piece = self._tail.read(piece, decoded_size, len(event.text))
+        if self._stop_tail is not None:
+            piece = self._stop_tail.read(piece, decoded_size, len(event.text))
         return parts + self._read_piece(piece)
 
     def _read_piece(self, piece: str) -> list[AnswerPart]:
@@ -133,23 +133,26 @@ class AnswerSplitter:
                 self._has_calls = True
                 out.append(part)
                 continue
-            at = range(part.at, part.at + len(part.text))
-            out += self._text_parts(part.text, at, True) if part.reasoning else self._text_around_calls(part.text, at)
+            positions = range(part.at, part.at + len(part.text))
+            if part.reasoning:
+                out += self._text_parts(part.text, positions, True)
+            else:
+                out += self._text_around_calls(part.text, positions)
         return out
 
-    def _text_around_calls(self, text: str, at: Sequence[int]) -> list[AnswerPart]:
+    def _text_around_calls(self, text: str, positions: Sequence[int]) -> list[AnswerPart]:
         """Text without the white space that separates or precedes calls."""
-        text, at = self._space + text, [*self._space_positions, *at]
+        text, positions = self._space + text, [*self._space_positions, *positions]
         visible = text.rstrip()
-        self._space, self._space_positions = text[len(visible) :], at[len(visible) :]
+        self._space, self._space_positions = text[len(visible) :], positions[len(visible) :]
         if self._has_calls and not self._has_text:
-            at = at[len(visible) - len(visible.lstrip()) :]
+            positions = positions[len(visible) - len(visible.lstrip()) :]
             visible = visible.lstrip()
-        return self._text_parts(visible, at[: len(visible)])
+        return self._text_parts(visible, positions[: len(visible)])
 
-    def _text_parts(self, text: str, at: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
+    def _text_parts(self, text: str, positions: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
         self._has_text |= bool(text) and not reasoning
-        return [AnswerText(text, reasoning, at)] if text else []
+        return [AnswerText(text, reasoning, positions)] if text else []
 
     def _finish(self) -> list[AnswerPart]:
         """The withheld text, now that the answer has ended."""

@@ -1,4 +1,4 @@
-"""Answers the requests of all sequences in a batch for tokens and drafts, with one call for each kind of request.
+"""Answers the token and draft requests of all sequences in a batch, with one call for each kind of request.
 
 In: pairs of a task and its request. Out: an `Answer` for each. kernels/choose.py chooses the tokens. For drafts, the
 draft model first reads the new tokens of all its sequences in one pass (draft_model.py).
@@ -31,8 +31,8 @@ class Answers(Generic[_Key]):
         self._draft_model = None if draft is None else DraftModel[_Key](draft)
 
     def answer_all(self, requests: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer | Exception]:
-        """Return one answer for each request, in order. If the joint call fails, retry each request on its own.
-        If that fails too, the error is the answer, or no drafts for a `Draft` request."""
+        """Return one answer for each request, in order. If the joint call fails, retry each request on its own. If that
+        fails too, return the error as the answer, or `NO_DRAFTS` for a `Draft` request."""
         try:
             return list(self._answer_together(requests))
         except Exception:
@@ -41,7 +41,7 @@ class Answers(Generic[_Key]):
     def launch(self, requests: Sequence[tuple[_Key, Choose]]) -> PendingChoices[_Key] | None:
         """Start choosing one token for each request, without waiting.
 
-        None if this fails: `answer_all` returns the error.
+        Return None if this fails; `answer_all` then returns the error.
         """
         try:
             return PendingChoices(requests, self, launch([request for _, request in requests]))
@@ -56,15 +56,15 @@ class Answers(Generic[_Key]):
             return NO_DRAFTS if isinstance(request, Draft) else error
 
     def _answer_together(self, requests: Sequence[tuple[_Key, Choose | Draft]]) -> list[Answer]:
-        choices = {at: request for at, (_, request) in enumerate(requests) if isinstance(request, Choose)}
-        drafts = {key: (at, request) for at, (key, request) in enumerate(requests) if isinstance(request, Draft)}
+        choices = {index: request for index, (_, request) in enumerate(requests) if isinstance(request, Choose)}
+        drafts = {key: (index, request) for index, (key, request) in enumerate(requests) if isinstance(request, Draft)}
         if self._draft_model is not None and drafts:
             logits_by_key = self._draft_model.logits({key: request.ids for key, (_, request) in drafts.items()})
             for key, rows in logits_by_key.items():
-                at, request = drafts[key]
-                choices[at] = Choose(rows.logits, [request.choice], rows.first)
+                index, request = drafts[key]
+                choices[index] = Choose(rows.logits, [request.choice], rows.first)
         answers = dict(zip(choices, answer(list(choices.values())), strict=True))
-        return [answers.get(at, NO_DRAFTS) for at in range(len(requests))]
+        return [answers.get(index, NO_DRAFTS) for index in range(len(requests))]
 
     def forget(self, key: _Key) -> None:
         """Release the draft model's cache for a task that has ended or will read its text again."""
@@ -91,7 +91,7 @@ class PendingChoices(Generic[_Key]):
         self, requests: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched: LaunchedChoices
     ) -> None:
         self._requests, self._answers, self._launched = requests, answers, launched
-        self._rows = {key: at for at, (key, _) in enumerate(requests)}
+        self._rows = {key: index for index, (key, _) in enumerate(requests)}
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows
@@ -112,6 +112,6 @@ class PendingChoices(Generic[_Key]):
             retried = self._answers.answer_all(self._requests)
             return [_ChoiceAnswer(key, answer, False) for (key, _), answer in zip(self._requests, retried, strict=True)]
         return [
-            _ChoiceAnswer(key, answer, at not in repeated)
-            for at, ((key, _), answer) in enumerate(zip(self._requests, answers, strict=True))
+            _ChoiceAnswer(key, answer, index not in repeated)
+            for index, ((key, _), answer) in enumerate(zip(self._requests, answers, strict=True))
         ]

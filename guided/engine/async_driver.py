@@ -1,11 +1,11 @@
-"""Runs the scheduler for coroutines: a thread takes the steps while any coroutine waits.
+"""Runs the scheduler for coroutines: a thread runs its steps while any coroutine waits.
 
 In: groups of tasks. Out: their outcomes, delivered to the event loop of the coroutine that waits for them. One engine
-can serve several event loops and, at the same time, threads that take steps themselves (driver.py).
+can serve several event loops and, at the same time, threads that run steps themselves (driver.py).
 
-The event loop never waits for a step. Adding and cancelling tasks needs the lock that is held during a step, so both
-are commands, which the thread executes between two steps. The thread starts with the first group and ends when no task
-is left. If a step raises an exception, all open tasks of coroutines end with it.
+The event loop never waits for a step. Adding and cancelling tasks needs the lock that a step holds, so the thread
+executes both as commands between two steps. The thread starts with the first group and ends when no task is left. If a
+step raises an exception, all open tasks of coroutines end with this exception.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class AsyncDriver:
                 self._open_tasks |= dict.fromkeys(group, deliver)
                 self._driver.add(group, deliver)
 
-        self._execute(add_tasks)
+        self._queue_command(add_tasks)
         try:
             while remaining:
                 task, outcome = await queue.get()
@@ -77,10 +77,10 @@ class AsyncDriver:
                 self._open_tasks.pop(task, None)
             self._driver.cancel(tasks)
 
-        self._execute(cancel)
+        self._queue_command(cancel)
 
-    def _execute(self, command: Callable[[], None]) -> None:
-        """Execute a command on the thread. Start the thread if it is not running."""
+    def _queue_command(self, command: Callable[[], None]) -> None:
+        """Queue a command for the thread. Start the thread if it is not running."""
         with self._lock:
             self._commands.append(command)
             if not self._is_running:
@@ -102,7 +102,7 @@ class AsyncDriver:
                 self._fail_all(error)
 
     def _fail_all(self, error: Exception) -> None:
-        """Let all open tasks end with an error."""
+        """End all open tasks with an error."""
         tasks = list(self._open_tasks.items())
         with suppress(Exception):
             self._driver.cancel([task for task, _ in tasks])

@@ -1,7 +1,7 @@
 """The asynchronous methods of `Engine`: `agenerate`, `agenerate_batch` and `astream`.
 
 They take the arguments of `generate`, `generate_batch` and `stream`. Requests of coroutines and of threads run in one
-batch. The event loop never waits for the model: a thread takes the steps (async_driver.py).
+batch. The event loop never waits for the model: a thread runs the steps (async_driver.py).
 
 Cancelling a coroutine cancels its requests. So does closing the generator of `astream` (`contextlib.aclosing`).
 """
@@ -23,7 +23,7 @@ __all__ = ["AsyncMethods"]
 
 
 class _Engine(Protocol):
-    """What the methods need of an engine."""
+    """The parts of an engine that the methods use."""
 
     @property
     def async_driver(self) -> AsyncDriver: ...
@@ -55,7 +55,7 @@ class AsyncMethods:
         self: _Engine, prompt: Prompt, constraint: Constraint = None, *, n: int = 1, **options: Unpack[Options]
     ) -> Any:
         """Like `Engine.generate`. Raises the same errors."""
-        results = await _results(self, [self._background_tasks(prompt, constraint, n, **options)])
+        results = await _await_results(self, [self._background_tasks(prompt, constraint, n, **options)])
         return results[0] if n == 1 else results
 
     @overload
@@ -82,7 +82,7 @@ class AsyncMethods:
     ) -> Any:
         """Like `Engine.generate_batch`, without `progress`. Raises the same errors."""
         pairs = pair_with_constraints(prompts, constraint, constraints)
-        return await _results(self, [self._background_tasks(*pair, 1, **options) for pair in pairs])
+        return await _await_results(self, [self._background_tasks(*pair, 1, **options) for pair in pairs])
 
     @overload
     def astream(
@@ -105,8 +105,8 @@ class AsyncMethods:
             yield text.add(event)
 
 
-async def _results(engine: _Engine, groups: Sequence[list[Task]]) -> list[Result]:
-    """Run groups of samples to completion."""
+async def _await_results(engine: _Engine, groups: Sequence[list[Task]]) -> list[Result]:
+    """Run groups of samples to completion. Return their results in order."""
     results = dict[Task, Result]()
     async for task, event in engine.async_driver.events(groups):
         if event.result is not None:

@@ -1,4 +1,4 @@
-"""Runs many independent requests at once. If a request fails, its error is its answer, and the others continue.
+"""Runs many independent requests at once. If a request fails, its answer is the error, and the others continue.
 
 In: an iterator of requests. Out: answers in order of completion, each with the number of its request.
 """
@@ -45,21 +45,21 @@ class _Group:
 
 def answer_each(
     requests: Iterable[Request | Exception],
-    tasks_of: Callable[[Request], list[Task]],
+    make_tasks: Callable[[Request], list[Task]],
     drive: Callable[[Iterable[Sequence[Task]]], Generator[tuple[Task, Outcome], None, None]],
     meter: Meter,
 ) -> Generator[Answer, None, None]:
-    """See `Engine.generate_each`. `tasks_of` makes the samples of a request; `drive` runs groups of samples."""
+    """See `Engine.generate_each`. `make_tasks` makes the tasks of a request; `drive` runs groups of tasks."""
     ready, groups = deque[Answer](), dict[Task, _Group]()
 
-    def begin() -> Iterator[list[Task]]:
+    def start_requests() -> Iterator[list[Task]]:
         for number, request in enumerate(requests):
             try:
                 if isinstance(request, Exception):
                     raise request
                 if not isinstance(request, Request):
                     raise TypeError(f"a request must be a guided.Request, not {brief(request)}")
-                tasks = tasks_of(request)
+                tasks = make_tasks(request)
             except Exception as error:
                 ready.append((number, error))
             else:
@@ -72,7 +72,7 @@ def answer_each(
             meter.finish(0 if isinstance(answer, Exception) else sum(len(result.tokens) for result in answer))
             yield number, answer
 
-    with meter, closing(drive(begin())) as outcomes:
+    with meter, closing(drive(start_requests())) as outcomes:
         for task, outcome in outcomes:
             if isinstance(outcome, StreamEvent):
                 meter.count(outcome)
@@ -89,10 +89,10 @@ def answer_each(
 def pair_with_constraints(
     prompts: Sequence[Prompt], constraint: Constraint, constraints: Sequence[Constraint] | None
 ) -> list[tuple[Prompt, Constraint]]:
-    """Each prompt of a batch with its constraint.
+    """Pair each prompt of a batch with its constraint.
 
     Raises:
-        TypeError: the prompts are one text. ValueError: the numbers of constraints and prompts differ.
+        TypeError: the prompts are a single string. ValueError: the numbers of constraints and prompts differ.
     """
     if isinstance(prompts, str | bytes):
         raise TypeError(

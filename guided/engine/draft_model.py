@@ -5,13 +5,13 @@ draft model has its own cache, with a lease for each task. It compares ids to fi
 so callers need not report rejected drafts.
 
 The draft model reads a long prompt in pieces of `PIECE` tokens, one per round. It drafts nothing while it is still
-reading the prompt, when its cache is full, or when the text exceeds its context. All requests of a batch share one
+reading the prompt, when its cache is full, or when the ids exceed its context. All requests of a batch share one
 forward pass. Cost of a round of k drafts: k passes of the small model, and one pass of the large model over k + 1
 tokens of each sequence.
 
 Source: "Fast Inference from Transformers via Speculative Decoding" (arXiv 2211.17192). The paper accepts a draft with
-some probability. Here every token is chosen as it would be without drafts, so the output is the same. The small model
-chooses with the same uniform random number, so that it often chooses the same token.
+some probability. Here every token is chosen as it would be without drafts, so drafts do not change the output. The
+small model chooses with the same uniform random number as the large one, so both often choose the same token.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from guided.kv.cache import Lease
 from guided.models.model import Model
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["DRAFTS", "DraftModel", "check_same_tokens"]
+__all__ = ["DEFAULT_DRAFTS", "DraftModel", "check_same_tokens"]
 
-DRAFTS: Final = 4  # the default number of tokens that a draft model drafts for each pass of the large model
+DEFAULT_DRAFTS: Final = 4  # the default number of tokens to draft for each pass of the large model
 PIECE: Final = 256  # tokens
 _Key = TypeVar("_Key", bound=Hashable)
 
 
 def check_same_tokens(vocabulary: Vocabulary, model: Model, other: Vocabulary | None = None) -> None:
-    """Check that a model can draft tokens of a vocabulary; `other`: the draft model's own vocabulary, if known.
+    """Check that a model can draft tokens of a vocabulary. `other`: the draft model's own vocabulary, if known.
 
     Raises:
         GuidedError: the draft model has different tokens, or too few logits.
@@ -45,12 +45,12 @@ def check_same_tokens(vocabulary: Vocabulary, model: Model, other: Vocabulary | 
             f"the draft model has {model.config.vocab_size} logits, but there are {vocabulary.size} tokens: {hint}"
         )
     for id in range(vocabulary.size if other is not None else 0):
-        ours, theirs = _token(vocabulary, id), _token(other, id)
+        ours, theirs = _token_content(vocabulary, id), _token_content(other, id)
         if ours != theirs:
             raise GuidedError(f"token {id} is {ours!r} in the model, but {theirs!r} in the draft model: {hint}")
 
 
-def _token(vocabulary: Vocabulary | None, id: int) -> bytes | str | None:
+def _token_content(vocabulary: Vocabulary | None, id: int) -> bytes | str | None:
     if vocabulary is None or id >= vocabulary.size:
         return None
     return vocabulary.special_tokens.get(id, vocabulary.token_bytes(id))
@@ -71,14 +71,14 @@ class DraftModel(Generic[_Key]):
         """For each request whose ids have been read completely: the logits after the last id, one row."""
         chunks = dict[_Key, Chunk]()
         for key, ids in requests.items():
-            chunk = self._chunk(key, ids)
+            chunk = self._next_chunk(key, ids)
             if chunk is not None:
                 chunks[key] = chunk
         if not chunks:
             return {}
         rows = self._runner.step(list(chunks.values()))
-        read = [key for key, chunk in chunks.items() if chunk.keep]
-        return {key: LogitRows(rows, at, 1) for at, key in enumerate(read)}
+        complete_keys = [key for key, chunk in chunks.items() if chunk.keep]
+        return {key: LogitRows(rows, index, 1) for index, key in enumerate(complete_keys)}
 
     def close(self, key: _Key) -> None:
         """Release the cache of a task."""
@@ -86,8 +86,8 @@ class DraftModel(Generic[_Key]):
         if lease is not None:
             self._cache.close(lease)
 
-    def _chunk(self, key: _Key, ids: list[int]) -> Chunk | None:
-        """The next chunk of these ids to read; None if the cache or the context is full."""
+    def _next_chunk(self, key: _Key, ids: list[int]) -> Chunk | None:
+        """The next chunk of these ids to read; None if the cache is full or the ids exceed the context."""
         if len(ids) > self._runner.model.config.context:
             self.close(key)
             return None
@@ -96,16 +96,17 @@ class DraftModel(Generic[_Key]):
             lease = self._leases[key] = self._cache.open(ids)
         common_length = _common_prefix_length(lease.tokens, ids)
         self._cache.truncate(lease, min(common_length, len(ids) - 1))  # read the last id again: its logits are needed
-        new = ids[lease.length : lease.length + PIECE]
-        if not self._cache.reserve(lease, len(new)):
+        new_ids = ids[lease.length : lease.length + PIECE]
+        if not self._cache.reserve(lease, len(new_ids)):
             self.close(key)
             return None
-        return Chunk(lease, new, keep=int(lease.length + len(new) == len(ids)))
+        return Chunk(lease, new_ids, keep=int(lease.length + len(new_ids) == len(ids)))
 
 
 def _common_prefix_length(a: list[int], b: list[int]) -> int:
-    """The length of the common prefix. Lists usually differ only in their last items, so these are compared first."""
+    """The length of the common prefix. Lists usually differ only in their last items, so all items before the last 128
+    are compared in one operation."""
     size = min(len(a), len(b))
-    last_items = max(0, size - 128)
-    begin = last_items if a[:last_items] == b[:last_items] else 0
-    return next((at for at in range(begin, size) if a[at] != b[at]), size)
+    tail_begin = max(0, size - 128)
+    begin = tail_begin if a[:tail_begin] == b[:tail_begin] else 0
+    return next((i for i in range(begin, size) if a[i] != b[i]), size)

@@ -23,7 +23,7 @@ class Ngrams:
 
     def __init__(self, tokens: Sequence[int]) -> None:
         self._tokens: list[int] = []
-        self._after: dict[tuple[int, ...], int] = {}
+        self._next_positions: dict[tuple[int, ...], int] = {}
         self.extend(tokens)
 
     @property
@@ -34,16 +34,16 @@ class Ngrams:
     def extend(self, tokens: Sequence[int]) -> None:
         """Append tokens to the sequence."""
         for token in tokens:
-            at = len(self._tokens)
+            position = len(self._tokens)
             for size in _SIZES:
-                if at >= size:
-                    self._after[tuple(self._tokens[at - size :])] = at
+                if position >= size:
+                    self._next_positions[tuple(self._tokens[position - size :])] = position
             self._tokens.append(token)
 
     def propose(self, limit: int) -> list[int]:
         """Propose up to `limit` draft tokens; none if the last two tokens have not occurred together before."""
         for size in _SIZES:
-            at = self._after.get(tuple(self._tokens[-size:]))
-            if at is not None and len(self._tokens) >= size:
-                return self._tokens[at : at + max(0, limit)]
+            position = self._next_positions.get(tuple(self._tokens[-size:]))
+            if position is not None and len(self._tokens) >= size:
+                return self._tokens[position : position + max(0, limit)]
         return []

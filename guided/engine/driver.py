@@ -1,4 +1,4 @@
-"""Runs the scheduler for callers on several OS threads: a waiting caller runs the next step for all of them.
+"""Runs the scheduler for callers on several OS threads: one waiting caller runs the next step for all.
 
 In: groups of tasks. Out: their outcomes. The engine has no thread of its own. A caller without a new outcome takes the
 lock, runs one step of the batch, and passes the outcomes to the callers that own them. Coroutines and servers must not
@@ -19,7 +19,7 @@ from guided.engine.task import Outcome, Task
 
 __all__ = ["Driver", "OutcomeCallback"]
 
-_MAX_OWN_TASKS: Final = 512  # how many tasks a caller may have queued or running at once
+_MAX_OWN_TASKS: Final = 512  # the maximum number of queued and running tasks per caller
 OutcomeCallback: TypeAlias = Callable[[Task, Outcome], object]
 """Called with each outcome of a task, on the thread that ran the step. It must not block."""
 
@@ -48,13 +48,14 @@ class Driver:
                 self._scheduler.cancel(task)
                 self._callbacks.pop(task, None)
 
-    def step(self, unless: Callable[[], object] = lambda: False) -> bool:
-        """Run one step of the batch and deliver the outcomes; return whether there was anything to do.
+    def step(self, should_skip: Callable[[], object] = lambda: False) -> bool:
+        """Run one step of the batch and deliver the outcomes; return whether a step was run.
 
-        If `unless()` is true once the lock is held, another thread has already delivered outcomes, and no step is run.
+        No step is run if there are no tasks, or if `should_skip()` is true once the lock is held: then another thread
+        has already delivered outcomes.
         """
         with self.lock:
-            if unless() or not self._scheduler:
+            if should_skip() or not self._scheduler:
                 return False
             for task, outcome in self._scheduler.step():
                 is_last = isinstance(outcome, Exception) or outcome.result is not None
@@ -86,7 +87,7 @@ class Driver:
                     self.add(group, lambda *outcome: outcomes.append(outcome))
                 if not own_tasks:
                     return
-                self.step(unless=lambda: outcomes)
+                self.step(should_skip=lambda: outcomes)
                 while outcomes:
                     task, outcome = outcomes.popleft()
                     if isinstance(outcome, Exception) or outcome.result is not None:

@@ -58,7 +58,7 @@ class Engine(ChatMethods, AsyncMethods):
         model: the weights.
         vocabulary: its tokens.
         chat_template: the chat template, if the model has one.
-        bos: ids prepended to a text prompt (most models: none).
+        bos: ids that precede a string prompt (none for most models).
         scheduler: runs the batch.
         ranks: the processes that hold the other parts of the model; None if the model is not split.
     """
@@ -78,10 +78,11 @@ class Engine(ChatMethods, AsyncMethods):
         token_budget: int = 512,
         describe: bool = False,
     ) -> None:
-        """`cache`: by default a paged cache of twice the model's context. `kv_dtype` "int8" halves its memory
+        """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves its memory
         (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
-        own cache, instead of these. `draft_model`: a smaller model with the same tokens, which drafts for this one
-        (draft_model.py). `token_budget`: tokens of one forward pass. `describe`: the default of `Options.describe`."""
+        own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same tokens,
+        which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward pass.
+        `describe`: the default of `Options.describe`."""
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but the model has only {model.config.vocab_size} logits")
         self.model, self.vocabulary, self.bos = model, vocabulary, read_items("bos", bos)
@@ -127,15 +128,17 @@ class Engine(ChatMethods, AsyncMethods):
             adapter: a directory with a LoRA adapter in PEFT's format (models/lora.py). An engine has at most one.
             device: "auto": CUDA if available, else the CPU.
             dtype: "auto": on a CPU, quantised matrices of a GGUF file stay quantised (models/block_matrix.py), with
-                float32 activations. Other weights, and all weights with `compile`, are bfloat16 if the device computes
-                in it, else float32. "float32": all weights. "bfloat16": activations, and all weights that do not stay
-                quantised.
-            kv_dtype: the type of the cache: "auto", the same as dtype; or "int8" for half the memory (slower on CUDA).
-            tensor_parallel: number of processes that share each layer, each with its own GPU (or the CPU).
-            pipeline_parallel: number of pipeline stages; each computes some of the layers.
-            compile: fuse the operations between attentions with `torch.compile`. The first steps take a minute. Meant
-                for CUDA: on a CPU it is slower, and the split of a prompt into chunks affects the rounding of logits.
-            revision: a branch, tag or commit of a Hugging Face model ("main").
+                float32 activations. Other weights, and all weights with `compile`, are bfloat16 if the device can
+                compute in bfloat16, else float32. "float32": all weights. "bfloat16": activations, and all weights that
+                do not stay quantised.
+            kv_dtype: the type of cached keys and values. "auto": the model's dtype. "int8": half the memory (slower on
+                CUDA).
+            tensor_parallel: the number of processes that share each layer, each with its own GPU (or the CPU).
+            pipeline_parallel: the number of pipeline stages; each computes some of the layers.
+            compile: fuse the operations between attention calls with `torch.compile`. The first steps then take a
+                minute. Meant for CUDA: on a CPU it is slower, and the way a prompt is split into chunks affects the
+                rounding of logits.
+            revision: a branch, tag or commit of a Hugging Face model. Default "main".
             draft_model: a smaller model with the same tokens, which drafts for this one; see `Options.drafts`.
             describe: the default of `Options.describe`.
 
@@ -156,7 +159,7 @@ class Engine(ChatMethods, AsyncMethods):
         )  # fmt: skip
 
     def close(self) -> None:
-        """End the other processes of the model, if any. They also end with the engine."""
+        """End the other processes of a split model. They also end when the engine is garbage-collected."""
         if self.ranks is not None:
             self.ranks.close()
 
@@ -185,7 +188,7 @@ class Engine(ChatMethods, AsyncMethods):
         """Threads that compile the constraints of concurrent requests."""
         return PolitePool(_COMPILER_THREADS, "guided compiler")
 
-    # The value is an instance of the type for a type, the text for a regular expression or a choice, else any object.
+    # For a type, the value is an instance of it; for a regular expression or a choice, the text; otherwise any object.
     @overload
     def generate(
         self, prompt: Prompt, constraint: type[ValueT_co], *, n: Literal[1] = 1, **options: Unpack[Options]
@@ -211,14 +214,15 @@ class Engine(ChatMethods, AsyncMethods):
         """Generate one `Result`, or a list of results if n > 1 (the model reads the prompt once).
 
         Args:
-            prompt: a text, messages for the chat template, or token ids. If the model has a chat template, a text is
-                the user's message. Otherwise, or with `raw=True`, the model continues the text. Names of control tokens
-                in a text are read as text (`vocabulary.encode_with_special` encodes them as control tokens).
-            constraint: None: free text, until an end token. A compiled grammar. A composed constraint
+            prompt: a string, messages for the chat template, or token ids. If the model has a chat template, a string
+                is sent as a user message. Otherwise, or with `raw=True`, the model continues the string. Names of
+                control tokens in a string are encoded as ordinary text (`vocabulary.encode_with_special` encodes them
+                as control tokens).
+            constraint: None: free text up to an end token. A compiled grammar. A composed constraint
                 (`guided.sequence`, `guided.choice`, ...). A mapping or a bool: a JSON Schema. A string: a regular
                 expression that the whole output matches. A list of strings: one of them. A function: its arguments, as
                 a JSON object. Anything else: a type.
-            n: number of outputs.
+            n: the number of outputs.
             **options: see `Options`.
 
         Raises:
@@ -264,14 +268,15 @@ class Engine(ChatMethods, AsyncMethods):
 
         Args:
             prompts: see `generate`.
-            constraint: for all prompts, see `generate`.
+            constraint: the constraint of all prompts, see `generate`.
             constraints: one for each prompt, instead of `constraint`.
             progress: called with `BatchProgress` whenever an output grows. True: a line on standard error if the batch
                 takes more than two seconds.
             **options: for all prompts.
 
         Raises:
-            The errors of `generate`, which stop the whole batch. ValueError: numbers of constraints and prompts differ.
+            The errors of `generate`, which stop the whole batch. ValueError: the numbers of constraints and prompts
+            differ.
         """
         pairs = pair_with_constraints(prompts, constraint, constraints)
         groups = [self._background_tasks(prompt, constraint, 1, **options) for prompt, constraint in pairs]
@@ -284,7 +289,8 @@ class Engine(ChatMethods, AsyncMethods):
         """Answer many independent requests in one batch. A request that fails does not stop the others.
 
         Args:
-            requests: taken from the iterable as earlier ones end. An exception among them is its own answer.
+            requests: the engine takes them from the iterable as earlier requests end. An exception among them is
+                returned as its own answer.
             total: the number of requests, for `progress`.
             progress: see `generate_batch`.
 
@@ -312,7 +318,8 @@ class Engine(ChatMethods, AsyncMethods):
     def stream(
         self, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]
     ) -> Iterator[StreamEvent]:
-        """Like `generate` with n=1, but yield events. The last event holds the result. Closing cancels the request."""
+        """Like `generate` with n=1, but yield events. The last event contains the result. Closing the iterator cancels
+        the request."""
         return (event for _, event in self.stream_samples(prompt, constraint, n=1, **options))
 
     @keywords_checked(Options.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
@@ -321,9 +328,9 @@ class Engine(ChatMethods, AsyncMethods):
     ) -> Iterator[tuple[int, StreamEvent]]:
         """Like `stream`, for n outputs at once: yield events, each with the number of its output."""
         tasks = self._tasks(prompt, constraint, n, **options)
-        number = {task: at for at, task in enumerate(tasks)}
+        numbers = {task: number for number, task in enumerate(tasks)}
         texts = {task: GrowingText(task.sequence.parse, task.sequence.prefill) for task in tasks}
-        return ((number[task], texts[task].add(event)) for task, event in self.driver.events([tasks]))
+        return ((numbers[task], texts[task].add(event)) for task, event in self.driver.events([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
         """The model's logits after each of the last `keep` tokens: float32, (keep, vocab_size)."""
@@ -362,25 +369,27 @@ class Engine(ChatMethods, AsyncMethods):
         return PromptReader(self.vocabulary, self.model.config, self.chat_template, self.bos)
 
     def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
-        """The samples of one request. All errors of the request are raised here, before the first event."""
+        """The tasks of one request. All errors in the request are raised here, before the first event."""
         return list(map(Task, self._maker.make(prompt, constraint, n, **options)))
 
     def _background_tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
-        """Like `_tasks`, but made on another thread while other tasks run. An error is the outcome of the tasks."""
+        """Like `_tasks`, but prepared on another thread while other tasks run. An error becomes the outcome of the
+        tasks."""
         future = self._pool.submit(lambda: begin_steppers(self._maker.make(prompt, constraint, n, **options)))
         return [Task.from_future(future, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
 
     def tasks(self, request: Request) -> list[Task]:
-        """The samples of a request, for `driver`, made on another thread. An error is the tasks' outcome."""
+        """The tasks of a request, for `driver`, prepared on another thread. An error becomes the outcome of the
+        tasks."""
         return self._background_tasks(request.prompt, request.constraint, request.n, **request.options)
 
     def outputs(self, request: Request, ids: list[int], compiler: GrammarCompiler) -> list[Output]:
-        """The samples of a request, made on this thread, with the given compiler. `ids`: the ids of its prompt."""
+        """The outputs of a request, created on this thread with the given compiler. `ids`: the ids of its prompt."""
         prompt, constraint, n = request.prompt, request.constraint, request.n
         return self._maker.make(prompt, constraint, n, ids=ids, compiler=compiler, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
-        """Run groups of samples to completion."""
+        """Run groups of tasks to completion. Return their results in order."""
         results = dict[Task, Result]()
         for task, event in self.driver.events(groups):
             if meter is not None:

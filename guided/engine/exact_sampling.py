@@ -4,9 +4,9 @@ Problem. A masked step chooses among the allowed tokens without regard to what f
 beginning and an unlikely rest are sampled too often, and the distribution of outputs may have almost nothing in common
 with the model's own (Park et al., 2024, arXiv 2405.21047).
 
-In: a matcher, a budget, and the requests of a `Sequence`. Out: an output, sampled with probability p(output) / Z. p is
-the model's probability, including the end token. Z is the sum of p over all outputs that fit the specification and the
-budget.
+In: a matcher, a budget, and logits, which an `ExactSequence` requests like any `Sequence`. Out: an output, sampled with
+probability p(output) / Z. p is the model's probability, including the end token. Z is the sum of p over all outputs
+that fit the specification and the budget.
 
 How: rejection sampling on a tree of prefixes. For each prefix, the tree stores an upper bound on the probability that
 the model completes it to an allowed output: 1 before the model has read it, then the sum over the allowed tokens t of
@@ -52,7 +52,8 @@ from guided.sampling.sampler import refusal, uniform
 __all__ = ["ExactSequence", "Sampling", "check_sampling"]
 
 Sampling: TypeAlias = Literal["masked", "exact"]
-_NEGLIGIBLE: Final = log(1e-11)  # relative to the most likely allowed token; far below the rounding errors of a model
+# Tokens this much less likely than the most likely allowed token are dropped; far below a model's rounding errors.
+_LOG_NEGLIGIBLE_RATIO: Final = log(1e-11)
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 
@@ -62,43 +63,44 @@ class _Prefix:
 
     Attributes:
         tokens: int32 (n,).
-        logprobs: float32 (n,): log of their probabilities, at temperature 1.
-        scaled: float32 (n,): the log probabilities at the request's temperature.
-        masses: float32 (n,): `scaled` plus the logs of the bounds after these tokens.
+        logprobs: float32 (n,): the log probabilities at temperature 1.
+        scaled_logprobs: float32 (n,): the log probabilities at the request's temperature.
+        log_masses: float32 (n,): `scaled_logprobs` plus the log bound after each token, which is 0 until the model has
+            read it.
         log_bound: log of an upper bound on the probability that the model completes the prefix to an allowed output.
-        removed: -log of the probability of all allowed tokens, at temperature 1.
+        removed_log_mass: -log of the total probability of the allowed tokens, at temperature 1.
         preferred: the most likely token if it is not allowed, otherwise None.
-        next: the child prefixes that the model has read, by the index of the token that leads to them.
+        children: the child prefixes that the model has read, by the index of the token that leads to them.
     """
 
     tokens: npt.NDArray[np.int32]
     logprobs: Floats
-    scaled: Floats
-    masses: Floats
+    scaled_logprobs: Floats
+    log_masses: Floats
     log_bound: float
-    removed: float
+    removed_log_mass: float
     preferred: int | None
-    next: dict[int, _Prefix] = field(default_factory=dict)
+    children: dict[int, _Prefix] = field(default_factory=dict)
 
     @property
     def is_choice(self) -> bool:
         """Whether several tokens are allowed."""
         return len(self.tokens) > 1
 
-    def choose(self, number: float) -> int:
-        """Choose a token, and return its index. `number`: uniform in [0, 1)."""
-        sums = np.exp(self.masses.astype(np.float64) - self.masses.max()).cumsum()
-        return int(np.searchsorted(sums, number * sums[-1], side="right").clip(max=len(sums) - 1))
+    def choose(self, u: float) -> int:
+        """Choose a token, and return its index. `u`: a uniform variate in [0, 1)."""
+        sums = np.exp(self.log_masses.astype(np.float64) - self.log_masses.max()).cumsum()
+        return int(np.searchsorted(sums, u * sums[-1], side="right").clip(max=len(sums) - 1))
 
     def reduce_bound(self, index: int, log_bound: float) -> None:
-        """Lower the bound after the token at an index, and so the bound of this prefix."""
-        if self.masses is self.scaled:
-            self.masses = self.scaled.copy()
-        self.masses[index] = self.scaled[index] + log_bound
-        self.log_bound = _log_sum(self.masses)
+        """Lower the bound of the child at `index`, and with it the bound of this prefix."""
+        if self.log_masses is self.scaled_logprobs:
+            self.log_masses = self.scaled_logprobs.copy()
+        self.log_masses[index] = self.scaled_logprobs[index] + log_bound
+        self.log_bound = _logsumexp(self.log_masses)
 
 
-def _log_sum(logs: Floats) -> float:
+def _logsumexp(logs: Floats) -> float:
     """The logsumexp of `logs`, clamped to at most 0."""
     largest = float(logs.max())
     return -inf if largest == -inf else min(0.0, largest + log(float(np.exp(logs.astype(np.float64) - largest).sum())))
@@ -107,7 +109,7 @@ def _log_sum(logs: Floats) -> float:
 class ExactSequence(Sequence):
     """One output, sampled exactly.
 
-    `max_passes`: the maximum number of forward passes. See `Sequence` for the others.
+    `max_passes`: the maximum number of forward passes. See `Sequence` for the other parameters.
     """
 
     def __init__(self, *args: Any, max_passes: int, **options: Any) -> None:
@@ -115,7 +117,7 @@ class ExactSequence(Sequence):
         self.can_run_ahead = False
         self._max_passes, self._passes = max_passes, 0
         self._root: _Prefix | None = None
-        self._tokens_read: list[int] = []  # the tokens in the cache
+        self._cached_tokens: list[int] = []  # the tokens whose keys and values are in the cache
         self._draws = count()
 
     def steps(self) -> Steps:
@@ -132,7 +134,7 @@ class ExactSequence(Sequence):
             token = int(prefix.tokens[index])
             if prefix.is_choice:
                 logprob = float(prefix.logprobs[index])
-                self.scores.add(ChosenToken(token, prefix.removed, None, None, logprob, prefix.preferred), 0.0)
+                self.scores.add(ChosenToken(token, prefix.removed_log_mass, None, None, logprob, prefix.preferred), 0.0)
             if token not in self.ends:
                 self.transcript.append([token], sampled=prefix.is_choice)
                 yield self.event()
@@ -140,7 +142,7 @@ class ExactSequence(Sequence):
         yield from self.end()
 
     def _run_trial(self, masks: Masks) -> Generator[Any, Any, list[tuple[_Prefix, int]] | None]:
-        """Run a trial. Return the prefixes of the accepted output with the indices of their next tokens.
+        """Run a trial. Return the prefixes of the accepted output, each with the index of its next token.
 
         Afterwards the matcher is at the end of this output. If the trial is rejected, return None, with the matcher
         back at its initial state.
@@ -160,14 +162,14 @@ class ExactSequence(Sequence):
             if token in self.ends:
                 return path
             if not masks.matcher.accept_token(token):
-                raise GuidedError(f"the matcher refuses token {token}, although the mask allowed it")
+                raise GuidedError(f"the matcher rejects token {token}, although the mask allowed it")
             tokens.append(token)
-            prefix = prefix.next.get(index)
+            prefix = prefix.children.get(index)
 
     def _add_to_tree(self, path: list[tuple[_Prefix, int]], prefix: _Prefix) -> None:
         """Add a new prefix to the tree, and lower the bounds of its ancestors."""
         if path:
-            path[-1][0].next[path[-1][1]] = prefix
+            path[-1][0].children[path[-1][1]] = prefix
         else:
             self._root = prefix
         for parent, index in reversed(path):
@@ -179,7 +181,7 @@ class ExactSequence(Sequence):
     def _read_prefix(self, masks: Masks, tokens: list[int]) -> Generator[Any, Any, _Prefix]:
         """Let the model read tokens and the forced tokens after them.
 
-        Return the prefix that ends with `tokens`; those with the forced tokens are linked below it.
+        Return the prefix that ends with `tokens`; the prefixes for the forced tokens are linked below it.
         """
         if self._passes >= self._max_passes:
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
@@ -201,18 +203,18 @@ class ExactSequence(Sequence):
         allowed.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
         masks.matcher.rollback(len(forced_tokens))
         ids = [*self.prompt, *tokens, *forced_tokens]
-        logits = yield forward_to(ids, len(forced_tokens) + 1, self._tokens_read)
+        logits = yield forward_to(ids, len(forced_tokens) + 1, self._cached_tokens)
         assert isinstance(logits, LogitRows)
-        self._tokens_read, self.prompt_is_read = ids, True
+        self._cached_tokens, self.prompt_is_read = ids, True
         rows = logits.tensor[:, : self.vocabulary.size]
         prefixes = [_make_prefix(*row) for row in zip(rows, allowed, temperatures, strict=True)]
         for parent, child in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
-            parent.next[0] = child
+            parent.children[0] = child
             parent.reduce_bound(0, child.log_bound)
         return prefixes[0]
 
     def result(self) -> Result:
-        """The result of a finished output."""
+        """The result of the finished output."""
         return replace(super().result(), is_exact=True)
 
     def _draw(self) -> float:
@@ -228,14 +230,26 @@ def _make_prefix(logits: Tensor, allowed: npt.NDArray[np.int64], temperature: fl
         raise refusal(float(logits[best]))
     logprobs = torch.log_softmax(logits, 0).numpy()[allowed]
     if temperature == 0:
-        scaled = np.where(allowed == best, 0.0, -inf)
+        scaled_logprobs = np.where(allowed == best, 0.0, -inf)
     else:
-        scaled = logprobs if temperature == 1 else torch.log_softmax(logits / temperature, 0).numpy()[allowed]
-    is_kept = scaled >= scaled.max() + _NEGLIGIBLE
-    tokens, logprobs, scaled = allowed[is_kept].astype(np.int32), logprobs[is_kept], scaled[is_kept].astype(np.float32)
-    removed = max(0.0, -_log_sum(logprobs.astype(np.float32)))
+        scaled_logprobs = logprobs if temperature == 1 else torch.log_softmax(logits / temperature, 0).numpy()[allowed]
+    is_kept = scaled_logprobs >= scaled_logprobs.max() + _LOG_NEGLIGIBLE_RATIO
+    tokens, logprobs, scaled_logprobs = (
+        allowed[is_kept].astype(np.int32),
+        logprobs[is_kept],
+        scaled_logprobs[is_kept].astype(np.float32),
+    )
+    removed_log_mass = max(0.0, -_logsumexp(logprobs.astype(np.float32)))
     preferred = None if best in allowed else best
-    return _Prefix(tokens, logprobs.astype(np.float32), scaled, scaled, _log_sum(scaled), removed, preferred)
+    return _Prefix(
+        tokens,
+        logprobs.astype(np.float32),
+        scaled_logprobs,
+        scaled_logprobs,
+        _logsumexp(scaled_logprobs),
+        removed_log_mass,
+        preferred,
+    )
 
 
 def check_sampling(sampling: object, params: SamplingParams, max_passes: object, features: Mapping[str, bool]) -> None:

@@ -1,14 +1,14 @@
 """The values of an output, each with the model's confidence in it.
 
 In: a text, its tokens, and the recorded scores of each choice. Out: a `Field` for each value. Its name is the value's
-JSON Pointer, or the name of a capture, or "" for a text that is neither.
+JSON Pointer or the name of a capture. A text that is not JSON and has no captures is one field, named "".
 
-How: a scanner finds the spans of the strings, numbers, literals and empty containers of a JSON text. A choice belongs
-to each field that its token overlaps; the choice that ends a number belongs to the number. Forced tokens belong to no
-field, and neither do tokens between values, such as member names.
+How: a scanner finds the spans of the strings, numbers, literals and empty containers in a JSON text. A choice belongs
+to each field that its token overlaps; the choice that ends a number belongs to the number. Forced tokens and tokens
+between values, such as member names, belong to no field.
 
 Cost: linear in the text, when `Result.fields` is first read. While tokens are chosen, three numbers are stored for each
-choice, which are computed anyway.
+choice; they are computed anyway.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Field:
         text: the value as it was written; a JSON string has its quotes.
         start, end: its span in `Result.text`, in characters. If the output continues a message, `Result.prefill` comes
             before the text.
-        choices: the number of tokens that the model chose in it. 0: all of them were forced.
+        choices: the number of tokens in the value that the model chose. 0: all of them were forced.
         logprob: log of the model's probability of these tokens (temperature 1, without the mask), summed.
-        removed: -log of the model's probability of the tokens that the mask allowed, summed over these choices. 0: the
-            mask removed nothing that the model might have written.
+        removed: -log of the total probability that the model gave to the allowed tokens, summed over these choices. 0:
+            the mask removed nothing that the model might have written.
         confidence: the probability of these tokens among the allowed tokens (temperature 1), multiplied: 0 to 1, and 1
             without choices.
         position: the index in `Result.tokens` of the choice at which the mask removed most; None without choices.
@@ -83,10 +83,10 @@ class ChoiceRecord:
     """The recorded scores of an output's choices.
 
     Attributes:
-        vocabulary: has the texts of tokens.
+        vocabulary: decodes the tokens.
         starts: for each token, the number of characters of the text before it.
         logprobs, preferred: for each choice, see `guided.sampling.choice.ChosenToken`. As in
-            `Result.removed_log_masses`, an entry after those of the tokens belongs to the end token.
+            `Result.removed_log_masses`, one more entry than there are sampled tokens belongs to the end token.
         captures: the captures, and the bytes that their offsets refer to; None if the grammar has no captures.
     """
 
@@ -97,7 +97,7 @@ class ChoiceRecord:
     captures: tuple[Sequence[Capture], bytes] | None = None
 
     def with_tokens_before(self, token_masks: Sequence[int]) -> ChoiceRecord:
-        """The record of an output that begins with more tokens, which are not part of the text."""
+        """The record of the same output preceded by further tokens, which are not part of its text."""
         sampled_count = sum(token_masks)
         return replace(
             self,
@@ -122,7 +122,7 @@ class ChoiceRecord:
             is_json: whether prefill and text together are JSON.
         """
         text, starts = prefill + text, [len(prefill) + start for start in self.starts]
-        spans = _json_spans(text) if is_json else self._spans(text)
+        spans = _json_spans(text) if is_json else self._capture_spans(text)
         return self._fields(text, self._choices(text, starts, token_masks, removed_masses), spans)
 
     def call_fields(
@@ -134,8 +134,8 @@ class ChoiceRecord:
         *,
         reasoning_tokens: int,
     ) -> dict[str, Field]:
-        """The names and arguments of the calls that `reader` finds. `Field.start` and `end` refer to the text in which
-        control tokens have their names.
+        """The names and arguments of the calls that `reader` finds, as fields. `Field.start` and `end` refer to the
+        text that contains the names of control tokens.
 
         Args:
             tokens, token_masks, removed_masses, reasoning_tokens: see `Result`.
@@ -157,25 +157,25 @@ class ChoiceRecord:
         ends = [*starts[1:], len(text)]
         positions = [position for position, sampled in enumerate(token_masks) if sampled]
         return [
-            _Choice(at, starts[at], ends[at], logprob, removed_mass, preferred)
-            for at, logprob, removed_mass, preferred in zip(
+            _Choice(position, starts[position], ends[position], logprob, removed_mass, preferred)
+            for position, logprob, removed_mass, preferred in zip(
                 positions, self.logprobs, removed_masses, self.preferred, strict=False
             )
         ]
 
     def _fields(self, text: str, choices: Sequence[_Choice], spans: Iterable[_Span]) -> dict[str, Field]:
         starts, ends = [choice.start for choice in choices], [choice.end for choice in choices]
-        fields, numbers = dict[str, Field](), Counter[str]()
+        fields, name_counts = dict[str, Field](), Counter[str]()
         for span in spans:
             first, last = bisect_right(ends, span.start), bisect_left(starts, span.choices_end)
             name = span.name
             while name in fields:
-                numbers[span.name] += 1
-                name = f"{span.name}/{numbers[span.name]}"
-            fields[name] = self._field(text, span, choices[first:last])
+                name_counts[span.name] += 1
+                name = f"{span.name}/{name_counts[span.name]}"
+            fields[name] = self._make_field(text, span, choices[first:last])
         return fields
 
-    def _spans(self, text: str) -> Iterable[_Span]:
+    def _capture_spans(self, text: str) -> Iterable[_Span]:
         captures, data = self.captures or ((), b"")
         if not captures:
             return [_Span("", 0, len(text), len(text))]
@@ -186,7 +186,7 @@ class ChoiceRecord:
 
         return [_Span(capture.name, position(capture.start), end := position(capture.end), end) for capture in captures]
 
-    def _field(self, text: str, span: _Span, choices: Sequence[_Choice]) -> Field:
+    def _make_field(self, text: str, span: _Span, choices: Sequence[_Choice]) -> Field:
         worst = max(choices, key=lambda choice: choice.removed, default=None)
         preferred = b""
         if worst is not None and worst.preferred is not None:
@@ -212,17 +212,17 @@ def _json_spans(text: str) -> Iterable[_Span]:
 
 
 def end_of_choices(text: str, start: int, end: int) -> int:
-    """The offset before which all choices of a JSON value begin: those of a number include the choice that ends it."""
+    """The offset before which all choices of a JSON value begin. For a number, they include the choice that ends it."""
     return end if text[start] in '"[{' else end + 1
 
 
 def decode_captures(captures: Mapping[str, Sequence[bytes]]) -> dict[str, list[str]]:
-    """The captures as texts."""
+    """Decode the captures."""
     return {name: [text.decode("utf-8", "replace") for text in texts] for name, texts in captures.items()}
 
 
 def text_with_names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, list[int]]:
-    """The text of tokens, in which control tokens have their names, and the offset at which each token begins."""
+    """The text of tokens, including the names of control tokens, and the offset at which each token begins."""
     utf8, text, starts = codecs.getincrementaldecoder("utf-8")("replace"), list[str](), list[int]()
     size = 0
     for token in tokens:

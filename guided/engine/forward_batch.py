@@ -18,7 +18,7 @@ class Batch:
 
     Attributes:
         tokens: the ids of all sequences, concatenated.
-        counts: for each sequence, how many of these tokens belong to it.
+        counts: for each sequence, the number of its tokens.
         lengths: for each sequence, its number of positions after the pass.
         kept_positions: the indices of the tokens whose logits are needed.
         plan: the cache slots of keys and values.

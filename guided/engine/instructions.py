@@ -1,7 +1,7 @@
-"""Adds instructions to a conversation: what the answer must look like, and to think first.
+"""Adds instructions to a conversation: a description of the answer's format, and a request to think first.
 
-In: a prompt, the grammar of the answer, and the options of the request. Out: the prompt, and for `think_first` the ids
-between the model's free text and its answer (think_first.py).
+In: a prompt, the grammar of the answer, and the options of the request. Out: the new prompt, and for `think_first` also
+the ids between the model's free text and its answer (think_first.py).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Instructions:
     """The instructions of one request.
 
     Args:
-        reader: encodes its prompt.
-        grammar: the specification of its answer, if it has one.
-        raw: whether the model continues the text of the prompt.
+        reader: encodes the request's prompt.
+        grammar: the specification of the answer, if there is one.
+        raw: whether the model continues a string prompt instead of answering it as a message.
     """
 
     def __init__(self, reader: PromptReader, grammar: CompiledGrammar | None, *, raw: bool) -> None:
         self._reader, self._grammar, self._raw = reader, grammar, raw
 
     def describe(self, prompt: Prompt, *, is_required: bool) -> Prompt:
-        """The prompt with a description of the specification. The chat template describes tools.
+        """The prompt with a description of the specification. Tools are left to the chat template.
 
         Raises:
-            OptionError: it is required, but there is nothing to describe, or no conversation.
+            OptionError: a description is required, but the constraint cannot be described or there is no conversation.
         """
         is_templated = self._reader.is_templated(prompt, raw=self._raw)
         chat = self._reader.conversation(prompt) if is_templated else None

@@ -1,4 +1,4 @@
-"""Loads the parts of an `Engine`: finds or downloads the model, and loads it as the options specify.
+"""Loads the parts of an `Engine`: finds or downloads the model, then loads it as the options specify.
 
 In: a model's name or path; the options of `Engine.from_pretrained`. Out: `EngineParts`.
 """
@@ -33,7 +33,7 @@ class EngineParts:
     """The parts of an `Engine`.
 
     Attributes:
-        parts: the model, its vocabulary, its chat template, and the ids before a text.
+        parts: the model, its vocabulary, its chat template, and the ids that precede a string prompt.
         ranks: the processes that hold the other parts of the model; None if the model is not split.
         draft: the draft model, if there is one.
     """
@@ -56,10 +56,10 @@ def load(
     revision: str | None = None,
     draft_model: str | os.PathLike[str] | None = None,
 ) -> EngineParts:
-    """See `Engine.from_pretrained`. Refuses conflicting options before anything is downloaded or loaded."""
+    """See `Engine.from_pretrained`. Rejects conflicting options before anything is downloaded or loaded."""
     check_path("name", name, "the name of a model, or a path")
-    target, weight_dtype = _device(device), _dtype(dtype)
-    if target.type == "cpu":
+    target_device, weight_dtype = _resolve_device(device), _resolve_dtype(dtype)
+    if target_device.type == "cpu":
         limit_threads()
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         check_integer(option, count, minimum=1)
@@ -72,9 +72,10 @@ def load(
             if value:
                 hint = "leave this option out, or use one process"
                 raise UnsupportedError("a model in several processes does not support it", pointer=option, hint=hint)
-        return _load_split(find_model(name, revision), weight_dtype, target, tensor_parallel, pipeline_parallel)
-    config = None if adapter is None else read_lora_config(adapter)  # to report its errors before the model is loaded
-    parts = load_pretrained(find_model(name, revision), dtype=weight_dtype, device=target, as_stored=not compile)
+        return _load_split(find_model(name, revision), weight_dtype, target_device, tensor_parallel, pipeline_parallel)
+    config = None if adapter is None else read_lora_config(adapter)  # report its errors before loading the model
+    model_path = find_model(name, revision)
+    parts = load_pretrained(model_path, dtype=weight_dtype, device=target_device, keep_format=not compile)
     if adapter is not None:
         parts = replace(parts, model=with_adapter(parts.model, adapter, config))
     if compile:
@@ -85,9 +86,9 @@ def load(
     if draft_model is None:
         return EngineParts(parts)
     check_path("draft_model", draft_model, "the name of a model, or a path")
-    drafting = load_pretrained(find_model(draft_model), dtype=weight_dtype, device=target)
-    check_same_tokens(parts.vocabulary, drafting.model, drafting.vocabulary)
-    return EngineParts(parts, draft=drafting.model)
+    drafter = load_pretrained(find_model(draft_model), dtype=weight_dtype, device=target_device)
+    check_same_tokens(parts.vocabulary, drafter.model, drafter.vocabulary)
+    return EngineParts(parts, draft=drafter.model)
 
 
 def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> EngineParts:
@@ -100,7 +101,7 @@ def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, ten
         raise
 
 
-def _device(device: str | torch.device) -> torch.device:
+def _resolve_device(device: str | torch.device) -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -111,7 +112,7 @@ def _device(device: str | torch.device) -> torch.device:
     return resolved_device
 
 
-def _dtype(dtype: str | torch.dtype) -> torch.dtype | None:
+def _resolve_dtype(dtype: str | torch.dtype) -> torch.dtype | None:
     """The dtype; None for "auto"."""
     if isinstance(dtype, torch.dtype):
         return dtype
@@ -125,7 +126,8 @@ def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: R
     """Make the runner of a model: in this process with a cache, or on all ranks of a split model.
 
     Raises:
-        ValueError: the cache or `kv_dtype` cannot be used. GuidedError: a part of a split model without its ranks.
+        ValueError: the cache or `kv_dtype` cannot be used. GuidedError: the model is a part of a split model, but
+            `ranks` is None.
     """
     if kv_dtype != "auto" and not (cache is None and ranks is None):
         raise ValueError("kv_dtype applies only to the default cache of one process: leave it out")

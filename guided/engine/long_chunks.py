@@ -1,8 +1,8 @@
 """Limits how many tokens of prompts and other long text a forward pass reads while other sequences decode.
 
-In: the duration of each pass, and how many tokens of long text it read. Out: the number of tokens that take about
-`seconds`, for any model, machine and length of the context. Without this limit, each decoding sequence waits for a full
-pass (512 tokens) for each of its tokens while a long prompt is read.
+In: the duration of each pass, and how many tokens of long text it read. Out: the number of long-text tokens that take
+about `seconds`, for any model, machine and context length. Without this limit, decoding sequences would wait for a full
+pass (512 tokens) per token while a long prompt is read.
 
 How: passes without long text measure the time for decoding. The additional time of a pass with long text is the cost of
 this text. Both are exponential moving averages. On an accelerator a pass returns once it is launched, so the measured
@@ -20,23 +20,24 @@ __all__ = ["SHORT_LENGTH", "LongChunks", "divide_tokens", "first_in_order"]
 
 SHORT_LENGTH: Final = 16  # tokens: text up to this length is short, and is read in one pass
 _INITIAL_TOKENS: Final = 64  # tokens of long text in a pass before any measurement
-_NEWEST_WEIGHT: Final = 0.5  # of the newest pass in the averages
+_NEWEST_WEIGHT: Final = 0.5  # the weight of the newest pass in the averages
 
 
 class LongChunks:
-    """Determines how many tokens of long text the next pass may read. `seconds`: the time that they may add to it."""
+    """Decides how many tokens of long text the next pass may read. `seconds`: the time that they may add to the
+    pass."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._decoding_seconds: float | None = None  # seconds for a pass without long text
-        self._token_seconds: float | None = None  # seconds for each token of long text
+        self._decoding_seconds: float | None = None  # per pass without long text
+        self._token_seconds: float | None = None  # per token of long text
 
     def record(self, seconds: float, tokens: int) -> None:
         """Record the duration of a pass that read this many tokens of long text."""
         if not tokens:
-            self._decoding_seconds = _updated_average(self._decoding_seconds, seconds)
+            self._decoding_seconds = _update_average(self._decoding_seconds, seconds)
         else:
-            self._token_seconds = _updated_average(
+            self._token_seconds = _update_average(
                 self._token_seconds, max(0.0, seconds - (self._decoding_seconds or 0.0)) / tokens
             )
 
@@ -49,15 +50,16 @@ class LongChunks:
         return min(max_tokens, max(SHORT_LENGTH, int(self.seconds / self._token_seconds)))
 
 
-def _updated_average(average: float | None, newest: float) -> float:
+def _update_average(average: float | None, newest: float) -> float:
     return newest if average is None else average + _NEWEST_WEIGHT * (newest - average)
 
 
 def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
     """Divide `tokens_left` tokens among the running tasks: first the decoding tasks, then the tasks with long text.
 
-    Among the latter, the first task in order gets half of the tokens. The others of its priority share the rest,
-    shortest first. So a long prompt does not delay later short prompts, and they do not delay the long one.
+    Among the latter, half of the tokens are reserved for the first task in order. The other tasks with its priority
+    share the rest, shortest first. The first task also gets what they leave. So a long prompt does not delay later
+    short prompts, and they do not delay the long one.
     """
     shares_by_task = dict[Task, int]()
     for task in sorted(task for task in running if task.unread <= SHORT_LENGTH):
@@ -66,7 +68,7 @@ def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongCh
     long_tasks = sorted(task for task in running if task.unread > SHORT_LENGTH)
     if long_tasks:
         first, tokens_left = long_tasks[0], long_chunks.tokens(tokens_left) if shares_by_task else tokens_left
-        shares_by_task[first], half = 0, (tokens_left + 1) // 2  # 0 reserves its position in the order
+        shares_by_task[first], half = 0, (tokens_left + 1) // 2  # 0 keeps its position in the order
         for task in sorted(long_tasks[1:], key=lambda task: (task.priority, task.unread)):
             reserved = min(first.unread, half if task.priority == first.priority else tokens_left)
             shares_by_task[task] = min(task.unread, tokens_left - min(tokens_left, reserved))
@@ -76,7 +78,7 @@ def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongCh
 
 
 def first_in_order(candidates: Set[Task], short_tasks: Sequence[Task], tokens_left: int) -> list[Task]:
-    """The candidates that get one of `tokens_left` tokens if they and the tasks with short text are served in order.
+    """The candidates that get a token if they and the tasks with short text share `tokens_left` tokens in order.
 
     A candidate reads one token.
     """

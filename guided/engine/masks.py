@@ -1,13 +1,14 @@
-"""The bitmask rows of one output. The matcher fills them under the remaining budget.
+"""The bitmask rows of one output, which the matcher fills under the remaining budget.
 
 There is one row for the next token, and one for each draft after it (drafting.py). A row is filled on first use, and
 again only after the matcher has accepted other tokens. If the budget removed tokens from a row, the row without a
-budget is filled as well, so that the result can separate the effect of the budget from that of the specification. While
-the budget is ample, this second row is not needed and costs nothing.
+budget is filled as well, so that the result can tell the effect of the budget from the effect of the specification.
+While the budget is ample, this second row is not needed and costs nothing.
 
-The *budget ramp*: once less is left than twice the shortest completion, tokens that make the shortest completion longer
-(one more word of a string, one more item or optional member) become less likely. The penalty grows as the budget
-shrinks. It leads the model to an end before the budget cuts the text off. The set of allowed tokens stays the same.
+The *budget ramp*: once fewer tokens remain than twice the shortest completion needs, tokens that make the shortest
+completion longer (another word in a string, another item or optional member) become less likely. The penalty grows as
+the budget shrinks. So the model tends to end before the budget cuts the text off. The set of allowed tokens stays the
+same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["MaskRow", "Masks"]
 
-_QUICK_SECONDS: Final = 2e-5  # seconds: if the last row took less, the next row is not prepared on another thread
+_QUICK_SECONDS: Final = 2e-5  # if the last row took less, the next row is not prepared on another thread
 
 
 class MaskRow(NamedTuple):
@@ -42,11 +43,11 @@ class Masks:
     """The rows of one output; see the module docstring.
 
     Args:
-        rows: number of rows: one for the next token, and one for each draft.
-        times: a list to which the matcher's seconds for each applied row are appended, without the time for the ramp
+        rows: the number of rows: one for the next token, and one for each draft.
+        times: a list to which `fill` appends the matcher's seconds for each applied row, without the time for the ramp
             and for the row without a budget.
         ramp: the largest penalty of the budget ramp; 0 disables it.
-        open_ended: whether the text may end anywhere. Then it ends with the budget, and there is no ramp.
+        open_ended: whether the text may end anywhere. Then it ends when the budget does, and there is no ramp.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class Masks:
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._all_tokens)), np.int32)
-        self._unbudgeted: dict[int, Bits] = {}  # the rows without a budget, where the budget removed tokens
+        self._unbudgeted: dict[
+            int, Bits
+        ] = {}  # for rows from which the budget removed tokens: the row without a budget
         self._ramps: dict[int, Ramp] = {}
-        self._filled = 0
+        self._filled_count = 0
         self._call_seconds = 0.0  # seconds for the matcher's last call
         self._row_seconds = inf  # seconds for the last row: all calls, and its preparation
         self._preparation_seconds = 0.0  # seconds that another thread took to prepare the next row
@@ -77,7 +80,7 @@ class Masks:
         None if this mask cannot be prepared, or will probably be quick.
         """
         is_quick = self._row_seconds < _QUICK_SECONDS
-        if self._filled or is_quick or tokens_left <= 1 or not isinstance(self.matcher, _core.Matcher):
+        if self._filled_count or is_quick or tokens_left <= 1 or not isinstance(self.matcher, _core.Matcher):
             return None
         return self.matcher, tokens_left // 2 if self._max_penalty else tokens_left
 
@@ -91,12 +94,12 @@ class Masks:
         Args:
             tokens_left: the remaining budget, for this token and all that follow, including the end token.
             row: how many drafts were accepted since the last `accept`.
-            timed: whether to record the time. Must be true if a token is chosen with this row.
+            measure_time: whether to record the time. Must be true if a token is chosen with this row.
 
         Raises:
             GuidedError: the budget is used up.
         """
-        if row < self._filled:
+        if row < self._filled_count:
             return
         if tokens_left <= 0:
             raise GuidedError("the grammar did not end within its budget: a mask allowed a token that leads beyond it")
@@ -114,7 +117,7 @@ class Masks:
         if measure_time:
             self._times.append(self._call_seconds + self._preparation_seconds)
             self._preparation_seconds = 0.0
-        self._filled = row + 1
+        self._filled_count = row + 1
 
     def _is_tight(self, tokens_left: int, row: int) -> bool:
         """Whether the budget may remove tokens here, or needs a ramp. If so, compute the ramp; if not, fill the row."""
@@ -124,7 +127,7 @@ class Masks:
             self._fill_row(self._bits, row, tokens_left // 2)
             return self.matcher.budget_bound
         except BudgetError:
-            self._preparation_seconds = 0.0  # that time belongs to the ramp, and is not counted
+            self._preparation_seconds = 0.0  # that time was spent on the ramp, and is not counted
             min_tokens = self.matcher.min_tokens_to_finish()
             rows = np.zeros((2, len(self._all_tokens)), np.int32)
             longer = self._fill_row(rows, 0, tokens_left) & ~self._fill_row(rows, 1, min_tokens)
@@ -135,10 +138,10 @@ class Masks:
     def _fill_row(self, rows: Bits, row: int, tokens_left: int | None) -> Bits:
         """Fill a row of `rows`, and return it."""
         start = perf_counter()
-        masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=tokens_left)
+        is_masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=tokens_left)
         self._call_seconds = perf_counter() - start
         self._row_seconds += self._call_seconds
-        if not masked:
+        if not is_masked:
             rows[row] = self._all_tokens
         words: Bits = rows[row]
         return words
@@ -167,19 +170,19 @@ class Masks:
         return not (self._bits[row] & ~self._end_tokens).any()
 
     def is_settled(self, tokens_left: int, row: int) -> bool:
-        """Whether no token is chosen here: tokens are forced, or the output ends."""
+        """Whether no token is chosen here, because tokens are forced or the output ends."""
         return bool(self.matcher.forced_tokens()) or self.matcher.is_terminated() or self.ends_here(tokens_left, row)
 
     def accept(self, token: int, row: int = 0, draft_count: int = 0) -> bool:
-        """Accept a token that was chosen with a row, after rolling back the drafts that the row precedes.
+        """Accept a token that was chosen with a row, after rolling back the drafts after this row.
 
         Returns:
-            False if the token is not allowed, or the matcher refuses it.
+            False if the row does not allow the token or the matcher rejects it.
         """
         allowed = self.allows(token, row)
         if draft_count > row:
             self.matcher.rollback(draft_count - row)
-        self._filled = 0
+        self._filled_count = 0
         return allowed and self.matcher.accept_token(token)
 
     def accept_draft(self, token: int, tokens_left: int, row: int) -> bool:
@@ -189,13 +192,13 @@ class Masks:
 
     def invalidate(self) -> None:
         """Mark all rows as outdated, because other code has changed the state of the matcher."""
-        self._filled = 0
+        self._filled_count = 0
 
     def row(self, row: int = 0) -> MaskRow:
         """A row, which must have been filled."""
         return MaskRow(self._bits[row], self._unbudgeted.get(row), self._ramps.get(row))
 
     def penalty(self, token: int, row: int = 0) -> float:
-        """The penalty that the ramp subtracted from the logit of a token."""
+        """The penalty that the ramp subtracted from a token's logit."""
         ramp = self._ramps.get(row)
         return ramp.penalty if ramp is not None and is_allowed(ramp.bits, token) else 0.0

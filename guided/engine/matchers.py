@@ -1,6 +1,7 @@
 """Builds the matchers of a request's outputs in layers.
 
-In: a grammar, and the options of a request. Out: a function that makes the matcher of an output. From the inside out:
+In: a grammar, and the options of a request. Out: a function that makes the matcher of an output. The layers, from the
+inside out:
 
     GrammarMatcher      the specification
     HealingMatcher      first, the end of the prompt, in new tokens           heal_prompt
@@ -28,25 +29,26 @@ from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher, Matcher
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["continued_text", "layers", "matcher_maker", "prompt_ids"]
+__all__ = ["continued_text", "iterate_layers", "matcher_maker", "prompt_ids"]
 
 
 def prompt_ids(
     reader: PromptReader, prompt: Prompt, ids: list[int] | None, *, raw: bool, heal: bool
 ) -> tuple[list[int], bytes]:
-    """The ids of a prompt, and the bytes of the tokens that `heal` has removed from its end. `ids`: the ids of the
-    whole prompt, if they are known.
+    """The ids of a prompt, and the bytes of the tokens that `heal` removed from its end. `ids`: the ids of the whole
+    prompt, if known.
 
     Raises:
-        GuidedError: the prompt is invalid. OptionError: a chat template would end the healed prompt.
+        GuidedError: the prompt is invalid. OptionError: a chat template renders the prompt, so the healed text would
+            not be at its end.
     """
     ids = reader.encode(prompt, raw=raw) if ids is None else ids
     if not heal:
         return ids, b""
     if reader.is_templated(prompt, raw=raw):
         raise OptionError(
-            "heal_prompt needs a text that the model continues, but this prompt is rendered with a chat template: pass "
-            "the prompt as a text with raw=True"
+            "heal_prompt needs a string that the model continues, but this prompt is rendered with a chat template: "
+            "pass the prompt as a string with raw=True"
         )
     stable_length = len(ids) - count_unstable_tokens(reader.vocabulary, ids)
     return ids[:stable_length], reader.vocabulary.decode(ids[stable_length:])
@@ -62,11 +64,11 @@ def matcher_maker(
     reasoning_limit: int | None = None,
     prefill: str = "",
 ) -> Callable[[], ForkingMatcher | None]:
-    """A function that makes the matcher of an output, or None if there is no grammar. `prefill`: the beginning of the
-    text, which is part of the prompt.
+    """Return a function that makes the matcher of an output. The function returns None if there is no grammar.
+    `prefill`: the beginning of the text, which the prompt already contains.
 
     Raises:
-        UnsupportedError: the tokenizer's spelling rules are unknown. OptionError: the options exclude each other.
+        UnsupportedError: it is unknown how the tokenizer splits text. OptionError: the options exclude each other.
         GuidedError: `reasoning_end` is empty.
     """
     if prefix and reasoning_end is not None:
@@ -88,7 +90,7 @@ def matcher_maker(
 
 
 def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prompt: Prompt, ids: Sequence[int]) -> str:
-    """The text of a conversation's last message, as it stands at the end of the prompt, if the output continues it.
+    """The text of a conversation's last message as it appears at the end of the prompt, if the output continues it.
 
     Chat templates may strip white space from the end of a message. `grammar`: the compiled constraint, if any. Returns
     "" if the output begins a new message, or if the constraint applies only to the text after the message
@@ -103,21 +105,21 @@ def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prom
         return ""
     content = prompt.messages[-1].get("content") or ""
     message_text = content if isinstance(content, str) else "".join(str(part["text"]) for part in content)
-    end = grammar.vocabulary.decode(ids[-len(message_text.encode()) - 1 :])
+    prompt_tail = grammar.vocabulary.decode(ids[-len(message_text.encode()) - 1 :])
     candidates = (message_text, message_text.rstrip(), message_text.strip())
-    text = next((text for text in candidates if end.endswith(text.encode())), candidates[-1])
+    text = next((text for text in candidates if prompt_tail.endswith(text.encode())), candidates[-1])
     matcher = GrammarMatcher(grammar)
     if not matcher.accept_string(text):
-        at = next(at for at, character in enumerate(text) if not matcher.accept_string(character))
+        end = next(i for i, character in enumerate(text) if not matcher.accept_string(character))
         problem = (
-            f"begins no output that satisfies the constraint: {brief(text[at:], 20)} cannot follow {brief(text[:at])}"
+            f"begins no output that satisfies the constraint: {brief(text[end:], 20)} cannot follow {brief(text[:end])}"
         )
         raise MessageError(len(prompt.messages) - 1, "content", problem)
     return text
 
 
-def layers(matcher: Matcher | None) -> Iterator[Matcher]:
-    """A matcher and its inner matchers, from the outside in."""
+def iterate_layers(matcher: Matcher | None) -> Iterator[Matcher]:
+    """Yield a matcher and its inner matchers, from the outside in."""
     while matcher is not None:
         yield matcher
         if isinstance(matcher, ReasoningGate):

@@ -1,13 +1,14 @@
-"""The interface of nanochat's `Engine` on top of ours: token ids in, columns of tokens out, with the calculator.
+"""Implements the interface of nanochat's `Engine`: token ids in, columns of tokens out, with the calculator.
 
     for column, masks in NanochatEngine(engine).generate(tokens, num_samples=4, max_tokens=256, top_k=50):
         ...  # one token of each row; 1 where the model chose it, 0 where a tool forced it
 
-It behaves like nanochat, except for a few limits and faults of nanochat:
+It behaves like nanochat, but without some of nanochat's limits and faults:
 
-- A row that has ended is not decoded further. While others continue, it contains the end token, with mask 0.
-- Forced tokens are read in one forward pass; no tokens are sampled and dropped for them. Each has its own column.
-- Each row has its own seed, `seed` + its number, so a row does not depend on the number of rows.
+- A row that has ended is not decoded further. While other rows continue, its entry is the end token, with mask 0.
+- Forced tokens are read in one forward pass, and no tokens are sampled and discarded in their place. Each has its own
+  column.
+- Row i uses seed `seed` + i, so a row does not depend on the number of rows.
 - The calculator can read every call and always returns a result, possibly "error: ...". With tools, the text is UTF-8,
   and the model writes no other control tokens.
 - Any number of generators may run at the same time. Closing a generator releases its memory.
@@ -34,7 +35,7 @@ class NanochatEngine:
 
     Args:
         engine: the engine that generates.
-        tools: the tools; None: the calculator, if the vocabulary has its control tokens.
+        tools: the tools; None: the calculator if the vocabulary has its control tokens, otherwise no tools.
     """
 
     def __init__(self, engine: Engine, tools: Sequence[Tool] | None = None) -> None:
@@ -54,7 +55,7 @@ class NanochatEngine:
         top_k: int | None = None,
         seed: int = 42,
     ) -> Iterator[tuple[list[int], list[int]]]:
-        """Yield columns: the next token of each row, and its mask. The end token is the last token of an ended row.
+        """Yield columns: the next token of each row, and its mask. The last token of an ended row is the end token.
 
         Args:
             tokens: the prompt.
@@ -73,7 +74,8 @@ class NanochatEngine:
     def generate_batch(
         self, tokens: Sequence[int], num_samples: int = 1, **kwargs: Any
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """Complete rows, with the prompt and without end tokens, and the masks of their tokens (0 in the prompt).
+        """Return complete rows, with the prompt and without end tokens, and the masks of their tokens (0 in the
+        prompt).
 
         Args:
             tokens, num_samples, **kwargs: as for `generate`.
@@ -97,7 +99,7 @@ class NanochatEngine:
         }
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
-        queued_tokens = [deque[tuple[int, int]]() for _ in range(rows)]  # of each row, not yielded yet
+        queued_tokens = [deque[tuple[int, int]]() for _ in range(rows)]  # not yielded yet, for each row
         is_ended = [False] * rows
         for row, event in events:
             queued_tokens[row].extend((token, int(not event.forced)) for token in event.tokens)

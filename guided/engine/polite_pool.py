@@ -1,15 +1,15 @@
 """A thread pool whose long calls yield the cores to every other thread. In: calls. Out: their futures.
 
 Problem: while another thread computes for a second, even at low priority, each step of the model takes twice as long.
-The model's threads sleep and wake hundreds of times in a step, and Linux lets a running thread of low priority finish
+The model's threads sleep and wake hundreds of times per step, and Linux lets a running thread of low priority finish
 its time slice before it schedules the thread that woke. A thread with the policy SCHED_IDLE is preempted at once. But
 when other programs keep all cores busy, such a thread gets almost no time, so even short calls would take seconds. A
 thread also cannot leave this policy again.
 
 So a call starts at a low priority. Once it has run for `LONG_CALL` seconds, its thread gets the policy SCHED_IDLE, and
-is replaced when the call ends. Milliseconds (p99) between the tokens of 50 streams of SmolLM2 on two cores, beside the
-twenty most expensive requests that a search has found: without these requests 59 to 95, low priorities 237 to 343, this
-pool 145 to 301, SCHED_IDLE from the beginning 85 to 218 (but see above).
+is replaced when the call ends. Time between tokens (p99, ms) in 50 streams of SmolLM2 on two cores, while the server
+also ran the twenty most expensive requests that a search had found: low priority 237 to 343, this pool 145 to 301,
+SCHED_IDLE from the beginning 85 to 218 (but see above). Without these requests: 59 to 95.
 
 Cost: a wake-up every 5 ms while a call runs, and a new thread for each long call. On systems other than Linux this is
 an ordinary pool.
@@ -29,7 +29,7 @@ from guided.engine.threads import lower_priority, set_idle_policy
 
 __all__ = ["LONG_CALL", "PolitePool"]
 
-LONG_CALL: Final = 0.01  # seconds after which a call is long
+LONG_CALL: Final = 0.01  # seconds after which a call counts as long
 _CHECK_INTERVAL: Final = 0.005  # seconds between checks of the running calls
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -48,13 +48,13 @@ class PolitePool(Executor):
         self._idle_threads: list[ThreadPoolExecutor | None] = [None] * size
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._running = set[Future[Any]]()
-        self._lock, self._name, self._closed = threading.Lock(), name, False
+        self._lock, self._name, self._is_closed = threading.Lock(), name, False
 
     def submit(self, call: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         """Queue a call and return its future. Raises RuntimeError after `shutdown`."""
         future = Future[_T]()
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise RuntimeError("the pool is closed")
             self._waiting.append((future, lambda: call(*args, **kwargs)))
             self._dispatch()
@@ -63,13 +63,13 @@ class PolitePool(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no further calls. `cancel_futures`: cancel the queued calls. `wait`: wait for all remaining calls."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
             cancelled = [future for future, _ in self._waiting] if cancel_futures else []
             if cancel_futures:
                 self._waiting.clear()
             idle_threads, self._idle_threads = self._idle_threads, []
             remaining = list(self._running | {future for future, _ in self._waiting})
-        for future in cancelled:  # without holding the lock, since this runs the callbacks of the future
+        for future in cancelled:  # without the lock, since this runs the future's callbacks
             future.cancel()
         for thread in idle_threads:
             if thread is not None:
@@ -101,7 +101,7 @@ class PolitePool(Executor):
                 reusable = None  # the next call gets a new thread
         with self._lock:
             self._running.discard(future)
-            if self._closed and not self._waiting:
+            if self._is_closed and not self._waiting:
                 executor.shutdown(wait=False)
             else:
                 self._idle_threads.append(reusable)
@@ -112,14 +112,14 @@ class _CallWatch:
     """Records when each thread began its call, and sets the policy SCHED_IDLE for threads with long calls."""
 
     def __init__(self) -> None:
-        self._begins: dict[int, float] = {}  # by thread id; infinity: the thread has SCHED_IDLE
+        self._begin_times: dict[int, float] = {}  # by thread id; infinity: the thread has SCHED_IDLE
         self._lock, self._has_calls = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Record that the current thread begins a call."""
         with self._lock:
-            self._begins[threading.get_native_id()] = monotonic()
+            self._begin_times[threading.get_native_id()] = monotonic()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._demote_long_calls, name="guided watch", daemon=True)
                 self._thread.start()
@@ -128,17 +128,17 @@ class _CallWatch:
     def end(self) -> bool:
         """Record that the current thread's call has ended. Return whether the thread now has SCHED_IDLE."""
         with self._lock:
-            return self._begins.pop(threading.get_native_id()) == float("inf")
+            return self._begin_times.pop(threading.get_native_id()) == float("inf")
 
     def _demote_long_calls(self) -> None:
         while True:
             self._has_calls.wait()
             sleep(_CHECK_INTERVAL)
             with self._lock:
-                for thread, begin in self._begins.items():
+                for thread, begin in self._begin_times.items():
                     if monotonic() - begin > LONG_CALL and set_idle_policy(thread):
-                        self._begins[thread] = float("inf")
-                if not self._begins:
+                        self._begin_times[thread] = float("inf")
+                if not self._begin_times:
                     self._has_calls.clear()
 
 

@@ -1,11 +1,12 @@
 """Prepares the masks of many sequences on several threads, while the model runs on an accelerator.
 
 In a large batch under budgets, filling the masks one after the other takes longer than a forward pass on a GPU. Here
-several threads compute what the masks need, without the GIL, and the grammars cache it. So `Stepper.fill_mask`, which
-then fills the masks one after the other, is quick. It also reports the errors, which are ignored here. Sequences whose
-last mask was quick are skipped, because handing a mask to a thread takes as long as filling a quick one.
+several threads compute, without the GIL, what the masks need, and the grammars cache it. `Stepper.fill_mask` then fills
+the masks one after the other, which is quick. Errors are ignored here; `fill_mask` reports them. Sequences whose last
+mask was quick are skipped, because handing a mask to a thread takes as long as filling a quick one.
 
-The threads are kept, since starting new ones takes longer than most masks. Cost for the caller: about 20 us per thread.
+The threads are kept, since starting a thread takes longer than filling most masks. Cost for the caller: about 20 us per
+thread.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _MIN_MASKS: Final = 8  # a thread is used only if it prepares at least this many
 
 
 def prepare_masks(steppers: Iterable[Stepper]) -> None:
-    """Prepare the next masks of these sequences. Does nothing if there are few masks or no threads."""
+    """Prepare the next masks of these sequences. Does nothing if there are few masks or no threads can be started."""
     requests = [(stepper, *request) for stepper in steppers if (request := stepper.next_mask_request()) is not None]
     count = min(_HELPERS + 1, _cores(), len(requests) // _MIN_MASKS)
     if count < 2:
         return
-    parts = [requests[len(requests) * at // count : len(requests) * (at + 1) // count] for at in range(count)]
+    parts = [requests[len(requests) * i // count : len(requests) * (i + 1) // count] for i in range(count)]
     futures = list[Future[list[float]]]()
     try:
         for part in parts[1:]:

@@ -1,4 +1,4 @@
-"""Loads a model's file or directory: the model, its vocabulary, its chat template, and its BOS ids.
+"""Loads the model, vocabulary, chat template and BOS ids from a model's file or directory.
 
 In: a GGUF file, or a directory as written by transformers (config.json, safetensors, tokenizer.json,
 tokenizer_config.json and chat template files). Out: `Pretrained`, the arguments of an `Engine`.
@@ -42,48 +42,50 @@ def load_pretrained(
     *,
     dtype: torch.dtype | None,
     device: torch.device,
-    as_stored: bool = True,
+    keep_format: bool = True,
     parallel: Parallel = WHOLE,
 ) -> Pretrained:
-    """Load the model in a GGUF file or a directory, or this process's part of it. `dtype`: None selects the fastest.
+    """Load the model in a GGUF file or a directory, or this process's part of it. `dtype`: None selects the fastest
+    dtype.
 
-    `as_stored`: on a CPU, matrices of a GGUF file may stay quantised. (torch.compile cannot trace their products.)
+    `keep_format`: on a CPU, matrices of a GGUF file may stay quantised. Not for `torch.compile`, which cannot trace
+        products with quantised matrices.
 
     Raises:
         ModelFileError: a file is missing or corrupt. VocabularyError: the tokenizer cannot be used.
         UnsupportedError: the architecture is not supported.
     """
     if path.is_dir():
-        tokenizer = _tokenizer_of_directory(path)
-        return Pretrained(_model_of_directory(path, dtype, device, parallel), *tokenizer)
+        tokenizer = _load_directory_tokenizer(path)
+        return Pretrained(_load_directory_model(path, dtype, device, parallel), *tokenizer)
     with GgufFile(path) as file:
-        return Pretrained(_model_of_gguf(file, dtype, device, as_stored, parallel), *_tokenizer_of_gguf(file))
+        return Pretrained(_load_gguf_model(file, dtype, device, keep_format, parallel), *_load_gguf_tokenizer(file))
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
     """Like `load_pretrained`, but load only the model."""
     if path.is_dir():
-        return _model_of_directory(path, dtype, device, parallel)
+        return _load_directory_model(path, dtype, device, parallel)
     with GgufFile(path) as file:
-        return _model_of_gguf(file, dtype, device, True, parallel)
+        return _load_gguf_model(file, dtype, device, True, parallel)
 
 
-def _model_of_gguf(
-    file: GgufFile, dtype: torch.dtype | None, device: torch.device, as_stored: bool, parallel: Parallel
+def _load_gguf_model(
+    file: GgufFile, dtype: torch.dtype | None, device: torch.device, keep_format: bool, parallel: Parallel
 ) -> Model:
-    as_stored = as_stored and device.type == "cpu" and dtype != torch.float32  # with float32, none stays quantised
+    keep_format = keep_format and device.type == "cpu" and dtype != torch.float32  # float32 applies to all matrices
     if dtype is None:
-        dtype = torch.float32 if as_stored else _native_dtype(device)
-    return load_gguf(file, dtype=dtype, device=device, as_stored=as_stored, parallel=parallel)
+        dtype = torch.float32 if keep_format else _native_dtype(device)
+    return load_gguf(file, dtype=dtype, device=device, keep_format=keep_format, parallel=parallel)
 
 
-def _model_of_directory(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Model:
+def _load_directory_model(path: Path, dtype: torch.dtype | None, device: torch.device, parallel: Parallel) -> Model:
     dtype = _native_dtype(device) if dtype is None else dtype
     return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
 
 
-def _tokenizer_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
-    """The vocabulary, the chat template, and the BOS ids, which precede a text."""
+def _load_gguf_tokenizer(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+    """Load the vocabulary, the chat template, and the BOS ids, which precede a string prompt."""
     vocabulary = Vocabulary.from_gguf(file)
     chat = ChatTemplate.from_metadata(vocabulary, *templates_in_gguf(file.metadata, vocabulary))
     is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
@@ -96,17 +98,17 @@ def _tokenizer_of_gguf(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None,
     return vocabulary, chat, [bos] if add_bos and bos is not None else []
 
 
-def _tokenizer_of_directory(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+def _load_directory_tokenizer(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
     if not (path / "tokenizer.json").is_file():
         raise ModelFileError(f"{path} contains no tokenizer.json, so the model's tokens are unknown")
     vocabulary = Vocabulary.from_huggingface(path)
     settings = read_json_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
     chat = ChatTemplate.from_metadata(vocabulary, templates_in_folder(path, settings), token_variables(settings))
-    return vocabulary, chat, _bos(vocabulary, settings, read_json_object(path / "tokenizer.json"))
+    return vocabulary, chat, _read_bos_ids(vocabulary, settings, read_json_object(path / "tokenizer.json"))
 
 
 def _native_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 if the hardware can multiply it, else float32, which is then faster and more exact."""
+    """bfloat16 if the hardware can multiply it. Otherwise float32, which is then faster and more exact."""
     if device.type == "cuda":
         is_native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
@@ -115,8 +117,8 @@ def _native_dtype(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if is_native else torch.float32
 
 
-def _bos(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
-    """The BOS ids: from tokenizer_config.json if specified there, else from tokenizer.json's template."""
+def _read_bos_ids(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
+    """The BOS ids: from tokenizer_config.json if it has `add_bos_token`, otherwise from tokenizer.json's template."""
     if isinstance(add := settings.get("add_bos_token"), bool):
         name = settings.get("bos_token")
         name = name.get("content") if isinstance(name, dict) else name

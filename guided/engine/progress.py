@@ -1,4 +1,4 @@
-"""The progress of a batch: numbers for a program, and a progress bar for people.
+"""The progress of a batch: figures for programs, and a progress bar for people.
 
 In: the outcomes of a batch as they arrive. Out: calls of a function with `BatchProgress`, or a bar on standard error,
 which tqdm draws. The bar appears after two seconds and remains as a line when the batch ends. It is redrawn five times
@@ -32,11 +32,11 @@ class BatchProgress:
     """The progress of a batch.
 
     Attributes:
-        done: number of requests that have been answered or have failed.
-        total: number of requests; 0 if unknown.
-        tokens: number of tokens in all outputs so far, including forced ones.
-        tokens_done: number of tokens in the outputs of the requests that are done.
-        seconds: since the batch began.
+        done: the number of requests that have been answered or have failed.
+        total: the number of requests; 0 if unknown.
+        tokens: the number of tokens in all outputs so far, including forced tokens.
+        tokens_done: the number of tokens in the outputs of finished requests.
+        seconds: the time since the batch began.
     """
 
     done: int
@@ -54,7 +54,7 @@ class BatchProgress:
     def seconds_left(self) -> float | None:
         """An estimate of the remaining seconds: each remaining request is assumed to have the mean length so far.
 
-        None while no request is done.
+        None while no finished request has produced tokens.
         """
         if self.done >= self.total:
             return 0.0 if self.total else None
@@ -80,7 +80,7 @@ ShowProgress: TypeAlias = Callable[[BatchProgress], None]
 
 
 class Meter:
-    """Counts the tokens and requests of a batch. Reports them to `show`, or on standard error if `show` is True."""
+    """Counts the tokens and requests of a batch. Reports them to `show`, or to standard error if `show` is True."""
 
     def __init__(self, total: int, show: ShowProgress | bool) -> None:
         self._total, self._begin = total, time.perf_counter()
@@ -102,7 +102,7 @@ class Meter:
             self._report()
 
     def finish(self, tokens: int) -> None:
-        """Count a request that is done. `tokens`: the number of tokens in all its outputs."""
+        """Count a finished request. `tokens`: the number of tokens in all its outputs."""
         self._done += 1
         self._tokens_done += tokens
         self._report()

@@ -1,7 +1,8 @@
 """Encodes prompts as ids that the model can read.
 
-In: a text, messages for the chat template, or ids. Out: at least one id, and few enough to leave space for an output.
-If the model has a chat template, a text is the user's message. Otherwise, or with `raw`, the model continues the text.
+In: a string, messages for the chat template, or ids. Out: at least one id, and few enough to leave space for an output.
+If the model has a chat template, a string is sent as a user message. Otherwise, or with `raw`, the model continues the
+string.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["PromptReader", "has_description", "with_text"]
 
 
 def check_prompt_type(prompt: object) -> None:
-    """Raise TypeError for values that are not prompts. Bytes are sequences of numbers, but not of token ids."""
+    """Raise TypeError for values that are not prompts. Bytes are rejected although they are sequences of integers."""
     if isinstance(prompt, bytes | bytearray | memoryview):
         raise TypeError("a prompt must be text, messages or token ids, not bytes: decode the bytes")
     if not isinstance(prompt, str | Sequence | Conversation):
@@ -35,7 +36,7 @@ class PromptReader:
 
     Attributes:
         chat: the chat template, if the model has one.
-        bos: ids prepended to a text.
+        bos: ids that precede a string prompt.
     """
 
     vocabulary: Vocabulary
@@ -44,19 +45,19 @@ class PromptReader:
     bos: Sequence[int]
 
     def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
-        """The ids of a prompt.
+        """Encode a prompt as ids.
 
         Raises:
-            TypeError: the prompt is neither text, messages nor ids. GuidedError: the model has no template for
-                messages; or as `check`.
+            TypeError: the prompt is neither text, messages nor ids. GuidedError: the model has no chat template for
+                messages, or `check` rejects the ids.
         """
         check_prompt_type(prompt)
         if isinstance(prompt, str):
             ids = self._encode_text(prompt, raw)
-        elif self._is_ids(prompt):
+        elif self._is_token_ids(prompt):
             ids = list(cast("Sequence[int]", prompt))
         elif raw:
-            raise GuidedError("raw=True continues a text, but the prompt is a list of messages: leave raw out")
+            raise GuidedError("raw=True continues a string, but the prompt is a list of messages: leave raw out")
         elif self.chat is None:
             raise GuidedError("this model has no chat template: pass the prompt as text or token ids")
         else:
@@ -71,20 +72,20 @@ class PromptReader:
         return Conversation([{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt))
 
     def with_instruction(self, chat: Conversation, instruction: str) -> Conversation:
-        """The conversation with an instruction in the system message.
+        """Add an instruction to the system message of a conversation.
 
-        If the chat template shows no system message, the instruction follows the user's last message.
+        If the chat template does not render system messages, append the instruction to the user's last message.
         """
-        messages, at = list(chat.messages), 0
+        messages, index = list(chat.messages), 0
         if self.chat is None:
             return chat
         if not self.chat.shows_system:
-            at = max(
-                (at for at, message in enumerate(messages) if message.get("role") == "user"), default=len(messages) - 1
+            index = max(
+                (i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages) - 1
             )
         elif not messages or messages[0].get("role") not in ("system", "developer"):
             messages.insert(0, {"role": "system", "content": self.chat.default_system(chat)})
-        messages[at] = with_text(messages[at], instruction)
+        messages[index] = with_text(messages[index], instruction)
         return replace(chat, messages=messages)
 
     def next_turn(self, chat: Conversation, request: str) -> list[int]:
@@ -94,9 +95,9 @@ class PromptReader:
 
     def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
         """Whether the chat template renders a prompt."""
-        return self.chat is not None and not raw if isinstance(prompt, str) else not self._is_ids(prompt)
+        return self.chat is not None and not raw if isinstance(prompt, str) else not self._is_token_ids(prompt)
 
-    def _is_ids(self, prompt: Prompt) -> bool:
+    def _is_token_ids(self, prompt: Prompt) -> bool:
         if isinstance(prompt, Conversation):
             return False
         return bool(prompt or self.chat is None) and all(isinstance(item, int) for item in prompt)
@@ -109,7 +110,7 @@ class PromptReader:
         return self.chat.render([{"role": "user", "content": prompt}])
 
     def check(self, ids: Sequence[int], *, reserve: int) -> None:
-        """Refuse ids that the model cannot read, or that leave fewer than `reserve` positions of the context.
+        """Reject ids that the model cannot read, or that leave fewer than `reserve` positions in the context.
 
         Raises:
             GuidedError: there are no ids, or one is not in the vocabulary. ContextError: there are too many.
@@ -139,7 +140,7 @@ def _texts(message: Message) -> list[str]:
 
 
 def with_text(message: Message, text: str) -> Message:
-    """The message with a text appended as another paragraph."""
+    """Append a paragraph to a message."""
     content = message.get("content")
     if isinstance(content, list):
         return {**message, "content": [*content, {"type": "text", "text": text}]}

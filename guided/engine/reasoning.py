@@ -1,13 +1,13 @@
-"""Free reasoning before a constrained answer: a gate in front of the matcher.
+"""Allows free reasoning before a constrained answer: a gate in front of the matcher.
 
 In: the matcher of the answer, and the ids of the marker that ends the reasoning. Out: a matcher of the complete output.
 Until the end marker is complete, all tokens with text are allowed and end tokens are not, so the model reasons as it
 was trained to. After the marker the constraint applies. The budget covers both parts: the mask always leaves enough for
 the marker and the shortest answer, and forces the marker in time. The marker is matched as token ids, not as text. So
-it should consist of control tokens, or be a text that the model always writes with the same tokens. A control token of
+it should consist of control tokens, or of text that the model always writes with the same tokens. A control token of
 the marker is allowed only where it continues the marker.
 
-Source: Knuth, Morris, Pratt (1977), for the length of the marker's prefix that ends at each token.
+Source: Knuth, Morris, Pratt (1977), for tracking how much of the marker the last tokens match.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
 
 
 def reasoning_end_text(vocabulary: Vocabulary, end: str) -> str:
-    """The text of the end marker, which ends the text of the reasoning; "" for control tokens. Raises as above."""
+    """The text with which the reasoning ends; "" if the marker is control tokens. GuidedError: the marker is empty."""
     return vocabulary.decode(find_reasoning_end(vocabulary, end)).decode("utf-8", "replace")
 
 
@@ -58,8 +58,8 @@ class ReasoningGate:
     ) -> None:
         """`limit`: the maximum number of tokens before the end marker."""
         self._answer, self._end, self._vocabulary, self._limit = answer, tuple(end), vocabulary, limit
-        self._matched = [0]  # after each token of the reasoning: how many tokens of the marker are matched
-        self._answer_length = 0  # number of tokens in the answer
+        self._matched = [0]  # for each prefix of the reasoning: the number of marker tokens that its end matches
+        self._answer_length = 0  # the number of tokens in the answer
         self._budget_bound = False  # whether the budget removed tokens from the last mask of the reasoning
 
     @property
@@ -110,12 +110,12 @@ class ReasoningGate:
         return True
 
     def accept_token(self, token: int, /) -> bool:
-        """Accept a token; False if it is refused. ValueError: the vocabulary has no such id."""
+        """Accept a token. Return False if it is not allowed. ValueError: the vocabulary has no such id."""
         check_id(token, self._vocabulary.size)
         if self.has_ended:
-            accepted = self._answer.accept_token(token)
-            self._answer_length += accepted
-            return accepted
+            is_accepted = self._answer.accept_token(token)
+            self._answer_length += is_accepted
+            return is_accepted
         if not self._continues(token):
             return False
         self._matched.append(self._matched_after(token))
@@ -150,11 +150,11 @@ class ReasoningGate:
         return self.has_ended and self._answer.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """The number of missing tokens of the marker plus those of the shortest answer."""
+        """The number of tokens that complete the marker, plus the length of the shortest answer."""
         return len(self._end) - self._matched[-1] + self._answer.min_tokens_to_finish()
 
     def _matched_after(self, token: int) -> int:
-        """How many tokens of the marker are matched after this token."""
+        """The number of marker tokens that are matched after this token."""
         candidate = (*self._end[: self._matched[-1]], token)
         return next(n for n in range(len(candidate), -1, -1) if self._end[:n] == candidate[len(candidate) - n :])
 

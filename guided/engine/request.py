@@ -13,7 +13,7 @@ from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 
-__all__ = ["FOREIGN_KEYWORDS", "Options", "Prompt", "Request", "RequestOptions", "check_numbers", "read_texts"]
+__all__ = ["FOREIGN_KEYWORDS", "Options", "Prompt", "Request", "RequestOptions", "as_string_tuple", "check_options"]
 
 _MAX_DRAFTS = 64
 
@@ -63,25 +63,26 @@ class Options(RequestOptions, total=False):
     r"""The options of a request, by keyword. Defaults are in parentheses.
 
     Attributes:
-        raw: whether the model continues the prompt itself (False). If not, and the model has a chat template, a string
-            prompt is sent as a user message.
-        max_tokens: the budget in tokens (256), including forced tokens but excluding the end token; less if the context
-            is full. 0 is possible with `prompt_logprobs`: the model reads the prompt and writes nothing.
+        raw: whether the model continues the prompt as it is (False). If not, and the model has a chat template, a
+            string prompt is sent as a user message.
+        max_tokens: the budget in tokens (256), including forced tokens but excluding the end token; fewer if the
+        context has less space. 0 is possible with `prompt_logprobs`: the model reads the prompt and writes nothing.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         dialect, search, classes: for a constraint that is a regular expression; see `GrammarCompiler.compile_regex`.
         registry: URI -> schema, for references to other documents in a constraint that is a JSON Schema or a type.
-        documents: name -> text, for `x-guided-quote` in such a constraint; see `guided.Quote`.
+        documents: name -> text, for `x-guided-quote` in a constraint that is a JSON Schema or a type; see
+        `guided.Quote`.
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
             classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: for a constraint that is
-            a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. Defaults are those of
-            `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no members
+            a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. The defaults are those
+            of `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no members
             that the schema does not name.
-        stop: strings that end the output, see `Stops`. All stop options are refused with a constraint.
+        stop: strings that end the output, see `Stops`. Stop options cannot be combined with a constraint.
         stop_token_ids, stop_regex, ignore_eos: see `Stops`.
-        include_stop_str_in_output: cut the text after the stop, not before it (False).
+        include_stop_str_in_output: cut the text after the stop string, not before it (False).
         seed: None (the default) draws a random seed, which the result reports. Output i of n uses seed + i.
-        score_forced: also count the model's probability of forced tokens (False), see `Result.removed_log_mass`. Costs
+        score_forced: also count the model's probability of forced tokens (False); see `Result.removed_log_mass`. Costs
             one more forward pass per output.
         logprobs, prompt_logprobs, logprobs_mode: see `LogprobParams` and `Result.logprobs`.
         budget_ramp: the largest penalty (1.0) for tokens that make the completion longer. It applies once fewer
@@ -91,36 +92,36 @@ class Options(RequestOptions, total=False):
             model, otherwise 0. Without a draft model, a positive value enables prompt-lookup drafting from the prompt
             and the output. Drafts never change the output; correct drafts make it faster.
         reasoning_end: the control tokens or text that end the reasoning of a model, such as "</think>". The constraint
-            applies to the text after them, and `Result.reasoning` holds the reasoning. None: the constraint applies
+            applies to the text after them, and `Result.reasoning` contains the reasoning. None: the constraint applies
             from the beginning. Without any constraint, the answer is restricted to UTF-8 without control tokens.
         canonical: allow only tokens that the tokenizer itself would produce (False), so that the output's tokens are
-            the encoding of its text. If the specification or the budget leaves no such token, others are allowed; see
-            `Result.non_canonical`. The first use takes a few seconds for a large vocabulary.
+            the encoding of its text. If the specification or the budget leaves no such token, other tokens are allowed;
+            see `Result.non_canonical`. The first use takes a few seconds for a large vocabulary.
         heal_prompt: remove the last tokens of the prompt if a longer token could extend past its end, and begin the
             output with their text (False); see `Result.healed`. For prompts that the model continues (`raw`). The new
-            tokens count as output. With `canonical` or `heal_prompt`, an answer without a constraint is restricted as
-            with `reasoning_end`, but `stop` and `stop_regex` are allowed.
-        sampling: "masked": choose each token among those that the mask allows ("masked"). "exact": sample the output
-            from the model's distribution, conditioned on the constraint and on an end within max_tokens; see
-            guided/engine/exact_sampling.py. This needs a temperature above 0, and a forward pass for each prefix that
-            is tried. The output is streamed when it is complete.
+            tokens count as output. With `canonical` or `heal_prompt`, an answer without a constraint is restricted to
+            UTF-8 without control tokens, but `stop` and `stop_regex` are allowed.
+        sampling: "masked" (the default): choose each token among the tokens that the mask allows. "exact": sample the
+            output from the model's distribution, conditioned on the constraint and on an end within max_tokens; see
+            guided/engine/exact_sampling.py. This needs a temperature above 0, and one forward pass for each new prefix.
+            The output is streamed when it is complete.
         retries: if the model is not sure of a value (`Field.confidence`), write it again up to this many times, and
-            keep the version that the model prefers without the mask (0). Values are those of `Result.fields`; output
-            that is not JSON is one value. A stream yields each value once it is final.
+            keep the version that the model prefers without the mask (0). The values are the entries of `Result.fields`;
+            output that is not JSON is one value. A stream yields each value once it is final.
         retry_below: the confidence below which a value is written again (0.5).
         max_passes: the maximum number of forward passes (1000). With sampling="exact", exceeding it raises
             LimitExceeded. With `retries`, no more values are written again after this many.
-        tools: the tools that the model may call, see `Tool`: anywhere in free text (which is then constrained to UTF-8
-            without other control tokens), or where a composed constraint contains `tool.segment`. Their results count
-            as output.
-        think_first: let the model write free text before the constrained answer. An integer: at most this many tokens
-            of thoughts. "answer": a free answer in at most half of max_tokens, which the model then writes again in the
-            required form. The prompt must be a conversation.
-            max_tokens covers both parts, and the free text always leaves enough for the shortest answer. It becomes
-            `Result.reasoning`. With `reasoning_end`, the integer limits the model's own reasoning instead. (None)
-        describe: add a description of the constraint to the conversation, in the system message: the form of a schema
-            or type, the choices, samples of a regular expression or grammar. For a structural tag, the description only
-            says that the model may make several calls, and only if there are tools. False: no description. None: the
+        tools: the tools that the model may call, see `Tool`. Without a constraint, they may be called anywhere; the
+            text is then restricted to UTF-8 without other control tokens. In a composed constraint, they may be called
+            where it contains `tool.segment`. Their results count as output.
+        think_first: let the model write free text before the constrained answer. An integer: the maximum number of
+            tokens of thoughts. "answer": a free answer in at most half of max_tokens, which the model then writes again
+            in the required form. The prompt must be a conversation. max_tokens covers both parts, and the free text
+            always leaves enough for the shortest answer. It becomes `Result.reasoning`. With `reasoning_end`, the
+            integer limits the model's own reasoning instead. (None)
+        describe: add a description of the constraint to the system message: the structure of a schema or type, the
+            choices, or examples for a regular expression or grammar. For a structural tag, the description only says
+            that the model may make several calls, and only if there are tools. False: no description. None: the
             engine's default (`Engine(describe=...)`, False). With `think_first`, None adds the description to the
             request for the answer, after the free text.
     """
@@ -128,17 +129,17 @@ class Options(RequestOptions, total=False):
     tools: Sequence[Tool]
 
 
-_CONSTRAINT: Final = "the constraint is the second argument, as in generate(prompt, constraint)"
+_CONSTRAINT_HINT: Final = "the constraint is the second argument, as in generate(prompt, constraint)"
 FOREIGN_KEYWORDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("max_new_tokens", "max_length", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
     **dict.fromkeys(("stop_sequences", "stop_strings", "stop_words"), "stop"),
     **dict.fromkeys(
-        ("schema", "json_schema", "guided_json", "json_object", "response_format"), f"{_CONSTRAINT}: a dict"
+        ("schema", "json_schema", "guided_json", "json_object", "response_format"), f"{_CONSTRAINT_HINT}: a dict"
     ),
-    **dict.fromkeys(("response_model", "output_type", "type"), f"{_CONSTRAINT}: the type itself"),
-    **dict.fromkeys(("regex", "guided_regex"), f"{_CONSTRAINT}: a string is a regular expression"),
-    **dict.fromkeys(("choice", "choices", "guided_choice"), f"{_CONSTRAINT}: a list of strings"),
-    **dict.fromkeys(("grammar", "guided_grammar"), f"{_CONSTRAINT}: a compiled grammar"),
+    **dict.fromkeys(("response_model", "output_type", "type"), f"{_CONSTRAINT_HINT}: the type itself"),
+    **dict.fromkeys(("regex", "guided_regex"), f"{_CONSTRAINT_HINT}: a string is a regular expression"),
+    **dict.fromkeys(("choice", "choices", "guided_choice"), f"{_CONSTRAINT_HINT}: a list of strings"),
+    **dict.fromkeys(("grammar", "guided_grammar"), f"{_CONSTRAINT_HINT}: a compiled grammar"),
     "messages": "messages are the first argument, as in generate(messages)",
     "prompt_token_ids": "token ids are the first argument, as in generate(ids)",
     "stream": "engine.stream(prompt) yields the text as it is generated",
@@ -149,10 +150,10 @@ FOREIGN_KEYWORDS: Final[Mapping[str, str]] = {
 """Keywords of other libraries -> the name of the same option here, or a hint on what to do instead."""
 
 
-@keywords_checked_class({"schema": _CONSTRAINT})
+@keywords_checked_class({"schema": _CONSTRAINT_HINT})
 @dataclass(frozen=True, slots=True, repr=False)
 class Request:
-    """One of many requests, see `Engine.generate_each`. For the fields, see the arguments of `Engine.generate`."""
+    """One of many requests for `Engine.generate_each`. The fields are the arguments of `Engine.generate`."""
 
     prompt: Prompt
     constraint: Constraint = None
@@ -170,7 +171,7 @@ class Request:
         return f"Request({', '.join(parts)})"
 
 
-def check_numbers(
+def check_options(
     n: object, max_tokens: object, drafts: object, budget_ramp: object, *, scores_prompt: bool, **flags: object
 ) -> None:
     """Check the options of a request that no other class checks. `scores_prompt`: whether max_tokens may be 0.
@@ -192,6 +193,6 @@ def check_numbers(
             raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
 
 
-def read_texts(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
+def as_string_tuple(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
     """Convert an option that accepts a string or a sequence of strings into a tuple."""
     return (texts,) if isinstance(texts, str) else tuple(read_items(name, texts or ()))

@@ -31,17 +31,17 @@ FinishReason = Literal["stop", "length"]
 @accept_old_names({"drafted": "drafted_tokens", "held": "accepted_drafts"})
 @dataclass(slots=True)
 class Timings:
-    """Times in seconds, by perf_counter. On an accelerator `forward` is the time to launch a pass, and `sample`
-    includes waiting for it.
+    """Times in seconds, measured with `perf_counter`. On an accelerator `forward` is the time to launch a pass, and
+    `sample` includes the time to wait for it.
 
     Attributes:
-        prefill: the forward passes over the prompt and the forced tokens after it (0 if another sample has read them).
-        forward: each later forward pass, including the work for other sequences.
-        mask: the matcher's time to fill each applied mask. Other work for a step counts only in `total`.
+        prefill: the forward passes over the prompt and the forced tokens after it (0 if another output has read them).
+        forward: each later forward pass, including its work for other sequences.
+        mask: the matcher's time to fill each applied mask. Other work on masks counts only in `total`.
         sample: for each step, masking the logits and choosing a token.
         drafted_tokens: the number of drafted tokens.
         accepted_drafts: the number of accepted drafts.
-        total: all rounds in which the output took part, including the work for other sequences.
+        total: all steps in which the output took part, including their work for other sequences.
     """
 
     prefill: float = 0.0
@@ -92,19 +92,19 @@ class ToolCall:
 @dataclass(frozen=True, slots=True)
 class BudgetBound:
     """The effect of the budget alone on an output. The budget removes tokens that the specification allows if no
-    complete output would fit after them. When little is left of it, it also lowers the probability of tokens that make
-    the output longer (see `Options.budget_ramp`).
+    complete output would fit after them. When little of the budget is left, it also lowers the probability of tokens
+    that make the output longer (see `Options.budget_ramp`).
 
     Attributes:
-        steps: the number of choices that it affected.
-        mass: the model's probability (temperature 1) that it removed, summed over these choices: 0 to `steps`.
+        steps: the number of choices that the budget affected.
+        mass: the model's probability (temperature 1) that the budget removed, summed over these choices: 0 to `steps`.
     """
 
     steps: int = 0
     mass: float = 0.0
 
     def with_step(self, mass: float) -> BudgetBound:
-        """A copy with one more affected choice."""
+        """Return a copy with one more affected choice."""
         return BudgetBound(self.steps + 1, self.mass + mass)
 
 
@@ -115,18 +115,19 @@ _UNBOUND: Final = BudgetBound()
 class Result(Generic[ValueT_co]):
     """One output.
 
-    For type checkers, its parameter is the type of the value: `Result[Person]` if the class is the constraint,
-    `Result[str]` for a regular expression or a choice, and `Result[object]` for other specifications.
+    The type parameter tells type checkers the type of the value: `Result[Person]` if the constraint is the class
+    `Person`, `Result[str]` for a regular expression or a choice, and `Result[object]` for other specifications.
 
     Attributes:
-        text: the decoded output, without the end token. It contains a stop only if the request asked for that.
+        text: the decoded output, without the end token. It contains the stop string only with
+            `include_stop_str_in_output`.
         reasoning: the model's reasoning before the text, if `reasoning_end` or `think_first` was given.
         reasoning_tokens: how many of `tokens` belong to the reasoning, with its end marker.
-        tokens: the ids of reasoning and text, in order. A stop may end the text within the last token.
+        tokens: the ids of reasoning and text, in order. A stop string may end the text within the last token.
         token_masks: for each of `tokens`, 1 if it was sampled, 0 if the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget ended it; only
             without a constraint.
-        record: what `fields` is computed from; None without a constraint.
+        record: the data from which `fields` is computed; None without a constraint.
         is_exact: whether this is an exact sample (`sampling="exact"`).
         cut: whether the budget ended a text that could have continued: free text, or the text of a constraint that
             never has to end, such as "[a-z ]+". The text satisfies the constraint even then.
@@ -134,24 +135,26 @@ class Result(Generic[ValueT_co]):
         removed_log_masses: for each choice, -log of the model's probability (temperature 1) of all allowed tokens; 0 if
             no likely token was masked. The penalty that the budget ramp applied to the chosen token
             (`Options.budget_ramp`) is subtracted. The entries belong to the tokens with a 1 in `token_masks`, in order;
-            a last entry may belong to the end token, or to a token that a stop removed.
-        removed_log_mass: their sum. With `score_forced` it includes -log of the model's probability of each forced
-            token (except those of tool results), and exp(-removed_log_mass) is the importance weight.
+            a last entry may belong to the end token, or to a token that a stop condition removed.
+        removed_log_mass: the sum of `removed_log_masses`. With `score_forced` it includes -log of the model's
+            probability of each forced token (except those of tool results), and exp(-removed_log_mass) is the
+            importance weight.
         budget_bound: the effect of the budget alone; see `BudgetBound`.
         captures: the captures of the grammar: name -> texts, in the order in which they begin.
         seed: reproduces this output (with n=1 and the same arguments).
         prompt_tokens: the number of tokens before the output.
         parse: parses the text into `value`; None: the text has no value.
-        stop: the stop text, stop pattern or stop token that ended the text.
+        stop: the stop string, stop pattern or stop token that ended the text.
         logprobs: for each of `tokens`, its log probabilities; None for a forced token without `score_forced`. None if
             they were not requested.
-        prompt_logprobs: the same for the tokens of the prompt; None for the first token.
+        prompt_logprobs: for each token of the prompt, its log probabilities; None for the first token. None if they
+            were not requested.
         tool_calls: the tool calls, in order.
-        prefill: the last message of the conversation, if the output continues it (`continue_final_message`) and has a
-            constraint, which applies to `prefill + text`. The value and the fields are those of both together.
+        prefill: the last message of the conversation, if the output continues it (`continue_final_message`) under a
+            constraint. The constraint, the value and the fields then refer to `prefill + text`.
         healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`). It is not part of `text`.
-        non_canonical: how many of `tokens` the tokenizer would not have produced (`canonical`), including those of tool
-            results. 0: they are the encoding of `healed` and `text`.
+        non_canonical: how many of `tokens` the tokenizer would not have produced (`canonical`), including the tokens of
+            tool results. 0: `tokens` are the encoding of `healed` and `text`.
     """
 
     text: str
@@ -194,7 +197,7 @@ class Result(Generic[ValueT_co]):
         The text is parsed on first access. Errors of Python's own parsers are not caught: ValueError for an integer
         with more digits than `sys.set_int_max_str_digits` allows, RecursionError for very deep nesting, pydantic's
         ValidationError if a model checks more than its schema says. SpecError, with the location: a class inside the
-        type refuses its values (`__post_init__`), or the value nests deeper than `value_readers.MAX_DEPTH`.
+        type rejects its values (`__post_init__`), or the value nests deeper than `value_readers.MAX_DEPTH`.
         """
         if self.parse is None or self.finish_reason != "stop":  # with a constraint it is never "length"
             return None  # type: ignore[return-value]
@@ -204,8 +207,9 @@ class Result(Generic[ValueT_co]):
     def fields(self) -> dict[str, Field]:
         """The values in the text, and how sure the model was of each; see `Field`.
 
-        The keys are JSON Pointers (without those of containers that are not empty) if the constraint is JSON or a type,
-        names of captures if the grammar has captures, and otherwise "" for the whole text. Empty without a constraint.
+        The keys are JSON Pointers if the constraint is JSON or a type (non-empty containers have no entry of their
+        own), names of captures if the grammar has captures, and otherwise "" for the whole text. Empty without a
+        constraint.
         """
         if self.record is None:
             return {}
@@ -215,10 +219,11 @@ class Result(Generic[ValueT_co]):
         )
 
     def call_fields(self, reader: CallReader) -> dict[str, Field]:
-        """The names and arguments of the tool calls in the text, as `fields`, if a structural tag is the constraint.
+        """Like `fields`, for the names and arguments of the tool calls in the text, if the constraint is a structural
+        tag.
 
         The keys are JSON Pointers in the list of calls, such as `/0/name` and `/0/arguments/city`. `Field.start` and
-        `end` count in the text with the names of control tokens, which `text` does not have.
+        `end` refer to the text that includes the names of control tokens, which `text` omits.
 
         Args:
             reader: a new reader for the tag's style and tools: `guided.tool_style(name).reader(tools)`.
@@ -258,8 +263,8 @@ class StreamEvent(Generic[ValueT_co]):
     """Some new tokens of an output.
 
     Attributes:
-        tokens: their ids; empty in the last event.
-        text: the text that they add. Incomplete characters and possible beginnings of a stop are withheld.
+        tokens: the ids of the new tokens; empty in the last event.
+        text: the text that they add. Incomplete characters and possible beginnings of a stop string are withheld.
         forced: whether the grammar or a tool forced all tokens of this event.
         result: in the last event, the complete result.
         logprobs: the log probabilities of each token, as in the result.
@@ -267,7 +272,7 @@ class StreamEvent(Generic[ValueT_co]):
         budget_bound: the effect of the budget alone on the output so far.
         captures: the captures so far, including incomplete texts; see `Result.captures`. They may change with later
             text if the grammar is ambiguous.
-        prompt_logprobs: in the first event, the log probabilities of the prompt, as in the result; empty in the others.
+        prompt_logprobs: in the first event, the log probabilities of the prompt, as in the result; otherwise empty.
     """
 
     tokens: tuple[int, ...]
@@ -285,8 +290,8 @@ class StreamEvent(Generic[ValueT_co]):
     def partial(self) -> Any:
         """The value so far; None: nothing is certain yet, or there is no constraint.
 
-        For a JSON Schema it is the JSON value, with the unfinished string, if any. For a type it has the type where
-        possible: a pydantic model with its complete fields, a list with its complete items; see
+        For a JSON Schema it is the JSON value, including an unfinished string. For a type it has this type if possible:
+        a pydantic model with its complete fields, a list with its complete items; see
         `guided.frontends.python_types.partial_values`. If the grammar has captures, it is `captures`. Otherwise it is
         the text so far. In the last event it equals the result's value, unless there are captures.
 
@@ -325,7 +330,7 @@ class GrowingText:
         self._parser, self._pieces = parser, [prefill]
 
     def add(self, event: StreamEvent) -> StreamEvent:
-        """The event, with the text so far."""
+        """Return the event with the text so far."""
         if self._parser is None or event.reasoning:
             return event
         self._pieces.append(event.text)

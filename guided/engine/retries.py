@@ -1,18 +1,18 @@
-"""Writes a doubtful value again, and keeps the version that the model itself prefers.
+"""Writes values again about which the model is unsure, and keeps the version that the model itself prefers.
 
-Problem. A choice under a mask does not look ahead: the model may start to write one value, and then find that the mask
-does not let it finish.
+Problem. A choice under a mask does not look ahead: the model may begin a value that the mask then does not let it
+finish.
 
 In: a function that makes sequences of one request, the number of versions, a threshold. Out: one output, which the
 scheduler runs like any other.
 
-How: when a value (a string, number or literal of JSON, otherwise the whole text) is complete and its confidence
+How: when a value (a string, number or literal in JSON; otherwise the whole text) is complete and its confidence
 (`Field.confidence`) is below the threshold, other sequences repeat the tokens before its first choice, and sample the
 value anew, each with its own seed. `Retries` keeps the version whose choices are most likely without the mask, and
-writes the text after it with the request's own parameters. The versions share the cache: the model reads only the
-tokens after the last common prefix. Events are delivered once the version of their value has been chosen.
+continues after it with the request's own parameters. The versions share the cache: the model reads only the tokens
+after the last common prefix. Events are delivered once the version of their value has been chosen.
 
-Cost: the passes of the other versions, at most `max_passes` for one output. After that, no value is written again.
+Cost: the forward passes of the other versions, at most `max_passes` per output. After that, no value is written again.
 Not supported: reasoning, tools, drafts, and scores of prompts and forced tokens.
 """
 
@@ -32,9 +32,9 @@ from guided.errors import GuidedError, OptionError, brief
 from guided.frontends.json_schema.documents.source_spans import ScalarScanner
 from guided.keywords import is_number
 
-__all__ = ["MAX_RETRIES", "THRESHOLD", "Retries", "check_retries"]
+__all__ = ["DEFAULT_THRESHOLD", "MAX_RETRIES", "Retries", "check_retries"]
 
-THRESHOLD: Final = 0.5
+DEFAULT_THRESHOLD: Final = 0.5
 MAX_RETRIES: Final = 64
 
 
@@ -42,9 +42,9 @@ class _Version:
     """A version of the output.
 
     Attributes:
-        sequence, steps: the sequence that writes it, and the sequence's steps.
+        sequence, steps: the sequence that writes this version, and its steps.
         reply: the reply to the last request of the steps.
-        result: its result, once it has ended.
+        result: the result, once the version has ended.
         values: the name and the span of each complete value.
     """
 
@@ -54,7 +54,7 @@ class _Version:
         self.result: Result | None = None
         self.values: list[tuple[str, int, int]] = []
         self._scanner = ScalarScanner() if is_json else None
-        self._events: list[tuple[int, StreamEvent]] = []  # each with the number of tokens after it
+        self._events: list[tuple[int, StreamEvent]] = []  # each with the number of tokens written after the event
 
     def add_event(self, event: StreamEvent) -> None:
         """Keep an event until `take_events` yields it."""
@@ -70,12 +70,12 @@ class _Version:
             self.values = [("", 0, len(text))]
 
     def first_choice(self, offset: int) -> int:
-        """The index of the first chosen token with text after an offset. The number of tokens if there is none."""
+        """The index of the first chosen token with text after `offset`, or the number of tokens if there is none."""
         starts, token_masks = self.sequence.transcript.starts, self.sequence.transcript.token_masks
-        at = max(0, bisect_right(starts, offset) - 1)
-        if at + 1 < len(starts) and starts[at + 1] <= offset:
-            at += 1
-        return next((token for token in range(at, len(starts)) if token_masks[token]), len(starts))
+        index = max(0, bisect_right(starts, offset) - 1)
+        if index + 1 < len(starts) and starts[index + 1] <= offset:
+            index += 1
+        return next((token for token in range(index, len(starts)) if token_masks[token]), len(starts))
 
     def confidence(self, number: int) -> float:
         """The confidence of a value, as in its `Field`."""
@@ -92,28 +92,28 @@ class _Version:
                 choice += 1
         return exp(total)
 
-    def logprob(self, before: int) -> float:
-        """log of the model's probability of all choices after the first `before` tokens, without the mask."""
-        return sum(self.sequence.scores.logprobs[sum(self.sequence.transcript.token_masks[:before]) :])
+    def logprob(self, skipped_count: int) -> float:
+        """log of the model's probability of all choices after the first `skipped_count` tokens, without the mask."""
+        return sum(self.sequence.scores.logprobs[sum(self.sequence.transcript.token_masks[:skipped_count]) :])
 
     def take_events(self) -> Iterator[StreamEvent]:
         """Remove and yield the events before the unfinished value, or all events if the output has ended."""
-        tokens = len(self.sequence.transcript.tokens)
+        final_count = len(self.sequence.transcript.tokens)
         if self.result is None:
-            at = 0 if self._scanner is None else self._scanner.open_start
-            tokens = tokens if at < 0 else self.first_choice(at)
-        while self._events and self._events[0][0] <= tokens:
+            open_offset = 0 if self._scanner is None else self._scanner.open_start
+            final_count = final_count if open_offset < 0 else self.first_choice(open_offset)
+        while self._events and self._events[0][0] <= final_count:
             yield self._events.pop(0)[1]
 
 
 class Retries(StagedOutput):
-    """An output whose doubtful values are written again.
+    """An output in which values with a low confidence are written again.
 
     Args:
-        make: makes a sequence of the request. 0: with its own parameters; other numbers: with another seed, at a
-            temperature of at least 1.
+        make: makes a sequence of the request. make(0) uses the request's own parameters; other numbers use another seed
+            and a temperature of at least 1.
         retries: the number of other versions of a value.
-        threshold: values below this confidence are doubtful.
+        threshold: values with a lower confidence are written again.
         max_passes: the maximum number of forward passes for other versions.
         is_json: whether the text is JSON.
     """
@@ -125,9 +125,9 @@ class Retries(StagedOutput):
         super().__init__(self._first)
         self._make_sequence, self._retries, self._threshold, self._passes_left = make, retries, threshold, max_passes
         self._is_json = is_json
-        self._tokens_read: list[int] = []  # by the model, as far as its cache has them
-        self._other_versions = 0  # the number of other versions so far
-        self._dropped_timings = Timings()  # of the versions that were not kept
+        self._cached_tokens: list[int] = []  # the tokens whose keys and values are in the cache
+        self._other_version_count = 0  # the number of other versions started so far
+        self._discarded_timings = Timings()  # of the discarded versions
 
     def steps(self) -> Steps:
         """Write the output. Raises as `Sequence.steps`."""
@@ -141,9 +141,9 @@ class Retries(StagedOutput):
             if forward is None:
                 break
             yield from version.take_events()
-            version.reply = yield self._forward(version, forward)
+            version.reply = yield self._request_forward(version, forward)
         self.current = version.sequence
-        version.sequence.timings.include(self._dropped_timings)
+        version.sequence.timings.include(self._discarded_timings)
         yield from version.take_events()
 
     def _advance(self, version: _Version) -> Generator[Request, Reply, Forward | None]:
@@ -164,12 +164,12 @@ class Retries(StagedOutput):
         version.find_values()
         return forward
 
-    def _forward(self, version: _Version, forward: Forward) -> Forward:
-        """The forward pass over the tokens of a version that are not in the cache."""
+    def _request_forward(self, version: _Version, forward: Forward) -> Forward:
+        """Request a forward pass over the version's tokens that are not in the cache."""
         self.current = version.sequence
         ids = [*version.sequence.prompt, *version.sequence.transcript.tokens]
-        forward = forward_to(ids, forward.keep, self._tokens_read)
-        self._tokens_read = ids
+        forward = forward_to(ids, forward.keep, self._cached_tokens)
+        self._cached_tokens = ids
         return forward
 
     def _retry_value(
@@ -179,43 +179,44 @@ class Retries(StagedOutput):
 
         Args:
             best, forward: the first version of the value, and its next forward pass.
-            number: the number of the value among those of the text.
+            number: the number of the value in the text.
         """
         name, start, _ = best.values[number]
-        before = best.first_choice(start)
-        for _ in range(self._retries if before < len(best.sequence.transcript.tokens) else 0):
+        kept_count = best.first_choice(start)
+        for _ in range(self._retries if kept_count < len(best.sequence.transcript.tokens) else 0):
             if self._passes_left <= 0:
                 break
-            self._other_versions += 1
-            other = _Version(self._make_sequence(self._other_versions), is_json=self._is_json)
-            _copy_tokens(best.sequence, other.sequence, before)
+            self._other_version_count += 1
+            other = _Version(self._make_sequence(self._other_version_count), is_json=self._is_json)
+            _copy_tokens(best.sequence, other.sequence, kept_count)
             other_forward = yield from self._write_value(other, number)
             is_complete = len(other.values) > number and other.values[number][0] == name
-            if is_complete and other.logprob(before) > best.logprob(before):
+            if is_complete and other.logprob(kept_count) > best.logprob(kept_count):
                 best, other, forward = other, best, other_forward
             other.steps.close()
-            self._dropped_timings.include(other.sequence.timings)
+            self._discarded_timings.include(other.sequence.timings)
         best.sequence.params = self._first.params  # for the text after the value
         if best.result is not None:
             best.result.seed = self._first.params.seed
         return best, forward
 
     def _write_value(self, version: _Version, number: int) -> Generator[Request, Reply, Forward | None]:
-        """Run a version until this value is complete, or no passes are left. Return its next forward pass."""
+        """Run a version until value `number` is complete or no passes are left. Return the version's next forward
+        pass."""
         while (forward := (yield from self._advance(version))) is not None:
             if len(version.values) > number or self._passes_left <= 0:
                 break
             self._passes_left -= 1
-            version.reply = yield self._forward(version, forward)
+            version.reply = yield self._request_forward(version, forward)
         return forward
 
 
 def _copy_tokens(earlier: Sequence, sequence: Sequence, count: int) -> None:
-    """Copy the first `count` tokens of an earlier sequence of the same request to a new one, without events."""
+    """Copy the first `count` tokens of an earlier sequence to a new sequence of the same request, without events."""
     transcript = earlier.transcript
     for token, sampled in zip(transcript.tokens[:count], transcript.token_masks, strict=False):
         if sequence.masks is not None and not sequence.masks.matcher.accept_token(token):
-            raise GuidedError(f"the matcher refuses token {token}, which an equal matcher has accepted")
+            raise GuidedError(f"the matcher rejects token {token}, which an equal matcher has accepted")
         sequence.transcript.append([token], sampled=bool(sampled))
     sequence.scores.copy_choices(earlier.scores, sum(transcript.token_masks[:count]))
     sequence.prompt_is_read = True

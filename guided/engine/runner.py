@@ -1,7 +1,7 @@
-"""Runs a model over the new tokens of some sequences. In: token ids. Out: the logits of the last positions.
+"""Runs a model over new tokens of several sequences. In: token ids. Out: the logits of the last positions.
 
-Only this module combines model, cache and attention. The scheduler decides which sequences run, and how many tokens of
-each.
+Only this module combines model, cache and attention. The scheduler decides which sequences run, and how many of their
+tokens.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ __all__ = [
 ]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
-"""The type of the stored keys and values. "auto": the type that the model computes, or bfloat16 where weights stay
-quantised."""
+"""The dtype of stored keys and values. "auto": the dtype in which the model computes them, or bfloat16 if its weights
+stay quantised."""
 
 _MIN_POSITIONS = 4096  # the minimum capacity of the default cache
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The next tokens of one sequence. Their positions must have been reserved in its lease.
+    """The next tokens of one sequence. The caller must have reserved their positions in the lease.
 
     Attributes:
         lease: the sequence's lease of the cache.
         tokens: ids, at least one.
-        keep: how many of the last positions need logits.
+        keep: the number of last positions that need logits.
     """
 
     lease: Lease
@@ -61,8 +61,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class TokensAhead:
-    """One token for each of several sequences, chosen on the device and not yet known to the host. The logits after all
-    of them are kept.
+    """One token for each of several sequences, chosen on the device and not yet known to the host. The logits after
+    each of them are kept.
 
     Attributes:
         leases: the leases of the sequences, each with a position reserved for the token.
@@ -80,19 +80,19 @@ def cache_shape(model: Model) -> CacheShape:
 
 
 def default_blocks(model: Model) -> tuple[int, int]:
-    """The number of blocks in a default cache (for twice the model's context), and the positions in each block."""
-    size = 16 if model.device.type == "cpu" else 256  # flash attention needs 256; the CPU's kernel takes any size
-    return -(-max(2 * model.config.context, _MIN_POSITIONS) // size), size
+    """The number of blocks in a default cache (enough for twice the model's context), and the positions per block."""
+    block_size = 16 if model.device.type == "cpu" else 256  # flash attention needs 256; the CPU's kernel takes any size
+    return -(-max(2 * model.config.context, _MIN_POSITIONS) // block_size), block_size
 
 
 def check_kv_dtype(kv_dtype: str) -> None:
-    """Raise ValueError unless it is a `KVDtype`."""
+    """Raise ValueError unless `kv_dtype` is a `KVDtype`."""
     if kv_dtype not in (kv_dtypes := get_args(KVDtype)):
         raise ValueError(f"kv_dtype is {brief(kv_dtype)}, but must be {' or '.join(map(repr, kv_dtypes))}")
 
 
 def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
-    """A paged cache with `default_blocks` blocks. Raises the error of `check_kv_dtype`."""
+    """Make a paged cache with `default_blocks` blocks. Raises ValueError like `check_kv_dtype`."""
     check_kv_dtype(kv_dtype)
     shape = cache_shape(model)
     if kv_dtype == "auto":
@@ -121,15 +121,15 @@ class ModelRunner:
             invariant: see `step_attention`.
         """
         self.model, self.cache = model, cache
-        self._capped, self._invariant = caps_scores(model.config), invariant
+        self._has_softcap, self._invariant = caps_scores(model.config), invariant
         self._capture = capture or CudaCapture(model.device)
         self._graphs: StepGraphs | None = None
 
     def step(self, chunks: Sequence[Chunk], ahead: TokensAhead | None = None) -> Tensor:
         """Run one forward pass over chunks, and over tokens that the host does not know yet.
 
-        The cache does not record the positions of such tokens. The caller does so with `cache.advance` once the tokens
-        are known. If they turn out to be different, the next pass overwrites the positions.
+        The cache does not record the positions of such tokens. The caller records them with `cache.advance` once the
+        tokens are known. If other tokens are chosen in the end, the next pass overwrites the positions.
 
         Returns:
             Float32 logits of the kept positions, in order, shape (sum of `keep`, vocab_size). The caller owns them. On
@@ -138,7 +138,7 @@ class ModelRunner:
         all_chunks = [*chunks, *(Chunk(lease, [0]) for lease in ahead.leases)] if ahead is not None else chunks
         counts = [len(chunk.tokens) for chunk in all_chunks]
         kept_positions = [
-            at for c, end in zip(all_chunks, accumulate(counts), strict=True) for at in range(end - c.keep, end)
+            i for c, end in zip(all_chunks, accumulate(counts), strict=True) for i in range(end - c.keep, end)
         ]
         batch = Batch(
             tokens=[token for chunk in all_chunks for token in chunk.tokens],
@@ -164,13 +164,13 @@ class ModelRunner:
         return self.model.logits(hidden)
 
     def _forward(self, batch: Batch) -> Tensor:
-        """The hidden states, computed with a CUDA graph if one fits."""
+        """Compute the hidden states, with a CUDA graph if one fits."""
         if self._graphs is not None and self._graphs.fits(batch):
             hidden = self._graphs.run(batch)
             if hidden is not None:
                 return hidden
         device = self.model.device
-        attend = step_attention(batch.plan, batch.counts, has_softcap=self._capped, invariant=self._invariant)
+        attend = step_attention(batch.plan, batch.counts, has_softcap=self._has_softcap, invariant=self._invariant)
         if self._graphs is None and isinstance(attend, PagedAttention):
             self._graphs = StepGraphs(self.model, attend, self._capture)
             return self._forward(batch)
@@ -178,5 +178,5 @@ class ModelRunner:
         if batch.tokens_ahead is not None:
             tokens[len(tokens) - len(batch.tokens_ahead) :] = batch.tokens_ahead
         spans = zip(batch.counts, batch.lengths, strict=True)
-        positions = send([at for n, end in spans for at in range(end - n, end)], torch.int64, device)
+        positions = send([i for n, end in spans for i in range(end - n, end)], torch.int64, device)
         return self.model.forward(tokens, positions, attend)

@@ -1,21 +1,21 @@
 """Continuous batching: decides which sequences run in the next forward pass, and how many of their tokens.
 
 The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
-forward pass over a chunk of each running sequence: one token for most of them, several forced tokens for some, a chunk
-of the prompt for others, and never more than `token_budget` tokens in total. Decoding sequences have precedence, so
-long prompts are read in chunks while the others continue (chunked prefill). These chunks add at most about
-`long_seconds` to a pass in which others decode. A short prompt is read together with an earlier long one. Once the pass
-is launched, the bitmask rows of all sequences are filled. Only then are the logits read, so filling overlaps with the
-accelerator's work. Then one call chooses the tokens of all sequences, and a few more calls the draft model's tokens.
+forward pass over a chunk of each running sequence: one token for most, several forced tokens for some, a chunk of the
+prompt for others, and at most `token_budget` tokens in total. Decoding sequences have precedence, so long prompts are
+read in chunks while the others continue (chunked prefill). These chunks add at most about `long_seconds` to a pass in
+which others decode. A short prompt is read together with an earlier long one. Once the pass is launched, the bitmask
+rows of all sequences are filled. Only then are the logits read, so filling overlaps with the accelerator's work. Then
+one call chooses the tokens of all sequences, and a few more calls choose the draft model's tokens.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other tasks
 continue meanwhile, and a compilation error ends only this task.
 
 Order: by priority, then first come, first served. When the cache is full, the last sequence in this order is preempted:
-its keys and values are dropped, and computed again later. Its output does not change. A sequence that does not fit into
-an empty cache fails with MemoryError. The samples of one prompt wait until the first of them has read it. Then they
-continue from a fork of its cache and from its logits. An error in one sequence does not affect the others, nor does a
-slow matcher delay them: its steps run on other threads (stepper.py).
+its keys and values are dropped and recomputed later. Its output does not change. A sequence that does not fit into an
+empty cache fails with MemoryError. The samples of one prompt wait until the first of them has read it. Then they
+continue from its logits and a fork of its cache. An error in one sequence does not affect the others, nor does a slow
+matcher delay them: its steps run on other threads (stepper.py).
 
 On CUDA the scheduler *runs ahead*: the next pass starts before the host has seen its tokens, which stay on the device.
 While the pass runs, the host reads these tokens and fills the masks for the next choice. If a sequence turns out to
@@ -59,9 +59,9 @@ class Scheduler:
         runner: the model and its cache.
         token_budget: the maximum number of tokens in one forward pass.
         runs_ahead: whether passes start before the host knows their tokens.
-        max_running: the maximum number of tasks that have a lease of the cache at the same time.
-        preemptions: number of preemptions so far.
-        prefix_queries, prefix_hits: prompt tokens that were looked up in the cache, and those that were found.
+        max_running: the maximum number of tasks that hold a cache lease at the same time.
+        preemptions: the number of preemptions so far.
+        prefix_queries, prefix_hits: the number of prompt tokens looked up in the cache, and the number found there.
     """
 
     def __init__(
@@ -98,17 +98,17 @@ class Scheduler:
 
     @property
     def compiling_count(self) -> int:
-        """The number of tasks that wait for their grammar."""
+        """The number of tasks whose grammars are being compiled."""
         return sum(len(group) for _, group in self._compiling)
 
     @property
     def waiting_count(self) -> int:
-        """The number of tasks that wait for space in the cache, without followers."""
+        """The number of tasks that wait for space in the cache, not counting followers."""
         return len(self._waiting)
 
     @property
     def running_count(self) -> int:
-        """The number of tasks that have a lease of the cache."""
+        """The number of tasks that hold a cache lease."""
         return len(self._running)
 
     @property
@@ -119,16 +119,16 @@ class Scheduler:
     def add(self, group: Items[Task]) -> None:
         """Queue tasks that have the same prompt; a single task is a group of one.
 
-        Either all tasks of a group have a future, or none has.
+        Either all tasks of a group have a future, or none does.
         """
         for task in group:
             task.arrival = next(self._arrivals)
         if group and (future := group[0].future) is not None:
             self._compiling.append((future, list(group)))
         else:
-            self._begin(group)
+            self._begin_tasks(group)
 
-    def _begin(self, group: Items[Task]) -> None:
+    def _begin_tasks(self, group: Items[Task]) -> None:
         """Run tasks up to their first forward pass, and queue them."""
         for task in group:
             task.stepper = task.stepper or Stepper(task.sequence)
@@ -148,12 +148,12 @@ class Scheduler:
             entry for entry in self._compiling if entry[0] is task.future and all(other.is_done for other in entry[1])
         ]:
             self._compiling.remove(group)
-            group[0].cancel()  # has no effect once compilation has begun; that ends at its limits
+            group[0].cancel()  # no effect once compilation has begun; its limits end it
         if self._pending is not None and all(other.is_done for other in self._pending):
             self._pending = None
 
     def step(self) -> list[tuple[Task, Outcome]]:
-        """One round: admit tasks, run one forward pass, return the outcomes. Outcomes of the same task are in order."""
+        """Admit tasks, run one forward pass, return the outcomes. The outcomes of a task are in order."""
         begin = perf_counter()
         self._start_compiled_tasks()
         self._take_background_steps(0.0)
@@ -161,7 +161,7 @@ class Scheduler:
         ahead = self._reserve_ahead()
         plan = self._plan(self.token_budget - len(ahead))
         if plan or self._pending is not None:
-            self._run(plan, ahead)
+            self._run_pass(plan, ahead)
         else:
             self._take_background_steps(_WAIT)
         seconds = perf_counter() - begin
@@ -188,7 +188,7 @@ class Scheduler:
             for task in open_tasks:
                 task.stepper = steppers[task.number]
                 task.sequence = task.stepper.sequence
-            self._begin(open_tasks)
+            self._begin_tasks(open_tasks)
 
     def _take_background_steps(self, timeout: float) -> None:
         """Continue tasks whose steps on other threads have ended. Wait up to `timeout` seconds for one."""
@@ -196,7 +196,7 @@ class Scheduler:
             self._process_outcome(task, outcome)
 
     def _admit(self) -> None:
-        """Admit waiting tasks in order, while the cache has space for all the tokens that they must read."""
+        """Admit waiting tasks in order, while the cache has space for all tokens that they must read."""
         while self._waiting and len(self._running) < self.max_running:
             task = self._waiting[0]
             if not task.is_done:
@@ -213,7 +213,7 @@ class Scheduler:
             heappop(self._waiting)
 
     def _reserve_ahead(self) -> list[Task]:
-        """The tasks that read their next token in this step before it is known. Reserves a position for it."""
+        """Reserve a position for each task that reads its next token before it is known. Return these tasks."""
         candidates = [task for task in self._pending or () if self._may_need_token(task)]
         short_tasks = [task for task in self._running if 0 < task.unread <= SHORT_LENGTH] if candidates else []
         if len(candidates) + sum(task.unread for task in short_tasks) > self.token_budget:
@@ -228,21 +228,21 @@ class Scheduler:
     def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
         """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""
         plan = dict[Task, int]()
-        for task, number in divide_tokens(self._running, tokens_left, self._long_chunks):
-            if not number or task.lease is None:
+        for task, token_count in divide_tokens(self._running, tokens_left, self._long_chunks):
+            if not token_count or task.lease is None:
                 continue  # no lease: an earlier task has preempted it
-            if self._reserve(task, number, plan):
-                plan[task] = number
+            if self._reserve(task, token_count, plan):
+                plan[task] = token_count
         return list(plan.items())
 
-    def _reserve(self, task: Task, number: int, plan: Collection[Task]) -> bool:
+    def _reserve(self, task: Task, token_count: int, plan: Collection[Task]) -> bool:
         """Reserve positions for a task; preempt later tasks if necessary. False: it was preempted itself, or failed."""
-        while not self._cache.reserve(task.open_lease, number):
+        while not self._cache.reserve(task.open_lease, token_count):
             idle = (other for other in self._running if other not in plan and not self._is_busy(other))
             last = max(idle, default=task)
             if last is not task:
                 self._preempt(last)
-            elif len(self._running) > 1:  # the others hold the memory, and will release it
+            elif len(self._running) > 1:  # the others hold the memory and will release it
                 self._preempt(task)
                 return False
             else:
@@ -264,10 +264,10 @@ class Scheduler:
         self.preemptions += 1
 
     # ---- a forward pass
-    def _run(self, plan: list[tuple[Task, int]], ahead: list[Task]) -> None:
+    def _run_pass(self, plan: list[tuple[Task, int]], ahead: list[Task]) -> None:
         tasks = [task for task, _ in plan]
-        chunks = [task.chunk(number) for task, number in plan]
-        long_tokens = sum(number for task, number in plan if task.unread > SHORT_LENGTH)
+        chunks = [task.chunk(token_count) for task, token_count in plan]
+        long_tokens = sum(token_count for task, token_count in plan if task.unread > SHORT_LENGTH)
         begin = perf_counter()
         try:
             logits = self._forward(chunks, ahead)
@@ -284,19 +284,19 @@ class Scheduler:
             prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in wasted_tasks)
         for task in (task for task in tasks if task not in wasted_tasks):
             self._fill_mask(task)
-        counts, first = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
+        counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
         assert len(logits) == sum(counts), f"{len(logits)} rows of logits, not {sum(counts)}"
-        for task, number in zip(tasks, counts, strict=True):
+        for task, row_count in zip(tasks, counts, strict=True):
             if task not in wasted_tasks:
                 task.sequence.timings.add_forward(seconds, is_prompt=not task.sequence.prompt_is_read)
-                self._collect_logits(task, LogitRows(logits, first, number))
-            first += number
-        self._answer()
+                self._collect_logits(task, LogitRows(logits, first_row, row_count))
+            first_row += row_count
+        self._answer_requests()
 
-    def _collect_logits(self, task: Task, part: LogitRows) -> None:
+    def _collect_logits(self, task: Task, rows: LogitRows) -> None:
         """Collect the logits of a pass. Once the task has all the logits that it needs, continue it."""
-        if part.number:
-            task.rows.append(part)
+        if rows.row_count:
+            task.rows.append(rows)
         if task.unread == 0:
             rows = task.rows[0] if len(task.rows) == 1 else LogitRows.concatenate(task.rows)
             task.rows = []
@@ -327,9 +327,9 @@ class Scheduler:
         return wasted_tasks
 
     def _fill_mask(self, task: Task) -> None:
-        """Fill the bitmask row of a sequence, which needs no logits."""
+        """Fill the bitmask row of a sequence. This needs no logits."""
         if task.stepper is None or task.stepper.is_slow:
-            return  # it is filled on another thread, together with the step
+            return  # another thread fills it together with the step
         try:
             task.stepper.fill_mask()
         except Exception as error:
@@ -358,19 +358,19 @@ class Scheduler:
         else:
             self._process_outcome(task, task.stepper.advance(rows))
 
-    def _answer(self) -> None:
+    def _answer_requests(self) -> None:
         """Answer the requests of all sequences together, until each of them needs a forward pass or has ended."""
         while self._requests:
             requests, self._requests = self._requests, []
             if self.runs_ahead:
-                requests = self._launch(requests)
+                requests = self._launch_choices(requests)
             for (task, _), answer in zip(requests, self._answers.answer_all(requests), strict=True):
                 if isinstance(answer, Exception):
                     self._finish(task, answer)
                 elif task.stepper is not None and not task.is_done:
                     self._process_outcome(task, task.stepper.advance(answer))
 
-    def _launch(self, requests: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
+    def _launch_choices(self, requests: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
         """Start choosing the tokens of tasks that can run ahead. Return the requests of the others."""
         independent = [
             (task, request)
@@ -415,6 +415,6 @@ class Scheduler:
             task.lease = None
             self._running.remove(task)
         followers, task.followers = [other for other in task.followers if not other.is_done], []
-        if followers:  # one of them must read the prompt instead
+        if followers:  # one of them must now read the prompt
             leader, *leader.followers = followers
             heappush(self._waiting, leader)

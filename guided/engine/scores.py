@@ -1,7 +1,7 @@
-"""The probabilities that a `Result` reports: those that masks removed, and the log probabilities of tokens.
+"""The probabilities that a `Result` reports: the mass that masks removed, and the log probabilities of tokens.
 
-In: rows of logits, and the tokens after them. Out: the numbers of a `Result`. This module computes them for prompts and
-for forced tokens; for chosen tokens they come with the choice (sampling/choice.py).
+In: rows of logits, and the tokens after them. Out: the figures in a `Result`. This module computes them for prompts and
+forced tokens; for chosen tokens they are part of the choice (sampling/choice.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Scores"]
 
-_PROMPT_CHUNK: Final = 128  # positions of a scored prompt whose logits are in memory at once
+_PROMPT_CHUNK: Final = 128  # positions whose logits are in memory at once while a prompt is scored
 
 
 class Scores:
@@ -46,12 +46,12 @@ class Scores:
         self.budget_bound = BudgetBound()
         self.forced_log_mass = 0.0
 
-    def copy_choices(self, earlier: Scores, choices: int) -> None:
-        """Copy the first `choices` choices of another sequence."""
-        self.removed_masses += earlier.removed_masses[:choices]
-        self.logprobs += earlier.logprobs[:choices]
-        self.preferred += earlier.preferred[:choices]
-        for mass in earlier.budget_masses[:choices]:
+    def copy_choices(self, earlier: Scores, count: int) -> None:
+        """Copy the scores of the first `count` choices of another sequence."""
+        self.removed_masses += earlier.removed_masses[:count]
+        self.logprobs += earlier.logprobs[:count]
+        self.preferred += earlier.preferred[:count]
+        for mass in earlier.budget_masses[:count]:
             self._add_budget_mass(mass)
 
     def _add_budget_mass(self, budget_mass: float | None) -> None:
@@ -60,7 +60,7 @@ class Scores:
             self.budget_bound = self.budget_bound.with_step(budget_mass)
 
     def add(self, choice: ChosenToken, penalty: float) -> None:
-        """Record a choice. `penalty`: what the budget ramp subtracted from the token's logit."""
+        """Record a choice. `penalty`: the amount that the budget ramp subtracted from the token's logit."""
         self._add_budget_mass(choice.budget_mass)
         self.removed_masses.append(choice.removed - penalty)
         self.logprobs.append(choice.logprob)
@@ -90,19 +90,19 @@ class Scores:
     def score_forced_tokens(
         self, logits: Tensor, tokens: Sequence[int], *, is_counted: Sequence[bool], is_ended: bool
     ) -> list[TokenLogprobs | None]:
-        """Count the model's probabilities of forced tokens, and of a forced end.
+        """Add the model's probabilities of forced tokens, and of a forced end token.
 
         Args:
             logits: the logits before each of the tokens, and after the last one.
             tokens: the forced tokens.
-            is_counted: whether each token counts. The tokens of a tool's result do not.
-            is_ended: whether the output ends after them.
+            is_counted: for each token, whether it counts. The tokens of a tool's result do not.
+            is_ended: whether the output ends after these tokens.
 
         Returns:
-            Their log probabilities if these were requested, otherwise an empty list.
+            The log probabilities of the tokens if they were requested, otherwise an empty list.
         """
-        for row, token, counts in zip(logits, tokens, is_counted, strict=False):
-            if counts:
+        for row, token, is_token_counted in zip(logits, tokens, is_counted, strict=False):
+            if is_token_counted:
                 self.forced_log_mass += log_mass(row) - float(row[token])
         if is_ended:
             self.forced_log_mass += log_mass(logits[-1]) - log_mass(logits[-1, self._eos])

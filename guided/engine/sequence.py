@@ -2,8 +2,8 @@
 
 `Sequence.steps` is a coroutine. It yields `Forward`, the tokens that the model must read next, and receives the logits.
 It yields `Choose`, rows of logits to choose tokens from, or `Draft`, and receives an `Answer`. It also yields
-`StreamEvent`s. So the rounds of an output are plain sequential code here, and the scheduler (scheduler.py) answers the
-requests of one sequence or of a hundred at once.
+`StreamEvent`s. So the rounds of an output are plain sequential code here, while the scheduler (scheduler.py) answers
+the requests of many sequences at once.
 
 One round: the model reads the last token, the grammar's forced tokens, and the drafts that the grammar allows
 (drafting.py) in **one** forward pass. The mask is filled while this pass runs on an accelerator (`fill_mask`; on a CPU,
@@ -11,13 +11,13 @@ filling takes microseconds). Then a token is chosen (sampling/choice.py). If the
 fails, so an output contains only accepted tokens. With drafts, a token is chosen at the position of each draft, as if
 all drafts before it were right. Drafts and choices after the first wrong draft are dropped.
 
-The budget counts the tokens of the text, including forced ones; the end costs nothing. Every mask gets the remaining
-budget plus one token for the end, because a matcher's budget includes the end. Forced tokens are checked against such a
-mask too, so a constrained output is complete when the budget is used up. Where the output may end, the mask is filled
-first: if the specification allows only the end, the output stops without a forward pass. If only the budget forces the
-end, the pass is run, so that `Result.budget_bound` can report what the model would have written.
+The budget counts the tokens of the text, including forced tokens but not the end token. Every mask gets the remaining
+budget plus one, because a matcher's budget includes the end token. Forced tokens are checked against such a mask too,
+so a constrained output is complete when the budget is used up. Where the output may end, the mask is filled first: if
+the specification allows only the end, the output stops without a forward pass. If only the budget forces the end, the
+pass is run, so that `Result.budget_bound` can report what the model would have written.
 
-Tools (tool_calls.py) are called when the forced tokens are collected. Their results are forced tokens too.
+Tools (tool_calls.py) are called when forced tokens are collected. Their results are forced tokens, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from guided.engine.call_budget import CallBudget
 from guided.engine.drafting import Ngrams
 from guided.engine.fields import decode_captures
 from guided.engine.masks import MaskRow, Masks
-from guided.engine.matchers import layers
+from guided.engine.matchers import iterate_layers
 from guided.engine.reasoning import ReasoningGate
 from guided.engine.result import FinishReason, Result, StreamEvent, Timings
 from guided.engine.scores import Scores
@@ -62,22 +62,22 @@ class Sequence:
 
     Args:
         prompt: ids that the model reads first.
-        max_tokens: the budget, in tokens of the text.
+        max_tokens: the budget in tokens.
         context_left: how many tokens still fit into the model's context; None: no limit.
         score_forced: also count the model's probability of forced tokens.
-        stops: stops that end the output, in addition to end tokens.
+        stops: stop conditions in addition to end tokens.
         logprobs: which log probabilities to compute.
         calls: the tool calls, if the matcher's grammar contains tools.
         drafts: the maximum number of tokens to draft for each forward pass.
         drafted_by_model: whether drafts come from a second model instead of earlier text.
         budget_ramp: the largest penalty of the budget ramp, see `Masks`.
-        parse: parses the text into the value of the result.
+        parse: parses the text into the result's value.
         open_ended: whether the matcher's text may end anywhere, so that the budget may cut it.
         has_calls: whether the matcher's text consists of calls, or of free text with calls (call_budget.py).
-        prefill: the beginning of the text, which is the end of the prompt, and which the matcher has accepted.
+        prefill: the beginning of the text: the prompt ends with it, and the matcher has accepted it.
 
     Raises:
-        BudgetError: no output fits. GuidedError: stops with a constraint. ValueError: ids outside the vocabulary.
+        BudgetError: no output fits. GuidedError: stops with a constraint. OptionError: an unknown stop token.
     """
 
     def __init__(
@@ -118,18 +118,18 @@ class Sequence:
         self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else vocabulary.eos_token_ids)
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
         self.gate = matcher if isinstance(matcher, ReasoningGate) else None
-        parts = list(layers(matcher))
+        parts = list(iterate_layers(matcher))
         self.regions = next((it for it in parts if isinstance(it, GrammarMatcher) and it.grammar.regions), None)
         self.canonical = next((it for it in parts if isinstance(it, CanonicalMatcher)), None)
         self.healed = next((it.prefix for it in parts if isinstance(it, HealingMatcher)), b"")
         self.call_budget = CallBudget(matcher) if has_calls and matcher is not None else None
-        if self.regions is not None or self.call_budget is not None:  # their state after a draft is not known in time
+        if self.regions is not None or self.call_budget is not None:  # their state after a draft comes too late
             drafts = 0
         self.transcript = Transcript(vocabulary, stops, is_reasoning=self.gate is not None, skip=len(self.healed))
-        self.result_positions: set[int] = set()  # positions of tokens of tool results in the output
+        self.result_positions: set[int] = set()  # positions of tool-result tokens in the output
         self.scores = Scores(vocabulary, logprobs)
         self.timings = Timings()
-        self.open_ended, self.cut = open_ended, False  # cut: only the budget forced the end
+        self.open_ended, self.cut = open_ended, False  # cut: whether only the budget forced the end
         self.masks: Masks | None = None
         if matcher is not None:
             times = self.timings.mask
@@ -140,18 +140,18 @@ class Sequence:
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
         self.can_run_ahead = calls is None and not drafts and not self.score_forced
-        self.is_choosing = False  # whether a token is chosen after the current pass, which has no drafts
+        self.is_choosing = False  # a token is chosen after the current pass, which has no drafts
 
     @property
     def tokens_left(self) -> int:
-        """The remaining budget, in tokens of the text."""
+        """The remaining budget in tokens."""
         return self.max_tokens - len(self.transcript.tokens)
 
     def steps(self) -> Steps:
         """Run rounds of: force, forward, mask, choose. The last event contains the result.
 
         Raises:
-            GuidedError: the matcher refuses a token that its mask allowed, or the logits are not numbers.
+            GuidedError: the matcher rejects a token that its mask allowed, or the largest logit is not finite.
         """
         unread, rejected = self.prompt, 0
         if self.prompt_logprobs is not None:
@@ -160,7 +160,7 @@ class Sequence:
         while True:
             forced = self.collect_forced_tokens()
             if forced:
-                self.transcript.append(forced, sampled=False, is_free=self.is_free())
+                self.transcript.append(forced, sampled=False, is_free_text=self.is_free_text())
                 if not self.score_forced:  # otherwise the event follows once they are scored
                     yield self.event()
             if self.call_budget is not None:
@@ -180,11 +180,11 @@ class Sequence:
             assert isinstance(logits, LogitRows)
             self.is_choosing, self.prompt_is_read = False, True
             if self.score_forced:
-                at = len(self.transcript.tokens) - len(forced)
+                index = len(self.transcript.tokens) - len(forced)
                 forced_logprobs = self.scores.score_forced_tokens(
                     logits.tensor[: scored_count + 1],
                     forced,
-                    is_counted=[at + i not in self.result_positions for i in range(len(forced))],
+                    is_counted=[index + i not in self.result_positions for i in range(len(forced))],
                     is_ended=self.finish_reason == "stop",
                 )
                 self.transcript.logprobs[len(self.transcript.logprobs) - len(forced_logprobs) :] = forced_logprobs
@@ -192,10 +192,10 @@ class Sequence:
                     yield self.event()
             if self.finish_reason is not None:
                 break
-            choices = [self.choice(at, drafts) for at in range(len(drafts) + needs_choice)]
+            choices = [self.choice(index, drafts) for index in range(len(drafts) + needs_choice)]
             answer = yield Choose(logits.logits, choices, logits.first + scored_count)
             assert isinstance(answer, Answer)
-            rejected = len(drafts) - (accepted := self.take_choices(answer, drafts))
+            rejected = len(drafts) - (accepted_count := self.take_choices(answer, drafts))
             if self.finish_reason is not None:
                 break
             reasoning_ended = self.transcript.is_reasoning and self.gate is not None and self.gate.has_ended
@@ -205,13 +205,13 @@ class Sequence:
                 yield event
             if reasoning_ended and self.gate is not None:
                 self.transcript.begin_answer(self.gate.end_text)
-            unread = [] if accepted == len(drafts) and not needs_choice else self.transcript.tokens[-1:]
+            unread = [] if accepted_count == len(drafts) and not needs_choice else self.transcript.tokens[-1:]
         yield from self.end()
 
     def end(self) -> Iterator[StreamEvent]:
-        """The last events of a finished output. The very last contains the result."""
+        """Yield the last events of a finished output. The very last one contains the result."""
         self.transcript.close()
-        if (event := self.event()).tokens:  # tokens that were held back
+        if (event := self.event()).tokens:  # withheld tokens
             yield event
             event = self.event()
         yield replace(event, result=self.result())
@@ -246,7 +246,7 @@ class Sequence:
         forced += result
 
     def append_forced(self, masks: Masks, forced: list[int]) -> None:
-        """Append the forced tokens up to the end of a call, as far as the bans and the mask under the budget allow."""
+        """Append forced tokens up to the end of a call. Stop at a token that is banned or exceeds the budget."""
         for token in masks.matcher.forced_tokens():
             if self.penalties is not None and self.penalties.forbids(token, [*self.transcript.tokens, *forced]):
                 return
@@ -263,17 +263,16 @@ class Sequence:
                     return
 
     def budget(self, ahead: int) -> int:
-        """The budget of the mask `ahead` tokens after this one: for its token and all that follow, including the end,
-        but without the tokens reserved for the result of a call."""
+        """The budget of the mask `ahead` tokens from here: with the end token, without the reserve for a result."""
         tokens_left = self.tokens_left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
         return tokens_left if self.call_budget is None else self.call_budget.limit(tokens_left)
 
-    def is_free(self) -> bool:
-        """Whether the text is free here, so that a stop may end it."""
+    def is_free_text(self) -> bool:
+        """Whether the text is free here, so that a stop string may end it."""
         return self.call_budget is None or self.call_budget.is_between_calls()
 
     def check_end(self) -> None:
-        """Set the finish reason if only the end can follow."""
+        """Set the finish reason if only the end token can follow."""
         if self.finish_reason is not None:
             return
         if self.masks is None:
@@ -285,17 +284,18 @@ class Sequence:
             self.finish_reason = "length" if self.open_ended and self.masks.is_budget_bound() else "stop"
 
     def draft(self) -> Generator[Draft, LogitRows | Answer | None, tuple[list[int], bool]]:
-        """Draft tokens, which the matcher accepts for now. Return them, and whether no token is chosen after them."""
+        """Draft tokens, which the matcher accepts for now. Return them, and whether no token is chosen after the last
+        one."""
         is_settled, drafts, proposed = False, list[int](), list[int]()
         limit = min(self.max_drafts, self.tokens_left - 1)
         if self.ngrams is not None:
             self.ngrams.extend(self.transcript.tokens[self.ngrams.length - len(self.prompt) :])
             proposed = self.ngrams.propose(limit)
-        for at in range(limit):
-            if at < len(proposed):
-                token = proposed[at]
+        for index in range(limit):
+            if index < len(proposed):
+                token = proposed[index]
             elif self.ngrams is None and self.prompt_is_read:
-                answer = yield Draft([*self.prompt, *self.transcript.tokens, *drafts], self.choice(at, drafts))
+                answer = yield Draft([*self.prompt, *self.transcript.tokens, *drafts], self.choice(index, drafts))
                 if not (isinstance(answer, Answer) and answer.rows and isinstance(answer.rows[0], ChosenToken)):
                     break
                 token = answer.rows[0].token
@@ -305,7 +305,7 @@ class Sequence:
                 other.is_boundary(token) for other in (self.calls, self.gate) if other is not None
             ):
                 break
-            if self.masks is not None and not self.masks.accept_draft(token, self.budget(at), at):
+            if self.masks is not None and not self.masks.accept_draft(token, self.budget(index), index):
                 break
             drafts.append(token)
             is_settled = self.masks is not None and self.masks.is_settled(self.budget(len(drafts)), len(drafts))
@@ -314,18 +314,18 @@ class Sequence:
         self.timings.drafted_tokens += len(drafts)
         return drafts, is_settled
 
-    def choice(self, at: int, drafts: list[int]) -> Choice:
-        """How to choose the token after the first `at` drafts."""
+    def choice(self, index: int, drafts: list[int]) -> Choice:
+        """How to choose the token after the first `index` drafts."""
         row = _NO_MASK
         if self.masks is not None:
-            self.masks.fill(self.budget(at), at)
-            row = self.masks.row(at)
+            self.masks.fill(self.budget(index), index)
+            row = self.masks.row(index)
         changes = None
-        if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(at)):
-            changes = self.penalties.changes(self.transcript.tokens, drafts[:at])
+        if self.penalties is not None and not (self.masks is not None and self.masks.allows_only_ends(index)):
+            changes = self.penalties.changes(self.transcript.tokens, drafts[:index])
         return Choice(
             self.current_params(),
-            len(self.transcript.tokens) + at,
+            len(self.transcript.tokens) + index,
             self.vocabulary.size,
             row.allowed,
             row.unbudgeted,
@@ -337,29 +337,29 @@ class Sequence:
 
     def take_choices(self, answer: Answer, drafts: list[int]) -> int:
         """Append the chosen tokens, up to the first that differs from its draft. Return how many drafts were right."""
-        accepted = 0
-        for at, choice in enumerate(answer.rows):
+        accepted_count = 0
+        for index, choice in enumerate(answer.rows):
             if isinstance(choice, GuidedError):
                 raise choice
             self.timings.sample.append(answer.seconds / len(answer.rows))
-            is_drafted = at < len(drafts) and choice.token == drafts[at]
-            self.accept(choice, at, drafts, is_drafted=is_drafted)
+            is_drafted = index < len(drafts) and choice.token == drafts[index]
+            self.accept(choice, index, drafts, is_drafted=is_drafted)
             self.append_chosen(choice)
             if not is_drafted or self.finish_reason is not None:
                 break
-            accepted += 1
-        self.timings.accepted_drafts += accepted
-        return accepted
+            accepted_count += 1
+        self.timings.accepted_drafts += accepted_count
+        return accepted_count
 
-    def accept(self, choice: ChosenToken, at: int, drafts: list[int], *, is_drafted: bool) -> None:
-        """Let the matcher accept a token (unless it has accepted the draft), and record what the mask removed."""
+    def accept(self, choice: ChosenToken, index: int, drafts: list[int], *, is_drafted: bool) -> None:
+        """Let the matcher accept a token, unless it is an accepted draft. Record the mass that the mask removed."""
         penalty = 0.0
         if self.masks is not None:
-            penalty = self.masks.penalty(choice.token, at)
-            self.cut = self.masks.is_budget_bound(at) and self.masks.allows_only_ends(at)
-            if not is_drafted and not self.masks.accept(choice.token, at, len(drafts)):
+            penalty = self.masks.penalty(choice.token, index)
+            self.cut = self.masks.is_budget_bound(index) and self.masks.allows_only_ends(index)
+            if not is_drafted and not self.masks.accept(choice.token, index, len(drafts)):
                 raise GuidedError(
-                    f"token {choice.token} was chosen, but the matcher refuses it, although the mask allowed it"
+                    f"token {choice.token} was chosen, but the matcher rejects it, although the mask allowed it"
                 )
         self.scores.add(choice, penalty)
 
@@ -378,13 +378,13 @@ class Sequence:
                 return
         if self.calls is not None:
             self.calls.read(token, self.tokens_left)
-        may_stop = len(self.transcript.tokens) >= self.params.min_tokens
-        self.transcript.append([token], sampled=True, may_stop=may_stop, is_free=self.is_free(), logprobs=choice.scores)
+        is_free, may_stop = self.is_free_text(), len(self.transcript.tokens) >= self.params.min_tokens
+        self.transcript.append([token], sampled=True, may_stop=may_stop, is_free_text=is_free, logprobs=choice.scores)
         if self.transcript.stop_match is not None:
             self.finish_reason, self.stop = "stop", self.transcript.stop_match.stop
 
     def event(self) -> StreamEvent:
-        """The event for everything since the last event."""
+        """The event with everything since the last event."""
         event = self.transcript.event(self.scores.budget_bound)
         if self.regions is not None:
             event = replace(event, captures=decode_captures(self.regions.captures(partial=True)))

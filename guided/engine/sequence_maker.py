@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any, Final, cast
 
 from guided.chat import Conversation
-from guided.engine.draft_model import DRAFTS
+from guided.engine.draft_model import DEFAULT_DRAFTS
 from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
 from guided.engine.instructions import Instructions
 from guided.engine.matchers import continued_text, matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
-from guided.engine.request import Prompt, check_numbers, read_texts
-from guided.engine.retries import THRESHOLD, Retries, check_retries
+from guided.engine.request import Prompt, as_string_tuple, check_options
+from guided.engine.retries import DEFAULT_THRESHOLD, Retries, check_retries
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import Output
 from guided.engine.stopping import Stops
@@ -50,7 +50,7 @@ _STOP_OPTIONS: Final = ("stop", "stop_token_ids", "stop_regex", "include_stop_st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MakerOptions:
-    """The options of a request whose defaults no other class has; see `Options`."""
+    """The options of a request whose defaults no other class defines; see `Options`."""
 
     raw: bool = False
     max_tokens: int = 256
@@ -70,13 +70,13 @@ class _MakerOptions:
     sampling: Sampling = "masked"
     max_passes: int = 1000
     retries: int = 0
-    retry_below: float = THRESHOLD
+    retry_below: float = DEFAULT_THRESHOLD
 
     def check(self, prompt: Prompt, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
         flags = {"raw": self.raw, "canonical": self.canonical, "heal_prompt": self.heal_prompt}
         scores_prompt = self.prompt_logprobs is not None
-        check_numbers(n, self.max_tokens, self.drafts, self.budget_ramp, scores_prompt=scores_prompt, **flags)
+        check_options(n, self.max_tokens, self.drafts, self.budget_ramp, scores_prompt=scores_prompt, **flags)
         check_thoughts(self.think_first, has_reasoning_end=self.reasoning_end is not None)
         if self.reasoning_end is not None and isinstance(prompt, Conversation) and prompt.continue_final_message:
             message = "reasoning_end cannot be combined with continue_final_message, which continues an answer: "
@@ -97,10 +97,10 @@ class _MakerOptions:
         check_retries(self.retries, self.retry_below, {**features, 'sampling="exact"': self.sampling == "exact"})
 
     def check_prefill(self, prefill: str) -> str:
-        """Return the text of a message that the output continues, if any.
+        """Check the text of a message that the output continues, and return it.
 
         Raises:
-            OptionError: an option cannot be combined with such a text.
+            OptionError: an option cannot be combined with such a message.
         """
         if prefill and self.retries:
             raise OptionError("retries cannot be combined with continue_final_message", option="retries")
@@ -114,10 +114,10 @@ class SequenceMaker:
     """Makes the sequences of one model.
 
     Args:
-        vocabulary: its tokens.
-        context: the maximum number of tokens that it reads.
+        vocabulary: the model's tokens.
+        context: the model's context length in tokens.
         compiler, prompts: functions that return the compiler and the prompt reader.
-        drafts_by_model: whether a second model drafts for it.
+        drafts_by_model: whether a second model drafts tokens.
         describes_by_default: whether prompts describe the specification by default.
     """
 
@@ -145,15 +145,15 @@ class SequenceMaker:
         compiler: GrammarCompiler | None = None,
         **options: Any,
     ) -> list[Output]:
-        """Make the outputs of a request (`Engine.generate`). `ids`: the ids of the prompt, if the caller has them.
+        """Make the outputs of a request (`Engine.generate`). `ids`: the ids of the prompt, if the caller knows them.
         `compiler`: compiles the constraint; None: the engine's compiler.
 
         Raises:
-            SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: as `Engine.generate`.
+            SpecError, UnsupportedError, BudgetError, GuidedError, OptionError: see `Engine.generate`.
         """
-        settings = _MakerOptions(**_take(options, _MAKER_OPTIONS))
-        constraint_options = cast(ConstraintOptions, _take(options, ConstraintOptions.__annotations__))
-        stops = _stops(**_take(options, _STOP_OPTIONS))
+        settings = _MakerOptions(**_pop_options(options, _MAKER_OPTIONS))
+        constraint_options = cast(ConstraintOptions, _pop_options(options, ConstraintOptions.__annotations__))
+        stops = _make_stops(**_pop_options(options, _STOP_OPTIONS))
         params = SamplingParams(**options, seed=secrets.randbits(64) if settings.seed is None else settings.seed)
         settings.check(prompt, n, constraint, params)
         logprobs = LogprobParams(settings.logprobs, settings.prompt_logprobs, settings.logprobs_mode)
@@ -166,25 +166,25 @@ class SequenceMaker:
         known_ids = ids if full_prompt is prompt else None
         ids, prefix = prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)
         prefill = settings.check_prefill(continued_text(grammar, constraint, prompt, ids))
-        make = self._matcher_maker(grammar, prefix, prefill, settings)
-        is_exact, default_drafts = settings.sampling == "exact", DRAFTS if self._drafts_by_model else 0
+        make_matcher = self._matcher_maker(grammar, prefix, prefill, settings)
+        is_exact, default_drafts = settings.sampling == "exact", DEFAULT_DRAFTS if self._drafts_by_model else 0
         drafts = default_drafts if settings.drafts is None else settings.drafts
-        kind = partial(ExactSequence, max_passes=settings.max_passes) if is_exact else Sequence
+        construct = partial(ExactSequence, max_passes=settings.max_passes) if is_exact else Sequence
         context_left, parse = self._context - len(ids), None if constraint is None else value_parser(grammar)
 
-        def sequence(index: int, ids_before: Items[int], counted_tokens: int, retry: int = 0) -> Sequence:
-            """`ids_before`: ids between prompt and answer; `counted_tokens`: how many of them the budget counts."""
-            matcher = make()
-            return kind(
+        def make_sequence(index: int, bridge_ids: Items[int], token_cost: int, retry: int = 0) -> Sequence:
+            """`bridge_ids`: the ids between prompt and answer; `token_cost`: how many of them the budget counts."""
+            matcher = make_matcher()
+            return construct(
                 self._vocabulary,
-                [*ids, *ids_before],
+                [*ids, *bridge_ids],
                 matcher,
                 params.sample(index).retry(retry),
-                max_tokens=settings.max_tokens - counted_tokens,
-                context_left=context_left - len(ids_before),
+                max_tokens=settings.max_tokens - token_cost,
+                context_left=context_left - len(bridge_ids),
                 score_forced=settings.score_forced,
                 stops=stops,
-                logprobs=replace(logprobs, prompt=None) if ids_before else logprobs,
+                logprobs=replace(logprobs, prompt=None) if bridge_ids else logprobs,
                 calls=None if matcher is None or toolbox is None else ToolCalls(toolbox, matcher),
                 drafts=0 if is_exact or settings.retries else drafts,
                 drafted_by_model=self._drafts_by_model,
@@ -195,16 +195,16 @@ class SequenceMaker:
                 prefill=prefill,
             )
 
-        def answer(index: int, ids_before: Items[int] = (), counted_tokens: int = 0) -> Output:
+        def make_output(index: int, bridge_ids: Items[int] = (), token_cost: int = 0) -> Output:
             if not settings.retries:
-                return sequence(index, ids_before, counted_tokens)
-            make, is_json = partial(sequence, index, ids_before, counted_tokens), parse is not None and parse.is_json
+                return make_sequence(index, bridge_ids, token_cost)
+            make, is_json = partial(make_sequence, index, bridge_ids, token_cost), parse is not None and parse.is_json
             return Retries(make, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
 
         if settings.think_first is None or not bridge:
-            return list(map(answer, range(n)))
+            return list(map(make_output, range(n)))
         limit = token_limit(settings.think_first, settings.max_tokens)
-        return [ThinkFirst(partial(answer, index), limit, bridge, context_left) for index in range(n)]
+        return [ThinkFirst(partial(make_output, index), limit, bridge, context_left) for index in range(n)]
 
     def _matcher_maker(
         self, grammar: CompiledGrammar | None, prefix: bytes, prefill: str, settings: _MakerOptions
@@ -222,7 +222,8 @@ class SequenceMaker:
     def _add_instructions(
         self, prompt: Prompt, grammar: CompiledGrammar | None, settings: _MakerOptions
     ) -> tuple[Prompt, list[int]]:
-        """The prompt with the instructions that the request asks for, and the ids between free text and answer."""
+        """Add the instructions that the request asks for to the prompt. Also return the ids between free text and
+        answer."""
         instructions = Instructions(self._prompts(), grammar, raw=settings.raw)
         describe, thoughts = settings.describe, settings.think_first
         if self.describes_by_default if describe is None else describe:
@@ -232,12 +233,12 @@ class SequenceMaker:
         return instructions.think_first(prompt, thoughts, may_describe=describe is not False)
 
 
-def _take(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _pop_options(options: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Remove the options with these names, and return them."""
     return {name: options.pop(name) for name in names if name in options}
 
 
-def _stops(
+def _make_stops(
     stop: str | Items[str] | None = None,
     stop_token_ids: Items[int] | None = None,
     stop_regex: str | Items[str] | None = None,
@@ -245,6 +246,6 @@ def _stops(
     include_stop_str_in_output: bool = False,
     ignore_eos: bool = False,
 ) -> Stops:
-    texts, patterns = read_texts("stop", stop), read_texts("stop_regex", stop_regex)
+    texts, patterns = as_string_tuple("stop", stop), as_string_tuple("stop_regex", stop_regex)
     ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
     return Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)

@@ -24,7 +24,7 @@ Reply: TypeAlias = LogitRows | Answer | None
 
 
 class StagedOutput(ABC):
-    """An output in stages. Subclasses define `steps`, and set `current` to the sequence that runs."""
+    """An output in stages. Subclasses define `steps` and set `current` to the running sequence."""
 
     def __init__(self, first: Output) -> None:
         self.current: Output = first
@@ -88,22 +88,22 @@ class StagedOutput(ABC):
 
 
 Output: TypeAlias = Sequence | StagedOutput
-"""What the scheduler runs."""
+"""The outputs that the scheduler runs."""
 
 
-def forward_to(ids: list[int], keep: int, tokens_read: list[int]) -> Forward:
-    """The pass after which the cache contains exactly `ids`.
+def forward_to(ids: list[int], keep: int, cached_tokens: list[int]) -> Forward:
+    """Request the pass after which the cache contains exactly `ids`.
 
     Args:
-        ids: all tokens of the stage.
-        keep: the number of the last ids that need logits.
-        tokens_read: the tokens that the cache contains before the pass.
+        ids: all tokens that the stage's sequence has read or must read.
+        keep: the number of last ids that need logits.
+        cached_tokens: the tokens that the cache contains before the pass.
     """
-    shared_length, limit = 0, min(len(tokens_read), len(ids) - keep)  # a binary search compares whole slices
+    shared_length, limit = 0, min(len(cached_tokens), len(ids) - keep)  # binary search, since comparing slices is fast
     while shared_length < limit:
         middle = (shared_length + limit + 1) // 2
-        if tokens_read[shared_length:middle] == ids[shared_length:middle]:
+        if cached_tokens[shared_length:middle] == ids[shared_length:middle]:
             shared_length = middle
         else:
             limit = middle - 1
-    return Forward(ids[shared_length:], keep, len(tokens_read) - shared_length)
+    return Forward(ids[shared_length:], keep, len(cached_tokens) - shared_length)

@@ -1,4 +1,4 @@
-"""The requests of a sequence: forward passes, drafts, and the choice of tokens (`Choose`, sampling/choice.py).
+"""The requests of a sequence: forward passes, drafts, and choices of tokens (`Choose`, sampling/choice.py).
 
 `Sequence.steps` yields them. The answer to `Forward` is `LogitRows`, the logits of the kept positions. The answer to
 `Draft` and `Choose` is an `Answer`.
@@ -24,8 +24,8 @@ class Forward(NamedTuple):
 
     Attributes:
         tokens: ids, at least one.
-        keep: how many of the last positions need logits.
-        forget: the number of most recently read tokens that are not part of the output.
+        keep: the number of last positions that need logits.
+        forget: the number of most recently read tokens that the cache must drop first.
     """
 
     tokens: list[int]
@@ -39,22 +39,22 @@ class LogitRows(NamedTuple):
     Attributes:
         logits: float32 (rows, vocab_size), the rows of all sequences.
         first: the index of the first row.
-        number: the number of rows.
+        row_count: the number of rows.
     """
 
     logits: Tensor
     first: int
-    number: int
+    row_count: int
 
     @property
     def tensor(self) -> Tensor:
-        """The rows, (number, vocab_size)."""
-        return self.logits[self.first : self.first + self.number]
+        """The rows, (row_count, vocab_size)."""
+        return self.logits[self.first : self.first + self.row_count]
 
     @classmethod
     def concatenate(cls, parts: Sequence[LogitRows]) -> LogitRows:
-        """The rows of several passes, concatenated."""
-        return cls(torch.cat([part.tensor for part in parts]), 0, sum(part.number for part in parts))
+        """Concatenate the rows of several passes."""
+        return cls(torch.cat([part.tensor for part in parts]), 0, sum(part.row_count for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Draft:
     """A request: the token that the draft model would choose.
 
     Attributes:
-        ids: everything before it: prompt, output, earlier drafts.
-        choice: how to choose it.
+        ids: everything before the token: prompt, output, earlier drafts.
+        choice: how to choose the token.
     """
 
     ids: list[int]

@@ -2,10 +2,10 @@
 
 In: a sequence, and the answer to its last request: logits or chosen tokens. Out: `StepOutcome`: its events, and its
 next request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up
-to `Limits.call_work`. On the scheduler's thread, all other sequences would have to wait for it. So a sequence with a
-step longer than `SLOW_SECONDS` runs on another thread until 32 steps in a row have been quick, and meanwhile the
-scheduler runs the other sequences. The core releases the GIL while it computes, and these threads yield the CPU cores
-to the model's threads.
+to `Limits.call_work`. On the scheduler's thread, it would delay all other sequences. So a sequence with a step longer
+than `SLOW_SECONDS` runs on another thread until 32 steps in a row have been quick. Meanwhile the scheduler runs the
+other sequences. The core releases the GIL while it computes, and these threads yield the CPU cores to the model's
+threads.
 
 The thread that compiled the grammar can run the first step before the scheduler sees the sequence (`begin`).
 """
@@ -30,8 +30,8 @@ from guided.sampling.choice import Answer, Choose
 __all__ = ["SLOW_SECONDS", "BackgroundSteps", "StepOutcome", "Stepper", "begin_steppers"]
 
 SLOW_SECONDS: Final = 0.01  # seconds of thread time
-_MAX_AGE: Final = SLOW_SECONDS / 4  # how old a reading of the thread time may be, in seconds
-_QUICK_STEPS: Final = 32  # after this many in a row, a sequence is no longer slow
+_MAX_AGE: Final = SLOW_SECONDS / 4  # seconds: the maximum age of a reading of the thread time
+_QUICK_STEPS: Final = 32  # after this many quick steps in a row, a sequence is no longer slow
 _THREADS: Final = 2
 _Key = TypeVar("_Key")
 
@@ -40,9 +40,9 @@ class StepOutcome(NamedTuple):
     """The outcome of a step.
 
     Attributes:
-        events: in order.
+        events: the events in order.
         request: the next request; None if the sequence has ended.
-        error: the error that ended it, if any.
+        error: the error that ended the sequence, if any.
     """
 
     events: list[StreamEvent]
@@ -85,7 +85,7 @@ class Stepper:
         self._record_duration(_clock.end(begin))
 
     def next_mask_request(self) -> tuple[_core.Matcher, int] | None:
-        """The matcher and budget with which the next mask can be prepared; None if this is impossible or useless."""
+        """The matcher and budget for preparing the next mask; None if it cannot be prepared or that would not help."""
         sequence = self.sequence
         if self.is_slow or sequence.masks is None or not sequence.is_choosing:
             return None
@@ -125,7 +125,7 @@ class _Clock(threading.local):
     """Measures the thread time of long pieces of work. Reading the thread time is a system call, which takes 1 us.
 
     So it is read at most once in `_MAX_AGE` seconds. A piece that is long by the wall clock took at least the thread
-    time since this reading, minus the wall time between the reading and the beginning of the piece.
+    time since the last reading, minus the wall time from that reading to the beginning of the piece.
     """
 
     wall, cpu = -inf, 0.0
@@ -138,7 +138,7 @@ class _Clock(threading.local):
         return now
 
     def end(self, begin: float) -> float:
-        """The duration of the piece: its wall time if that is short, otherwise a lower bound of its thread time."""
+        """The duration of the piece: its wall time if that is short, otherwise a lower bound on its thread time."""
         wall = perf_counter() - begin
         return wall if wall <= SLOW_SECONDS else thread_time() - self.cpu - (begin - self.wall)
 

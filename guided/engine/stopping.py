@@ -1,16 +1,16 @@
-"""Finds where an unconstrained output stops, while it grows: stop texts, stop patterns and stop tokens.
+"""Finds where an unconstrained output stops, while it grows: at stop strings, stop patterns and stop tokens.
 
-In: the text of the output, in parts as it is written. Out: the stop that ends first (if several end at the same
-character, the one that begins first), and how much of the text can no longer belong to any stop. The result does not
-depend on how the text is divided into parts.
+In: the text of the output, in pieces as it is written. Out: the match that ends first (if several end at the same
+character, the one that begins first), and how much of the text can no longer belong to any match. The result does not
+depend on how the text is divided into pieces.
 
-A stop pattern matches a substring in isolation: `^`, `$` and `\\b` refer to the borders of the substring, not to the
+A stop pattern matches a substring in isolation: `^`, `$` and `\\b` refer to the boundaries of the substring, not to the
 text around it. A *candidate* is a matcher that was started at some character. Candidates that can no longer match are
-dropped at once, and of two in the same state only the earlier one is kept, so there are never more candidates than the
+dropped at once. If two are in the same state, only the earlier one is kept, so there are never more candidates than the
 pattern has states. Text is withheld only as long as some candidate can still complete a match.
 
-Cost: one step of each stop text and of each candidate for each character. With more than 4096 candidates (a pattern
-with large counts, and a text that keeps them alive) the output fails.
+Cost: one step per character for each stop string and each candidate. With more than 4096 candidates (a pattern with
+large counts, and a text that keeps them alive) the output fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_CANDIDATES: Final = 4096
 
 
 class StopMatch(NamedTuple):
-    """A match of a stop: its end and beginning in the text, and the stop text or pattern."""
+    """A match: its end and beginning in the text, and the stop string or pattern."""
 
     end: int
     begin: int
@@ -43,29 +43,31 @@ class StopMatch(NamedTuple):
 
 
 class _Finder(Protocol):
-    """Looks for one stop text or one stop pattern."""
+    """Looks for one stop string or one stop pattern."""
 
     def read(self, text: str, start: int) -> StopMatch | None:
-        """The first stop that ends after `start`.
+        """Return the first match that ends after `start`.
 
-        `text`: all of the text; `start`: the number of characters read before.
+        `text`: the whole text so far; `start`: the number of characters that were read before.
         """
 
     def first_undecided(self, text: str) -> int:
-        """The index of the first character that may still become part of a stop."""
+        """The index of the first character that may still become part of a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Stops that end an output, in addition to end tokens. A constraint determines the end itself, and excludes them.
+    """Conditions that end an output, in addition to end tokens. A constraint determines the end itself, so stops cannot
+    be combined with it.
 
     Attributes:
-        texts: the output ends where one of them is complete.
-        token_ids: each of them ends the output as an end token does.
+        texts: stop strings. The output ends as soon as it contains one of them.
+        token_ids: tokens that end the output like an end token.
         patterns: regular expressions as for a constraint, at most 32 with at most 256 characters each. The output ends
-            where a substring matches one of them completely.
-        includes_stop: whether the output contains the stop, or the text of a stop token. If not, it ends before it.
-        ignore_eos: end tokens do not end the output; they are tokens like any other.
+            as soon as a substring matches one of them completely.
+        includes_stop: whether the output contains the matched text, or the text of the stop token. If not, it ends
+            before.
+        ignore_eos: whether end tokens are ordinary tokens that do not end the output.
     """
 
     texts: Sequence[str] = ()
@@ -89,12 +91,12 @@ class Stops:
         object.__setattr__(self, "grammars", tuple(map(_compile_pattern, self.patterns)))
 
     def __bool__(self) -> bool:
-        """Whether there is any stop, or end tokens are ignored."""
+        """Whether there is any stop condition, or end tokens are ignored."""
         return bool(self.texts or self.token_ids or self.patterns or self.ignore_eos)
 
     @property
     def has_only_text_stops(self) -> bool:
-        """Whether there are only stop texts and stop patterns."""
+        """Whether the only stop conditions are stop strings and stop patterns."""
         return not self.token_ids and not self.ignore_eos
 
     def check(self, size: int) -> None:
@@ -106,11 +108,11 @@ class Stops:
 
 
 class StopSearch:
-    """Looks for the stops of one output.
+    """Looks for stop strings and stop patterns in one output.
 
     Attributes:
-        text: all of the text so far.
-        decided_length: the number of its characters that can no longer belong to a stop.
+        text: the whole text so far.
+        decided_length: the number of characters that can no longer belong to a match.
     """
 
     def __init__(self, stops: Stops) -> None:
@@ -119,9 +121,9 @@ class StopSearch:
         self._finders += [_PatternFinder(grammar) for grammar in stops.grammars]
 
     def read(self, piece: str, *, may_stop: bool = True) -> StopMatch | None:
-        """Append a part of the text; return the first stop that ends in it, or None.
+        """Append a piece of the text. Return the first match that ends in it, or None.
 
-        With may_stop=False stops are tracked but not returned, because the output is still too short to stop.
+        With may_stop=False matches are tracked but not returned, because the output is still too short to stop.
         """
         start, self.text = len(self.text), self.text + piece
         matches = [match for finder in self._finders if (match := finder.read(self.text, start)) is not None]
@@ -132,31 +134,32 @@ class StopSearch:
 
 
 class _TextFinder:
-    """Finds a stop text with the algorithm of Knuth, Morris and Pratt (1977): each character is read once."""
+    """Finds a stop string with the algorithm of Knuth, Morris and Pratt (1977), which reads each character once."""
 
     def __init__(self, stop: str) -> None:
         self.stop = stop
-        self._matched = 0  # characters of the stop that the text ends with
-        self._borders = [0, 0]  # for each prefix of the stop: the length of its longest border
+        self._matched_length = 0  # the length of the stop string's prefix with which the text ends
+        self._borders = [0, 0]  # for each prefix of the stop string: the length of its longest border
 
     def read(self, text: str, start: int) -> StopMatch | None:
         match = None
-        if not self._matched and text.find(self.stop[0], start) < 0:
+        if not self._matched_length and text.find(self.stop[0], start) < 0:
             return None
-        for at in range(start, len(text)):
-            while self._matched and self.stop[self._matched] != text[at]:
-                self._matched = self._border(self._matched)
-            self._matched += self.stop[self._matched] == text[at]
-            if self._matched == len(self.stop):
-                match = match or StopMatch(at + 1, at + 1 - len(self.stop), self.stop)
-                self._matched = self._border(self._matched)
+        for index in range(start, len(text)):
+            while self._matched_length and self.stop[self._matched_length] != text[index]:
+                self._matched_length = self._border(self._matched_length)
+            self._matched_length += self.stop[self._matched_length] == text[index]
+            if self._matched_length == len(self.stop):
+                match = match or StopMatch(index + 1, index + 1 - len(self.stop), self.stop)
+                self._matched_length = self._border(self._matched_length)
         return match
 
     def first_undecided(self, text: str) -> int:
-        return len(text) - self._matched
+        return len(text) - self._matched_length
 
     def _border(self, size: int) -> int:
-        """The longest border of a prefix, computed on demand: a text may match only the beginning of a long stop."""
+        """The length of a prefix's longest border. Computed on demand, since most of a long stop string is rarely
+        needed."""
         for end in range(len(self._borders), size + 1):
             border = self._borders[end - 1]
             while border and self.stop[border] != self.stop[end - 1]:
@@ -174,19 +177,19 @@ class _PatternFinder:
 
     def read(self, text: str, start: int) -> StopMatch | None:
         match = None
-        for at in range(start, len(text)):
-            self.candidates.append((at, GrammarMatcher(self.grammar)))
+        for index in range(start, len(text)):
+            self.candidates.append((index, GrammarMatcher(self.grammar)))
             states = dict[int, tuple[int, GrammarMatcher]]()
             for begin, matcher in self.candidates:
-                if matcher.accept_string(text[at]):
+                if matcher.accept_string(text[index]):
                     states.setdefault(matcher.state, (begin, matcher))
             self.candidates = list(states.values())
             if len(self.candidates) > _MAX_CANDIDATES:
                 problem = f"has more than {_MAX_CANDIDATES} unfinished matches in this output: use a simpler pattern"
                 raise GuidedError(f"the stop pattern {brief(self.grammar.source)} {problem}")
             if match is None:
-                begins = (begin for begin, matcher in self.candidates if matcher.is_accepting())
-                match = next((StopMatch(at + 1, begin, str(self.grammar.source)) for begin in begins), None)
+                match_begins = (begin for begin, matcher in self.candidates if matcher.is_accepting())
+                match = next((StopMatch(index + 1, begin, str(self.grammar.source)) for begin in match_begins), None)
         return match
 
     def first_undecided(self, text: str) -> int:

@@ -1,4 +1,4 @@
-"""A sequence in the scheduler."""
+"""A sequence that the scheduler runs."""
 
 from __future__ import annotations
 

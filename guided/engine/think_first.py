@@ -1,12 +1,12 @@
-"""Lets the model write free text before a constrained answer, which is often better if the model has thought first.
+"""Lets the model write free text before a constrained answer. The answer is often better if the model thinks first.
 
-In: the maker of the constrained sequence, a limit, and the ids between the free text and the answer. Out: one output,
-which the scheduler runs like any other. Its reasoning is the free text.
+In: a function that makes the constrained sequence, a limit, and the ids between the free text and the answer. Out: one
+output, which the scheduler runs like any other. The free text becomes its reasoning.
 
 How: two sequences on one cache. The first is unconstrained and is the assistant's turn. The second begins where the
-first has ended: the model reads the end of the turn and the user's request for the answer in its required form, and
-writes the answer under the mask. The free text may only use the part of the budget and of the context that the shortest
-answer does not need. If nothing is left, there is no free text.
+first ended: the model reads the end of the turn and a user message that requests the answer in the required form. Then
+it writes the answer under the mask. The free text may only use the part of the budget and of the context that the
+shortest answer does not need. If nothing is left, there is no free text.
 
 Source: draft-conditioned constrained decoding (arXiv 2603.03305).
 Cost: the free text, and the request for the answer, whose tokens the model reads in one pass.
@@ -38,7 +38,7 @@ THINK_INSTRUCTION: Final = (
     "Before you answer, think about it in a few short sentences. Write only your thoughts now. You will be asked for "
     "the answer afterwards."
 )
-_SEED_STEP: Final = 0x9E3779B97F4A7C15  # the samples of a request have adjacent seeds
+_SEED_STEP: Final = 0x9E3779B97F4A7C15  # large, because the samples of a request have adjacent seeds
 _ANSWER: Final = "Now write only the answer."
 _REWRITE: Final = "Write this answer again, in the required form and with nothing else. Do not change its content."
 
@@ -47,8 +47,8 @@ class ThinkFirst(StagedOutput):
     """An output that begins with free text.
 
     Args:
-        make_answer: makes the sequence of the answer, from the ids between the prompt and the answer, and how many of
-            them count towards the budget.
+        make_answer: makes the sequence of the answer. Its arguments are the ids between the prompt and the answer, and
+            how many of these count towards the budget.
         limit: the maximum number of tokens of the free text.
         bridge: the ids between the free text and the answer.
         context_left: how many tokens still fit into the model's context after the prompt.
@@ -66,15 +66,15 @@ class ThinkFirst(StagedOutput):
         while isinstance(answer, StagedOutput):
             answer = answer.current
         self._matcher, self._parse = cast(Matcher, answer.matcher), answer.parse
-        shortest = self._matcher.min_tokens_to_finish() - 1
-        tokens_left = min(answer.max_tokens, context_left - len(bridge)) - shortest
+        shortest_length = self._matcher.min_tokens_to_finish() - 1
+        tokens_left = min(answer.max_tokens, context_left - len(bridge)) - shortest_length
         thoughts = Sequence(
             answer.vocabulary,
             answer.prompt,
             None,
             _thinking_params(answer.params),
             max_tokens=max(0, min(limit, tokens_left)),
-            stops=_control_tokens(answer.vocabulary),
+            stops=_control_token_stops(answer.vocabulary),
             logprobs=answer.logprob_params,
         )
         super().__init__(thoughts)
@@ -90,18 +90,18 @@ class ThinkFirst(StagedOutput):
         return self._parse
 
     def steps(self) -> Steps:
-        """Run the free sequence, then that of the answer. Raises as `Sequence.steps`."""
-        tokens_read = list[int]()
-        thoughts = yield from self._think(tokens_read)
+        """Run the sequence of the free text, then the sequence of the answer. Raises like `Sequence.steps`."""
+        cached_tokens = list[int]()
+        thoughts = yield from self._think(cached_tokens)
         answer = self._answer_without_thoughts
         if tokens := thoughts.tokens:
             answer = self._make_answer([*tokens, *self._bridge], len(tokens))
         answer.timings.include(thoughts.timings)
         self.current = answer
-        yield from self._write(answer, thoughts, tokens_read)
+        yield from self._write(answer, thoughts, cached_tokens)
 
-    def _think(self, tokens_read: list[int]) -> Generator[Request, Reply, Result]:
-        """Run the free sequence and return its result. Record the tokens that the model reads in `tokens_read`."""
+    def _think(self, cached_tokens: list[int]) -> Generator[Request, Reply, Result]:
+        """Run the free sequence and return its result. Record the tokens that the model reads in `cached_tokens`."""
         reply: Reply = None
         with closing(self.current.steps()) as steps:
             while True:
@@ -109,8 +109,8 @@ class ThinkFirst(StagedOutput):
                 reply = None
                 if not isinstance(request, StreamEvent):
                     if isinstance(request, Forward):
-                        del tokens_read[len(tokens_read) - request.forget :]
-                        tokens_read += request.tokens
+                        del cached_tokens[len(cached_tokens) - request.forget :]
+                        cached_tokens += request.tokens
                     reply = yield request
                     continue
                 if request.tokens or request.text:
@@ -118,7 +118,7 @@ class ThinkFirst(StagedOutput):
                 if request.result is not None:
                     return request.result
 
-    def _write(self, answer: Output, thoughts: Result, tokens_read: list[int]) -> Steps:
+    def _write(self, answer: Output, thoughts: Result, cached_tokens: list[int]) -> Steps:
         """Run the sequence of the answer. Its first pass skips the tokens that the model has already read."""
         reply: Reply = None
         is_first = True
@@ -128,19 +128,19 @@ class ThinkFirst(StagedOutput):
                 reply = None
                 if not isinstance(request, StreamEvent):
                     if isinstance(request, Forward) and is_first:
-                        request, is_first = forward_to(request.tokens, request.keep, tokens_read), False
+                        request, is_first = forward_to(request.tokens, request.keep, cached_tokens), False
                     reply = yield request
                 elif request.result is None:
                     yield request
                 else:
-                    yield replace(request, result=_join(thoughts, request.result))
+                    yield replace(request, result=_join_results(thoughts, request.result))
                     return
 
 
-def _join(thoughts: Result, answer: Result) -> Result:
-    """The result of the complete output.
+def _join_results(thoughts: Result, answer: Result) -> Result:
+    """Join both results into the result of the complete output.
 
-    Leaves out the choice that ended the free text: `tokens` does not contain it.
+    Omits the choice that ended the free text, since `tokens` does not contain it.
     """
     sampled_count = sum(thoughts.token_masks)
     logprobs = None if answer.logprobs is None else [*(thoughts.logprobs or ()), *answer.logprobs]
@@ -163,7 +163,7 @@ def _thinking_params(params: SamplingParams) -> SamplingParams:
     return replace(params, min_tokens=0, seed=(params.seed + _SEED_STEP) % (1 << 64))
 
 
-def _control_tokens(vocabulary: Vocabulary) -> Stops:
+def _control_token_stops(vocabulary: Vocabulary) -> Stops:
     """Stops that end the free text at any control token, since it is a single turn of the conversation."""
     return Stops(token_ids=tuple(id for id in vocabulary.special_tokens if not vocabulary.token_bytes(id)))
 
@@ -172,7 +172,7 @@ def check_thoughts(thoughts: object, *, has_reasoning_end: bool) -> None:
     """Check the option `think_first`.
 
     Raises:
-        OptionError: it is neither None nor one of `Thoughts`, or it is "answer" for a model that reasons anyway.
+        OptionError: the value is neither None nor one of `Thoughts`, or it is "answer" for a model that reasons anyway.
     """
     is_number = isinstance(thoughts, int) and not isinstance(thoughts, bool) and thoughts > 0
     if not (thoughts is None or thoughts == "answer" or is_number):

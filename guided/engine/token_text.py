@@ -1,7 +1,7 @@
-"""The text of tokens, including names of control tokens, and the results of the engine's own tools.
+"""Decodes the tokens of an answer, including names of control tokens and the results of the engine's own tools.
 
 In: the tokens of an answer, as they arrive. Out: text, and `ToolResult`s. A control token has no text in an answer, so
-readers of calls get its name instead. A call of such a tool (`guided.Tool`) and its result become one `ToolResult`.
+call readers get its name instead. A call of an engine tool (`guided.Tool`) and its result become one `ToolResult`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ToolResult:
     """A completed call of a `guided.Tool`.
 
     Attributes:
-        index: its number in the answer, from 0.
+        index: the number of the call in the answer, from 0.
         name: the tool's name.
-        arguments, result: the text that the model wrote, and the text that it then read.
+        arguments, result: the text that the model wrote, and the text that it read next.
     """
 
     index: int
@@ -34,7 +34,7 @@ class ToolResult:
 
 
 class AnswerDecoder:
-    """Decodes the tokens of one answer. `keep_control_names`: whether control tokens become their names, or nothing."""
+    """Decodes the tokens of one answer. `keep_control_names`: whether control tokens become their names or nothing."""
 
     def __init__(
         self, vocabulary: Vocabulary, toolbox: Toolbox | None = None, *, keep_control_names: bool = True
@@ -45,7 +45,7 @@ class AnswerDecoder:
         self._tool: BoundTool | None = None  # the tool whose call is open
         self._call, self._result = list[int](), list[int]()
         self._in_result = False  # whether the open call has reached its result
-        self._call_count = 0  # number of completed calls
+        self._call_count = 0  # the number of completed calls
 
     @property
     def in_call(self) -> bool:
@@ -53,7 +53,7 @@ class AnswerDecoder:
         return self._tool is not None
 
     def is_control(self, token: int) -> bool:
-        """Whether a token is a control token, whose text is its name."""
+        """Whether a token is a control token, which is decoded as its name."""
         return token in self._vocabulary.special_tokens
 
     def read(self, tokens: Sequence[int], *, last: bool = False) -> list[str | ToolResult]:
@@ -95,7 +95,8 @@ class AnswerDecoder:
 
 
 class StopTail:
-    """Withholds decoded text that a stop may still cut. An event has tokens as soon as a part of their text is certain.
+    """Withholds decoded text that a stop string may still cut. An event contains a token as soon as part of its text is
+    certain.
 
     Attributes:
         withheld: the decoded text that is not certain yet.
@@ -103,14 +104,14 @@ class StopTail:
 
     def __init__(self) -> None:
         self.withheld = ""
-        self._decoded_length = self._certain_length = 0  # the number of characters without names of control tokens
+        self._decoded_length = self._certain_length = 0  # numbers of characters, without the names of control tokens
 
     def read(self, piece: str, decoded_length: int, certain_length: int) -> str:
-        """The certain part of the text withheld so far and a new piece.
+        """Return the certain part of the withheld text followed by a new piece.
 
         Args:
             piece: the decoded text of an event.
-            decoded_length: how many of its characters are not part of the name of a control token.
+            decoded_length: the number of characters in `piece` that are not part of a control token's name.
             certain_length: the number of characters of `StreamEvent.text`.
         """
         self._decoded_length, self._certain_length = (

@@ -1,4 +1,4 @@
-"""The tool calls of one output: collected token by token, run when they are complete, answered with forced tokens.
+"""Handles the tool calls of one output: collects them token by token, runs them, and forces the tokens of the results.
 
 In: a matcher of a grammar that contains the tools' segments, and every token of the output. Out: after a complete call,
 the tokens of its result, which the matcher has accepted. The model never writes a result itself: the beginning of a
@@ -27,7 +27,7 @@ class ToolCalls:
 
     Attributes:
         has_complete_call: whether a call is complete, so that its result must follow.
-        reserved: how many tokens of the budget are reserved for the result of the call that is being written.
+        reserved: the number of budget tokens that are reserved for the result of the call that is being written.
         completed_calls: the calls that have results.
     """
 
@@ -39,7 +39,7 @@ class ToolCalls:
         self.has_complete_call, self.reserved = False, 0
 
     def read(self, token: int, tokens_left: int) -> None:
-        """Process a token that the matcher has accepted. `tokens_left` tokens of the budget remain after it.
+        """Process a token that the matcher has accepted. `tokens_left`: the budget that remains after it.
 
         Raises:
             GuidedError: the token begins a result.
@@ -67,7 +67,7 @@ class ToolCalls:
     def answer(self, tokens_left: int) -> list[int]:
         """Run the complete call, and return the tokens of its result.
 
-        `tokens_left` tokens of the budget remain, for the result, the rest of the output and its end token.
+        `tokens_left`: the remaining budget for the result, the rest of the output and its end token.
 
         Raises:
             GuidedError: the grammar does not allow a result here.
@@ -76,8 +76,8 @@ class ToolCalls:
         assert bound is not None
         text = self._toolbox.vocabulary.decode(self._arguments).decode("utf-8", "replace")
         result = bound.tool.answer(text)
-        for answer_text, inner in (*self._spellings(result), ("", [])):
-            tokens = [bound.result_begin, *inner, bound.result_end]
+        for answer_text, result_tokens in (*self._spellings(result), ("", [])):
+            tokens = [bound.result_begin, *result_tokens, bound.result_end]
             if self._can_be_completed_after(tokens, tokens_left):
                 for token in tokens:
                     self._matcher.accept_token(token)
@@ -86,7 +86,7 @@ class ToolCalls:
         raise GuidedError(f"the grammar does not allow the result of {bound.tool.name!r} after its call")
 
     def _spellings(self, result: str) -> list[tuple[str, list[int]]]:
-        """The result and its tokens; if the vocabulary cannot spell it, an error message and its tokens.
+        """The result with its tokens, or an error message with its tokens if the vocabulary cannot spell the result.
 
         Names of control tokens in the result are encoded as text.
         """
@@ -105,7 +105,8 @@ class ToolCalls:
 
 
 def with_tools(constraint: Constraint, tools: Sequence[Tool], *, needs_matcher: bool = False) -> Constraint:
-    """Extend the constraint of a request by its tools. `needs_matcher`: the output needs a matcher even without tools.
+    """Extend a request's constraint by its tools. `needs_matcher`: whether the output needs a matcher even without
+    tools.
 
     Without a constraint, the answer is free text with calls anywhere. Otherwise calls occur where the constraint
     contains `tool.segment`.

@@ -1,10 +1,10 @@
-"""The tokens and text of an output so far, how much of it may be streamed, and where a stop cuts it.
+"""Tracks the tokens and text of an output, how much of it may be streamed, and where a stop string cuts it.
 
-Text is streamed in complete characters, and only once it can no longer belong to a stop. A token is streamed with the
-first part of its text. So the streamed events together are exactly the result, whichever stop ends it.
+Text is streamed in complete characters, and only once it can no longer belong to a stop string. A token is streamed
+with the first part of its text. So the streamed events add up to exactly the result, whichever stop string ends it.
 
-Stops end free text only. While the specification determines the text, as inside a tool call, no stop is looked for.
-Afterwards the search begins anew with the next token.
+Stop strings and stop patterns end only free text. While the specification determines the text, as inside a tool call,
+there is no search. Afterwards a new search begins with the next token.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ __all__ = ["Transcript"]
 
 
 class Transcript:
-    """The tokens and the text of one output. The first `skip` bytes are not part of its text.
+    """The tokens and the text of one output. `skip`: the number of bytes at the beginning that are not part of the
+    text.
 
     Attributes:
         tokens: ids, in order.
         token_masks: for each token, 1 if it was sampled, 0 if it was forced.
         logprobs: for each token, its log probabilities; None if they were not requested.
-        text: the decoded text, complete characters only.
-        stop_match: the stop at which the text was cut, if any.
-        is_reasoning: whether the output is still reasoning and has not begun its answer.
+        text: the decoded text, with complete characters only.
+        stop_match: the match at which the text was cut, if any.
+        is_reasoning: whether the output is still reasoning and the answer has not begun.
         reasoning: the text of the reasoning, once the answer has begun.
-        reasoning_tokens: the number of its tokens, with those of the end marker.
-        starts: for each token, how many characters of the text come before it.
+        reasoning_tokens: the number of tokens of the reasoning, including its end marker.
+        starts: for each token, the number of characters of the text before it.
         prompt_logprobs: the log probabilities of the prompt, for the next event.
     """
 
@@ -46,9 +47,9 @@ class Transcript:
         self._skip = skip
         self._vocabulary, self._stops = vocabulary, stops
         self._stop_search: StopSearch | None = None
-        self._search_start = 0  # the index of the first character that it has read
-        self._is_free = False
-        self._begin_stop_search(is_free=not is_reasoning)
+        self._search_start = 0  # the index of the first character that the search has read
+        self._is_free_text = False
+        self._begin_stop_search(is_free_text=not is_reasoning)
         self.starts: list[int] = []
         self.reasoning_tokens = 0
         self.prompt_logprobs: Sequence[TokenLogprobs | None] = ()
@@ -57,7 +58,7 @@ class Transcript:
 
     @property
     def has_text_stops(self) -> bool:
-        """Whether stop texts or patterns can end the output."""
+        """Whether stop strings or stop patterns can end the output."""
         return bool(self._stops.texts or self._stops.patterns)
 
     def append(
@@ -66,12 +67,12 @@ class Transcript:
         *,
         sampled: bool,
         may_stop: bool = True,
-        is_free: bool = True,
+        is_free_text: bool = True,
         logprobs: TokenLogprobs | None = None,
     ) -> None:
-        """Append tokens. If they complete a stop and `may_stop` is true, cut the text there.
+        """Append tokens. If they complete a match and `may_stop` is true, cut the text there.
 
-        `is_free`: whether the text is free after these tokens. It counts only where a character ends.
+        `is_free_text`: whether the text is free after these tokens. It is ignored if they end inside a character.
         """
         self.tokens += tokens
         self.token_masks += [int(sampled)] * len(tokens)
@@ -83,9 +84,9 @@ class Transcript:
         self.text += piece
         if not self.has_text_stops:
             return
-        is_free = self._is_free if self._utf8.getstate()[0] else is_free and not self.is_reasoning
-        if self._stop_search is None or not is_free:
-            self._begin_stop_search(is_free=is_free)
+        is_free_text = self._is_free_text if self._utf8.getstate()[0] else is_free_text and not self.is_reasoning
+        if self._stop_search is None or not is_free_text:
+            self._begin_stop_search(is_free_text=is_free_text)
         elif (match := self._stop_search.read(piece, may_stop=may_stop)) is not None:
             self.stop_match = match
             self._truncate(self._search_start + (match.end if self._stops.includes_stop else match.begin))
@@ -97,27 +98,27 @@ class Transcript:
         self._stop_search = None
 
     def begin_answer(self, end: str) -> None:
-        """Begin the answer: all text so far, which must have been streamed, is reasoning that ended with `end`."""
+        """Begin the answer: all text so far is reasoning that ended with `end`. It must have been streamed."""
         self.reasoning, self.text, self.is_reasoning = self.text.removesuffix(end), "", False
         self.reasoning_tokens = len(self.tokens)
         self.starts = [0] * self.reasoning_tokens
         self._streamed_text = 0
-        self._begin_stop_search(is_free=True)
+        self._begin_stop_search(is_free_text=True)
 
     def event(self, budget_bound: BudgetBound) -> StreamEvent:
-        """The event with everything that can be streamed now and has not been streamed yet."""
-        decided, tokens = len(self.text), len(self.tokens)
+        """The event with everything that can now be streamed and has not been streamed yet."""
+        decided_length, tokens = len(self.text), len(self.tokens)
         if self._stop_search is not None and self.stop_match is None:
-            decided = self._search_start + self._stop_search.decided_length
-            while tokens > self._streamed_tokens and self.starts[tokens - 1] >= decided:
+            decided_length = self._search_start + self._stop_search.decided_length
+            while tokens > self._streamed_tokens and self.starts[tokens - 1] >= decided_length:
                 tokens -= 1
-        new, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided]
+        new_tokens, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided_length]
         scores = tuple(self.logprobs[self._streamed_tokens : tokens])
-        forced = bool(new) and not self.token_masks[self._streamed_tokens]
-        self._streamed_tokens, self._streamed_text = tokens, decided
+        forced = bool(new_tokens) and not self.token_masks[self._streamed_tokens]
+        self._streamed_tokens, self._streamed_text = tokens, decided_length
         prompt, self.prompt_logprobs = tuple(self.prompt_logprobs), ()
         return StreamEvent(
-            tuple(new),
+            tuple(new_tokens),
             text,
             forced,
             logprobs=scores,
@@ -126,10 +127,10 @@ class Transcript:
             prompt_logprobs=prompt,
         )
 
-    def _begin_stop_search(self, *, is_free: bool) -> None:
-        """Look for stops from here on, if the text is free."""
-        self._is_free = is_free
-        self._stop_search = StopSearch(self._stops) if is_free and self.has_text_stops else None
+    def _begin_stop_search(self, *, is_free_text: bool) -> None:
+        """If the text is free, begin a search for stop strings and patterns here."""
+        self._is_free_text = is_free_text
+        self._stop_search = StopSearch(self._stops) if is_free_text and self.has_text_stops else None
         self._search_start = len(self.text)
 
     def _truncate(self, end: int) -> None:

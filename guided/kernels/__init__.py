@@ -1,6 +1,7 @@
 """Fused CPU kernels for operations that torch splits into many small steps, on rows of float32 or bfloat16.
 
-Each has a fallback in torch that runs everywhere; `is_supported` tells when the kernel is used. C++ in `native/`.
+Most have a fallback in torch that runs on every device; `is_supported` tells when the kernel is used. The C++ is in
+`native/`.
 """
 
 from __future__ import annotations
@@ -33,35 +34,36 @@ __all__ = [
 ]
 
 
-_KINDS = torch.float32, torch.bfloat16  # all kernels read both
+_SUPPORTED_DTYPES = torch.float32, torch.bfloat16  # all kernels support both
 BlockRows: TypeAlias = tuple[int, npt.NDArray[np.uint8], npt.NDArray[np.int64] | None]
-"""A ggml type, the bytes of rows (rows, bytes of a row), and the indices of the rows to use, in order; None: all."""
+"""A ggml type, the bytes of rows (rows, bytes per row), and the indices of the rows to use, in order; None: all
+rows."""
 
 
 def is_supported(x: Tensor) -> bool:
     """Whether the kernels can read a tensor: it is on the CPU and of a supported type, and torch is not compiling."""
-    return not torch.compiler.is_compiling() and x.is_cpu and x.dtype in _KINDS
+    return not torch.compiler.is_compiling() and x.is_cpu and x.dtype in _SUPPORTED_DTYPES
 
 
 def each_row(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function` of x (n, size), one row at a time, so torch's result for a row depends only on that row."""
+    """Apply `function` to x (n, size) one row at a time, so that torch's result for a row depends only on that row."""
     return torch.cat([function(x[i : i + 1].clone()) for i in range(len(x))]) if len(x) else function(x)
 
 
 def multiply(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """`x @ weights.T + bias` for x (n, in) and weights (out, in) of the same supported type.
 
-    The bits of a row depend neither on other rows nor on the number of threads.
+    Each output row is bitwise independent of the other rows and of the number of threads.
 
     Raises:
         ValueError: the shapes or types do not match, or a tensor is not on the CPU.
     """
-    outs, ins = _sizes(weights, 2)
+    outs, ins = _checked_shape(weights, 2)
     _check_product(x, bias, outs, ins, weights.dtype)
     x, weights, bias = x.contiguous(), weights.contiguous(), None if bias is None else bias.contiguous()
     rows = x.shape[0]
     out = x.new_empty(rows, outs)
-    addresses = x.data_ptr(), _address(weights, (outs, ins), _KINDS), _address_if_any(bias, outs, x.dtype)
+    addresses = x.data_ptr(), _address(weights, (outs, ins), _SUPPORTED_DTYPES), _address_if_any(bias, outs, x.dtype)
     _kernels.multiply(_is_bfloat16(x), *addresses, out.data_ptr(), rows, outs, ins, torch.get_num_threads())
     return out
 
@@ -73,7 +75,7 @@ def _check_product(x: Tensor, bias: Tensor | None, outs: int, ins: int, dtype: t
 
 
 class BlockTiles:
-    """A matrix (outs, columns) of ggml blocks, in the layout of the kernel; see native/block_product.hpp."""
+    """A matrix (outs, columns) of ggml blocks, in the kernel's layout; see native/block_product.hpp."""
 
     def __init__(self, parts: Sequence[BlockRows], columns: int) -> None:
         """Concatenate the rows of the parts.
@@ -96,11 +98,12 @@ class BlockTiles:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that a product reads."""
+        """The number of bytes that a multiplication reads."""
         return self._native.bytes
 
     def multiply(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """`x @ weights.T + bias` for x (n, columns), in x's type. The bits of a row do not depend on other rows.
+        """`x @ weights.T + bias` for x (n, columns), in x's dtype. Each output row is bitwise independent of the other
+        rows.
 
         Raises:
             ValueError: the shapes or types do not match, or the type is not supported.
@@ -116,8 +119,9 @@ class BlockTiles:
         return out
 
     def rows(self, numbers: Tensor) -> Tensor:
-        """The rows with these numbers, int64 (n,): float32 (n, columns). IndexError: a row does not exist."""
-        (count,), numbers = _sizes(numbers, 1), numbers.contiguous()
+        """Return rows as float32 (n, columns). `numbers`: their indices, int64 (n,). IndexError: a row does not
+        exist."""
+        (count,), numbers = _checked_shape(numbers, 1), numbers.contiguous()
         out = torch.empty(count, self.columns)
         self._native.values(_address(numbers, (count,), torch.int64), count, out.data_ptr())
         return out
@@ -138,23 +142,24 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float, offset: float = 0.0) 
 
 
 def swiglu(x: Tensor) -> Tensor:
-    """`silu(gate) * up` of rows (n, 2 size) = (gate, up): (n, size). Source: "GLU Variants", arXiv 2002.05202."""
+    """`silu(gate) * up` for rows (gate, up) of shape (n, 2 size); returns (n, size). Source: "GLU Variants", arXiv
+    2002.05202."""
     if not is_supported(x):
         gate, up = x.chunk(2, dim=-1)
         return F.silu(gate) * up
-    return _gated(_kernels.swiglu, x)
+    return _run_gated_kernel(_kernels.swiglu, x)
 
 
 def geglu(x: Tensor) -> Tensor:
-    """`gelu(gate) * up`, with the tanh approximation, of the same rows as in `swiglu`: (n, size)."""
+    """`gelu(gate) * up` with the tanh approximation, for the same rows as `swiglu`; returns (n, size)."""
     if not is_supported(x):
         gate, up = x.chunk(2, dim=-1)
         return gelu(gate, "tanh") * up
-    return _gated(_kernels.geglu, x)
+    return _run_gated_kernel(_kernels.geglu, x)
 
 
-def _gated(kernel: Callable[[bool, int, int, int, int], None], x: Tensor) -> Tensor:
-    (rows, width), x = _sizes(x, 2), x.contiguous()
+def _run_gated_kernel(kernel: Callable[[bool, int, int, int, int], None], x: Tensor) -> Tensor:
+    (rows, width), x = _checked_shape(x, 2), x.contiguous()
     if width % 2:
         raise ValueError(f"a row of {width} numbers cannot be split into gate and up")
     out = x.new_empty(rows, width // 2)
@@ -163,8 +168,8 @@ def _gated(kernel: Callable[[bool, int, int, int, int], None], x: Tensor) -> Ten
 
 
 def softcap(x: Tensor, cap: float) -> Tensor:
-    """`cap * tanh(x / cap)` of rows (n, size) of float32. The kernel overwrites x."""
-    (rows, size), x = _sizes(x, 2), x.contiguous()
+    """`cap * tanh(x / cap)` for float32 rows (n, size). The kernel overwrites x."""
+    (rows, size), x = _checked_shape(x, 2), x.contiguous()
     if x.dtype != torch.float32:
         raise ValueError(f"rows must be float32, not {x.dtype}")
     if not is_supported(x):
@@ -174,13 +179,13 @@ def softcap(x: Tensor, cap: float) -> Tensor:
 
 
 def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
-    """`x * P(X <= x)` for a normal X ("Gaussian Error Linear Units", arXiv 1606.08415) of rows (n, size)."""
+    """`x * P(X <= x)` for a standard normal X, on rows (n, size) ("Gaussian Error Linear Units", arXiv 1606.08415)."""
     if not is_supported(x):
         torch_gelu = partial(F.gelu, approximate=approximate)
         return (
             each_row(torch_gelu, x) if x.device.type == "cpu" and not torch.compiler.is_compiling() else torch_gelu(x)
         )
-    (rows, size), x = _sizes(x, 2), x.contiguous()
+    (rows, size), x = _checked_shape(x, 2), x.contiguous()
     out = torch.empty_like(x)
     _kernels.gelu(_is_bfloat16(x), approximate == "none", x.data_ptr(), out.data_ptr(), rows, size)
     return out
@@ -189,15 +194,15 @@ def gelu(x: Tensor, approximate: Literal["tanh", "none"]) -> Tensor:
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate heads x (n, heads, head_dim) in place: (a, b) -> (a cos - b sin, b cos + a sin); see models/rotary.py.
 
-    cos and signed sin: (n, 1, rotary_dim), contiguous. a and b are the halves of the first `rotary_dim` dimensions of a
-    head; the others do not change.
+    cos and signed sin: (n, 1, rotary_dim), contiguous. a and b are the halves of a head's first `rotary_dim`
+    dimensions; the other dimensions do not change.
     """
-    (rows, heads, size), rotary_dim = _sizes(x, 3), _sizes(cos, 3)[2]
+    (rows, heads, size), rotary_dim = _checked_shape(x, 3), _checked_shape(cos, 3)[2]
     if rotary_dim % 2 or rotary_dim > size:
         raise ValueError(f"cannot rotate {rotary_dim} dimensions of heads of size {size}")
     if not is_supported(x) or x.stride()[1:] != (size, 1) or (rows > 1 and x.stride(0) < heads * size):
-        part = x if rotary_dim == size else x[..., :rotary_dim]
-        part.copy_(torch.addcmul(part * cos, part.roll(rotary_dim // 2, -1), sin))
+        rotated_part = x if rotary_dim == size else x[..., :rotary_dim]
+        rotated_part.copy_(torch.addcmul(rotated_part * cos, rotated_part.roll(rotary_dim // 2, -1), sin))
         return x
     tables = _address(cos, (rows, 1, rotary_dim), x.dtype), _address(sin, (rows, 1, rotary_dim), x.dtype)
     _kernels.rotate(_is_bfloat16(x), x.data_ptr(), x.stride(0), *tables, rows, heads, size, rotary_dim)
@@ -206,7 +211,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def pack(x: Tensor) -> Tensor:
     """Pack rows x (n, heads, size) of a supported type as int8 (n, heads, size + 4), see kv/quantised.py."""
-    rows, heads, size = _sizes(x, 3)
+    rows, heads, size = _checked_shape(x, 3)
     if x.stride()[1:] != (size, 1):
         x = x.contiguous()
     if not is_supported(x):
@@ -216,14 +221,14 @@ def pack(x: Tensor) -> Tensor:
     return out
 
 
-def _sizes(x: Tensor, dimensions: int) -> torch.Size:
+def _checked_shape(x: Tensor, dimensions: int) -> torch.Size:
     if x.dim() != dimensions:
         raise ValueError(f"expected {dimensions} dimensions, not a tensor of shape {tuple(x.shape)}")
     return x.shape
 
 
 def _address(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype | tuple[torch.dtype, ...]) -> int:
-    """The address of the first number. This is the last check: the kernels get only addresses."""
+    """Return the address of the first number. This is the last check, since the kernels get only addresses."""
     has_dtype = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
     if not (has_dtype and x.is_cpu and x.shape == shape and x.is_contiguous()):
         actual = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"

@@ -1,9 +1,9 @@
 """
-Kernels for rows on a CPU: they take addresses and sizes, and check neither.
+Kernels for rows on a CPU. They take addresses and sizes, and do not check them.
 
 The caller (guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive.
-`half`: numbers are bfloat16, otherwise float32. Rows are contiguous unless a stride is given; strides are counted in
-numbers. All functions run without the GIL.
+`half`: whether numbers are bfloat16 instead of float32. Rows are contiguous unless a stride is given; strides are
+counted in numbers. All functions run without the GIL.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def multiply(
         weights: address of (outs, ins).
         bias: address of (outs,); 0: none.
         out: address of (rows, outs).
-        threads: the most threads to use; they change no bit.
+        threads: the maximum number of threads. It does not affect the results.
     """
 
 def rms_norm(half: bool, x: int, weight: int, out: int, rows: int, size: int, eps: float, offset: float) -> None:
@@ -29,7 +29,7 @@ def rms_norm(half: bool, x: int, weight: int, out: int, rows: int, size: int, ep
 
     Args:
         x: address of (rows, size).
-        weight: address of (size,); 0: nothing is multiplied.
+        weight: address of (size,); 0: the last factor is omitted.
         out: address of (rows, size).
     """
 
@@ -44,7 +44,7 @@ def swiglu(half: bool, x: int, out: int, rows: int, size: int) -> None:
 
 def geglu(half: bool, x: int, out: int, rows: int, size: int) -> None:
     """
-    Write `gate * P(X <= gate) * up`, by the approximation with tanh, to `out`.
+    Write `gate * P(X <= gate) * up` to `out`, with the tanh approximation.
 
     Args:
         x: address of (rows, 2 * size): gate, then up.
@@ -61,23 +61,23 @@ def softcap(x: int, rows: int, size: int, cap: float) -> None:
 
 def gelu(half: bool, exact: bool, x: int, out: int, rows: int, size: int) -> None:
     """
-    Write `x * P(X <= x)`, for a normal X, to `out`.
+    Write `x * P(X <= x)`, for a standard normal X, to `out`.
 
     Args:
-        exact: by the error function; otherwise by the approximation with tanh.
+        exact: whether to use the error function instead of the tanh approximation.
         x: address of (rows, size).
         out: address of (rows, size).
     """
 
 def rotate(half: bool, x: int, stride: int, cos: int, sin: int, rows: int, heads: int, size: int, turned: int) -> None:
     """
-    Turn heads in place: (a, b) becomes (a cos - b sin, b cos + a sin).
+    Rotate heads in place: (a, b) becomes (a cos - b sin, b cos + a sin).
 
     Args:
         x: address of (rows, heads, size); rows are `stride` numbers apart.
         cos: address of (rows, turned).
-        sin: address of (rows, turned), with its sign.
-        turned: the first numbers of each head, a and b together; the others stay.
+        sin: address of (rows, turned), including the sign.
+        turned: the number of numbers at the beginning of each head that are rotated, a and b together.
     """
 
 def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size: int) -> None:
@@ -86,7 +86,7 @@ def pack(half: bool, x: int, stride: int, out: int, rows: int, heads: int, size:
 
     Args:
         x: address of (rows, heads, size); rows are `stride` numbers apart.
-        out: address of int8 (rows, heads, size + 4): the numbers, then the float32 that they are multiplied by.
+        out: address of int8 (rows, heads, size + 4): the numbers, then the float32 by which they are multiplied.
     """
 
 def choose_rows(
@@ -96,49 +96,51 @@ def choose_rows(
     Choose a token from each row of logits; see guided/kernels/choose.py.
 
     Args:
-        rows: for each (address of float32 logits, how many there are, how many of them are tokens; bitmasks or None:
-            allowed, the same without a budget, tokens whose logits are lowered; by how much; changes or None;
-            temperature, top_k (0: all), top_p, min_p, uniform number, how many of the most likely tokens come back (-1:
-            no log probabilities), whether by the model's own logits). Changes are (permitted bitmask or None, banned
-            ids, end ids, biased ids, biases, seen ids, their counts in the output, penalties for repetition, presence,
-            frequency). Bitmasks and ids are int32, numbers float32, in numpy.
-        threads: the most threads to use; they change nothing.
+        rows: one tuple per row: the address of its float32 logits; their number; the size of the vocabulary; three
+            bitmasks or None (allowed tokens, allowed tokens without a budget, ramped tokens); the amount by which the
+            logits of ramped tokens are lowered; changes or None; temperature; top_k (0: all); top_p; min_p; a uniform
+            number in [0, 1); the number of most likely tokens to return (-1: no log probabilities); whether log
+            probabilities are computed from the model's logits. Changes are a tuple: a bitmask of permitted tokens or
+            None, banned ids, end ids, biased ids, biases, seen ids, their counts in the output, and the penalties for
+            repetition, presence and frequency. Bitmasks and ids are int32 arrays; other arrays are float32.
+        threads: the maximum number of threads. It does not affect the results.
 
     Returns:
-        For each (0, or why not: 1 there is no number, 2 everything is banned; the token; the greatest logit in the
-        first case; -log of the probability that the mask leaves; what the budget took of it, or None; the token's log
-        probability; the most likely tokens with theirs; log of the model's probability of the token, 0 without a mask;
-        the model's most likely token if the mask forbids it, else -1).
+        One tuple per row: 0, or the reason for a refusal (1: the greatest logit is not finite, 2: all tokens are
+        banned); the token; with reason 1, the greatest logit; -log of the total probability of the allowed tokens; the
+        probability that the budget removed, or None; the token's log probability; the most likely tokens with their log
+        probabilities; log of the model's probability of the token, 0 without a mask; the model's most likely token if
+        the mask forbids it, otherwise -1.
 
     Raises:
-        ValueError: an array is of another size than the vocabulary, or than its ids.
+        ValueError: the length of an array does not fit the vocabulary or the ids.
         IndexError: an id is not below the vocabulary's size.
     """
 
 def block_instructions() -> str:
     """
-    What multiplies blocks on this processor: avx512, avxvnni, avx2, neon or plain.
+    The instructions that multiply blocks on this processor: avx512, avxvnni, avx2, neon or plain.
     """
 
 class BlockMatrix:
-    """A matrix that stays as ggml has quantised it, in tiles."""
+    """A matrix that stays quantised in ggml's formats, stored in tiles."""
 
     def __init__(self, columns: int) -> None:
-        """Without rows."""
+        """Make a matrix without rows."""
 
     def add(self, ggml_type: int, raw: int, rows: int, order: int | None, count: int, threads: int) -> None:
         """
-        Put rows of a GGUF file below those that are there.
+        Append rows of a GGUF file.
 
         Args:
-            ggml_type: their format.
-            raw: address of `rows` rows of blocks, as they lie in the file.
-            order: address of the numbers of the rows to take, int64 (count,); None: the first ones.
-            threads: the most threads to use.
+            ggml_type: the format of the rows.
+            raw: address of `rows` rows of blocks, as they are stored in the file.
+            order: address of the indices of the rows to append, int64 (count,); None: the first `count` rows.
+            threads: the maximum number of threads.
 
         Raises:
-            ValueError: the format is not known, or rows of this many columns are not made of its blocks.
-            IndexError: there is no such row.
+            ValueError: the format is unknown, or the rows do not consist of whole blocks.
+            IndexError: a row does not exist.
         """
 
     def multiply(self, half: bool, x: int, bias: int, out: int, rows: int, threads: int) -> None:
@@ -146,28 +148,28 @@ class BlockMatrix:
         Write `x @ weights.T + bias` to `out`.
 
         Args:
-            half: x, bias and out are bfloat16, otherwise float32.
+            half: whether x, bias and out are bfloat16 instead of float32.
             x: address of (rows, columns).
             bias: address of (weights,); 0: none.
             out: address of (rows, weights).
-            threads: the most threads to use; they change no bit.
+            threads: the maximum number of threads. It does not affect the results.
         """
 
     def values(self, rows: int, count: int, out: int) -> None:
         """
-        Write rows to `out`, float32 (count, columns).
+        Write rows to `out` as float32 (count, columns).
 
         Args:
-            rows: address of their numbers, int64 (count,).
+            rows: address of the indices of the rows, int64 (count,).
             out: address of the output.
 
         Raises:
-            IndexError: there is no such row.
+            IndexError: a row does not exist.
         """
 
     @property
     def bytes(self) -> int:
-        """That a product reads."""
+        """The number of bytes that a multiplication reads."""
 
 class Batch:
     """
@@ -184,21 +186,22 @@ class Batch:
         rows: Sequence[tuple[int, int, int, int, int, int | None, int, int, int, int]],
     ) -> None:
         """
-        Bind the sequences of a forward pass, whose new positions attend to all that came before.
+        Bind the sequences of a forward pass. Their new positions attend to all positions before them.
 
         Args:
-            heads: heads of the queries, a multiple of `kv_heads`.
-            kv_heads: heads of keys and values.
-            head_dim: numbers of a head.
-            half: queries and output are bfloat16, otherwise float32.
-            stored: bytes of a number of keys and values: 4 (float32), 2 (bfloat16) or 1 (int8, `pack`).
-            rows: for each sequence (address of the keys of layer 0, address of its values, layers, numbers between two
-                layers, slots of the cache, address of this sequence's slots as int64 or None if they follow one
-                another, the first slot, positions, first new row of the queries, new positions).
+            heads: the number of query heads, a multiple of `kv_heads`.
+            kv_heads: the number of heads of keys and values.
+            head_dim: the numbers per head.
+            half: whether queries and output are bfloat16 instead of float32.
+            stored: bytes per number of keys and values: 4 (float32), 2 (bfloat16) or 1 (int8, see `pack`).
+            rows: one tuple per sequence: the address of the keys of layer 0; the address of the values of layer 0; the
+                number of layers; the numbers between two layers; the number of slots in the cache; the address of the
+                sequence's slots as int64, or None if they are consecutive; the first slot if they are consecutive; the
+                number of positions; the query row of the first new position; the number of new positions.
 
         Raises:
-            ValueError: the heads do not fit together; or the types do not.
-            IndexError: a row names slots or positions that do not exist.
+            ValueError: the numbers of heads or the types do not fit together.
+            IndexError: a row refers to slots or positions that do not exist.
         """
 
     def run(
@@ -217,15 +220,15 @@ class Batch:
         Write the attention of one layer to `out`.
 
         Args:
-            layer: the number of the layer.
+            layer: the index of the layer.
             q: address of (queries, heads, head_dim); rows are `q_stride` numbers apart.
             out: address of (queries, heads, head_dim).
-            scale: what the products of queries and keys are multiplied by.
-            softcap: c: scores become c * tanh(score / c); 0: they stay.
-            window: the most positions that a query reads, itself included; None: all.
-            threads: the most threads to use; they change no bit.
+            scale: the factor by which dot products of queries and keys are multiplied.
+            softcap: c: scores become c * tanh(score / c); 0: scores are not capped.
+            window: the maximum number of positions that a query reads, including its own; None: no limit.
+            threads: the maximum number of threads. It does not affect the results.
 
         Raises:
-            IndexError: there is no such layer, or `queries` is not the number of new positions.
+            IndexError: the layer does not exist, or `queries` is not the number of new positions.
             ValueError: the window is empty.
         """

@@ -1,11 +1,11 @@
-"""The choices of a batch as tensors on a device, sent in one copy.
+"""Sends the choices of a batch to a device, as tensors in one copy.
 
-In: some `Choice`s, and the row of logits of each. Out: a `ChoiceTable`: a column for each number of a choice, the
-bitmasks, and the ids in penalties, bias and bans. A choice refers to its bitmasks by row number. The rows `EVERYTHING`
-and `NOTHING` always exist.
+In: some `Choice`s, and the row of logits of each. Out: a `ChoiceTable`: a column for each numeric parameter of a
+choice, the bitmasks, and the ids in penalties, bias and bans. A choice refers to its bitmasks by row number. The rows
+`EVERYTHING` and `NOTHING` always exist.
 
-Cost: one asynchronous copy. Each bitmask is copied once on the host (16 KB for 128,256 tokens). A choice takes a few
-more microseconds, mostly for the hash that gives its uniform number.
+Cost: one asynchronous copy. Each bitmask is copied once on the host (16 KB for 128,256 tokens). Each choice takes a few
+more microseconds, mostly for the hash from which its uniform number comes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _DOUBLES: Final = ("uniform", "top_p")
 _INTS: Final = ("row", "allowed", "specified", "ramped", "permitted", "slot", "top_k", "raw")
 _FLOATS: Final = ("ramp", "scale", "min_p", "repetition", "presence", "frequency")
 _LISTS: Final = {"banned": None, "ends": None, "biased": "bias", "seen": "counts"}
-"""Lists of ids in `Changes` -> the lists of their numbers, if any."""
+"""The lists of ids in `Changes` -> the names of the lists with a number for each id, if any."""
 _PARTS: Final = ("choice", "id", "number", "start")
-_ALIGNED: Final = 4  # numbers; Triton recompiles a kernel for pointers that are not aligned to 16 bytes
+_ALIGNMENT: Final = 4  # in numbers: 16 bytes. Triton recompiles a kernel for pointers with less alignment
 _NO_CHANGES: Final = (1.0, 0.0, 0.0)  # repetition, presence, frequency
 
 
@@ -44,7 +44,7 @@ class Pairs:
     Attributes:
         choice: int32 (n,): the choice of each id.
         id: int32 (n,).
-        number: float32 (n,): a bias, or how often the id is in the output; zeros for other lists.
+        number: float32 (n,): the bias, or how often the id is in the output; zeros for other lists.
         start: int32 (choices + 1,): the ids of choice i go from start[i] to start[i + 1] (exclusive).
     """
 
@@ -59,21 +59,21 @@ class ChoiceTable:
     """See the module docstring. Each column has the shape (choices,).
 
     Attributes:
-        size: the size of the vocabulary, the same for all choices.
+        size: the size of the vocabulary, which all choices share.
         masks: int32 (rows, words).
         uniform: float64, in [0, 1).
-        top_p: float64; 1: all.
-        row: int32, the row of the logits.
+        top_p: float64; 1: all tokens.
+        row: int32, the row of logits.
         allowed, specified, ramped, permitted: int32, rows of `masks`. `specified` is the mask without a budget.
         slot: int32, the index of the choice in `changed`; -1: it has no changes.
-        top_k: int32; 0: all.
+        top_k: int32; 0: all tokens.
         raw: int32; 1: log probabilities are computed from the model's logits, 0: from the changed logits.
-        ramp: float32, subtracted from the logits of `ramped`.
+        ramp: float32, subtracted from the logits of the tokens in `ramped`.
         scale: float32, 1 / temperature; 0: the greatest logit is chosen.
-        min_p: float32; 0: all.
+        min_p: float32; 0: all tokens.
         repetition, presence, frequency: float32, see `SamplingParams`.
         banned, ends, biased, seen: see `Changes`.
-        changed, thinned, sorts: int32: the indices of choices with changes, with min-p, and with top-k or top-p.
+        changed, thinned, sorts: int32, the indices of the choices with changes, with min-p, and with top-k or top-p.
     """
 
     size: int
@@ -104,7 +104,7 @@ class ChoiceTable:
 
 
 def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
-    """The table of `choices` on `device`. Choice i uses row `rows[i]` of the logits.
+    """Make the table of `choices` on `device`. Choice i uses row `rows[i]` of the logits.
 
     Raises:
         ValueError: the choices have vocabularies of different sizes, or a bitmask does not have one bit per token.
@@ -113,11 +113,11 @@ def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: to
     if any(choice.size != size for choice in choices):
         raise ValueError("the choices have vocabularies of different sizes")
     masks = _Masks(size)
-    subsets = _subsets(choices)
-    slots = {at: slot for slot, at in enumerate(subsets["changed"])}
+    subsets = _list_subsets(choices)
+    slots = {index: slot for slot, index in enumerate(subsets["changed"])}
     choice_numbers = [
-        _choice_numbers(choice, row, slots.get(at, -1), masks)
-        for at, (choice, row) in enumerate(zip(choices, rows, strict=True))
+        _choice_numbers(choice, row, slots.get(index, -1), masks)
+        for index, (choice, row) in enumerate(zip(choices, rows, strict=True))
     ]
     arrays: dict[str, npt.NDArray[Any] | Rows] = {
         "doubles": _columns([line[0] for line in choice_numbers], np.float64),
@@ -133,29 +133,29 @@ def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: to
     columns: dict[str, Any] = {}
     for kind, names in (("doubles", _DOUBLES), ("ints", _INTS), ("floats", _FLOATS)):
         columns |= dict(zip(names, tensors[kind][:, : len(choices)], strict=True))
-    nothing = Pairs(tensors["ints"][0, :0], tensors["ints"][0, :0], tensors["floats"][0, :0], tensors["ints"][0, :0])
+    no_pairs = Pairs(tensors["ints"][0, :0], tensors["ints"][0, :0], tensors["floats"][0, :0], tensors["ints"][0, :0])
     for name in _LISTS:
-        columns[name] = Pairs(*(tensors[f"{name} {part}"] for part in _PARTS)) if name in lists else nothing
+        columns[name] = Pairs(*(tensors[f"{name} {part}"] for part in _PARTS)) if name in lists else no_pairs
     columns |= {name: tensors[name] for name in subsets}
     return ChoiceTable(size, tensors["masks"], **columns)
 
 
 def _columns(choice_numbers: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
-    """A row for each column, padded so that each begins at an aligned address."""
-    out = np.zeros((len(choice_numbers[0]), -(-len(choice_numbers) // _ALIGNED) * _ALIGNED), dtype)
+    """Transpose the numbers: a row for each column, padded so that each row begins at an aligned address."""
+    out = np.zeros((len(choice_numbers[0]), -(-len(choice_numbers) // _ALIGNMENT) * _ALIGNMENT), dtype)
     out[:, : len(choice_numbers)] = np.array(choice_numbers, dtype).T
     return out
 
 
 class _Masks:
-    """Bitmasks of a batch."""
+    """Collects the bitmasks of a batch."""
 
     def __init__(self, size: int) -> None:
         self._words = (size + 31) // 32
         self.rows: list[Bits] = [np.full(self._words, -1, np.int32), np.zeros(self._words, np.int32)]
 
     def add(self, bits: Bits | None, default_row: int) -> int:
-        """The row of a bitmask, or `otherwise` if there is none."""
+        """Add a bitmask and return its row. Return `default_row` if `bits` is None."""
         if bits is None:
             return default_row
         if len(bits) != self._words:
@@ -170,12 +170,12 @@ def _choice_numbers(
     """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
     params, ramp, changes = choice.params, choice.ramp, choice.changes
     allowed = masks.add(choice.allowed, EVERYTHING)
-    scale, number = 0.0, 0.0
+    scale, uniform_number = 0.0, 0.0
     if params.temperature:
         scale = max(MIN_TEMPERATURE, 1 / min(max(params.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE))
-        number = uniform(params.seed, choice.position)
+        uniform_number = uniform(params.seed, choice.position)
     return (
-        (number, 1.0 if params.top_p is None else params.top_p),
+        (uniform_number, 1.0 if params.top_p is None else params.top_p),
         (
             row,
             allowed,
@@ -196,14 +196,14 @@ def _choice_numbers(
 
 
 def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """The arrays of `Pairs` for each list of ids, by the names in `_PARTS`."""
+    """The arrays of `Pairs` for each list of ids, named as in `_PARTS`."""
     lists_by_name = dict[str, dict[str, npt.NDArray[Any]]]()
     for name, weight in _LISTS.items():
         ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
-        for at, choice in enumerate(choices):
+        for index, choice in enumerate(choices):
             if choice.changes is None or not (count := len(own_ids := getattr(choice.changes, name))):
                 continue
-            counts[at] = count
+            counts[index] = count
             ids.append(np.asarray(own_ids, np.int32))
             numbers.append(np.zeros(count, np.float32) if weight is None else getattr(choice.changes, weight))
         lists_by_name[name] = {
@@ -215,10 +215,10 @@ def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]
     return lists_by_name
 
 
-def _subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:
+def _list_subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:
     """The indices of the choices that only some steps process."""
     return {
-        "changed": [at for at, choice in enumerate(choices) if choice.changes is not None],
-        "thinned": [at for at, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],
-        "sorts": [at for at, choice in enumerate(choices) if choice.needs_sorting],
+        "changed": [i for i, choice in enumerate(choices) if choice.changes is not None],
+        "thinned": [i for i, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],
+        "sorts": [i for i, choice in enumerate(choices) if choice.needs_sorting],
     }

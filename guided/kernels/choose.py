@@ -29,12 +29,12 @@ _ALL_BANNED: Final = 2  # as in native/choose_row.hpp
 
 
 def answer(requests: Sequence[Choose]) -> list[Answer]:
-    """Choose a token for each row of each request. Raises as `launch`."""
+    """Choose a token for each row of each request. Raises like `launch`."""
     return launch(requests).wait()
 
 
 def launch(requests: Sequence[Choose]) -> LaunchedChoices:
-    """Start choosing a token for each row of each request. On a CPU, the tokens are chosen on return.
+    """Start choosing a token for each row of each request. On a CPU, this call chooses the tokens before it returns.
 
     Raises:
         ValueError: the numbers of choices and rows differ, or logits have the wrong shape or type.
@@ -48,24 +48,24 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
     for logits, choices, first in requests:
         last = rows[id(logits)] - len(choices)  # the largest possible first row
         if not (last == 0 if first is None else 0 <= first <= last):
-            what = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
-            raise ValueError(f"cannot make {what}" + ("" if first is None else f" from row {first}"))
+            description = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
+            raise ValueError(f"cannot make {description}" + ("" if first is None else f" from row {first}"))
     on_cpu = all(tensor.is_cpu for tensor in tensors.values())
-    chosen = _choose_natively(requests) if on_cpu else DeviceChoices(requests)
+    chosen = _choose_on_cpu(requests) if on_cpu else DeviceChoices(requests)
     return LaunchedChoices(requests, chosen, perf_counter() - begin)
 
 
 class LaunchedChoices:
-    """Tokens of a batch that are being chosen."""
+    """The tokens of a batch, which may still be being chosen."""
 
     def __init__(self, requests: Sequence[Choose], rows: Rows | DeviceChoices, seconds: float) -> None:
         self._requests, self._rows, self._seconds = requests, rows, seconds
 
     @property
     def tokens(self) -> Tensor:
-        """The token of each row, int64 (rows,), on the device of the logits, which may still be computing it.
+        """The token of each row, int64 (rows,), on the device of the logits, which may still be computing them.
 
-        Rows without a possible token, and rows in `repeated_rows`, have an arbitrary token.
+        The token is arbitrary in rows without a possible token and in `repeated_rows`.
         """
         if isinstance(self._rows, DeviceChoices):
             return self._rows.tokens
@@ -77,7 +77,7 @@ class LaunchedChoices:
         return self._rows.repeated_rows if isinstance(self._rows, DeviceChoices) else ()
 
     def wait(self) -> list[Answer]:
-        """An answer for each request."""
+        """Wait for the answers, one for each request."""
         begin = perf_counter()
         rows = self._rows.wait() if isinstance(self._rows, DeviceChoices) else self._rows
         seconds_per_row = (self._seconds + perf_counter() - begin) / max(1, len(rows))
@@ -88,7 +88,7 @@ class LaunchedChoices:
         return out
 
 
-def _choose_natively(requests: Sequence[Choose]) -> Rows:
+def _choose_on_cpu(requests: Sequence[Choose]) -> Rows:
     # id of the logits -> a contiguous tensor, its address, and the stride (in bytes) and width of a row
     tensor_by_id = dict[int, tuple[Tensor, int, int, int]]()
     choices, rows = list[Choice](), list[Any]()

@@ -1,12 +1,12 @@
-"""Chooses the next tokens of a batch in torch, on any device, without reading a value back.
+"""Chooses the next tokens of a batch in torch, on any device, without waiting for values from the device.
 
 In: logits, the `ChoiceTable` of a batch, and its `NeededOperations`. Out: a tensor with a row of `Column`s for each
 choice, and the most likely tokens if requested. Every operation processes all rows, so the number of operations depends
-on the needs, not on the number of rows, and the host reads the result once.
+on `NeededOperations`, not on the number of rows, and the host reads the result once.
 
 The order is the same as in `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums
-are computed in float64 if the device supports it. A choice with top-k or top-p is drawn from its `first_look` most
-likely tokens. If top-p needs more, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
+are computed in float64 if the device supports it. A choice with top-k or top-p draws from its `first_look` most likely
+tokens. If top-p needs more, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
 
 Cost: about a dozen passes over (choices, vocabulary), memory for a few such tensors, and a partial sort. On CUDA
 choose_triton.py makes most choices, in a few passes. This module is tested against sampling/choosing.py, which does
@@ -28,13 +28,13 @@ from guided.sampling.choice import Choice
 
 __all__ = ["FIRST_LOOK", "Column", "NeededOperations", "choose_batch"]
 
-FIRST_LOOK: Final = 256  # the most likely tokens, of which top-p rarely needs more
-_STEP: Final = 16  # Triton recompiles a kernel for numbers that are not multiples of 16
+FIRST_LOOK: Final = 256  # the number of most likely tokens to sort first; top-p rarely needs more
+_ALIGNMENT: Final = 16  # Triton recompiles a kernel for numbers that are not multiples of 16
 _FORBIDDEN: Final = -torch.inf
 
 
 class Column(IntEnum):
-    """The columns of the result; the ids of the most likely tokens and their logits follow."""
+    """The columns of the result. The ids of the most likely tokens and their logits follow."""
 
     TOKEN = 0
     HIGHEST = 1
@@ -42,19 +42,19 @@ class Column(IntEnum):
     ALL_MASS = 2
     """Log of the sum of exponentials of the model's logits."""
     SPECIFIED_MASS = 3
-    """The same for the tokens that the mask without a budget allows."""
+    """Like `ALL_MASS`, for the tokens that the mask without a budget allows."""
     ALLOWED_MASS = 4
-    """The same after mask and ramp."""
+    """Like `ALL_MASS`, after mask and ramp."""
     LOGIT = 5
-    """The logit for the token's log probability: the model's, or the one after all changes."""
+    """The token's logit for its log probability: the model's logit, or the logit after all changes."""
     MASS = 6
-    """Log of the sum of exponentials of the same logits as in `LOGIT`."""
+    """Log of the sum of exponentials of the logits to which `LOGIT` belongs."""
     ALL_BANNED = 7
-    """1 if tokens were allowed, but the request has banned all of them."""
+    """1 if the mask allows tokens but the request bans all of them."""
     UNRESOLVED = 8
-    """1 if the first look was not enough."""
+    """1 if top-p needs more tokens than the first look."""
     MODEL_LOGIT = 9
-    """The token's logit by the model."""
+    """The model's logit of the token."""
     PREFERRED = 10
     """The model's most likely token, allowed or not."""
 
@@ -66,8 +66,8 @@ class NeededOperations:
     Attributes:
         has_changes: whether some choices have bans, bias or penalties.
         first_look: the number of most likely tokens to sort; 0: no choice has top-k or top-p.
-        draws_from_all: whether some are drawn at a temperature without top-k and top-p.
-        has_min_p: whether some have min-p.
+        draws_from_all: whether some choices draw at a temperature above 0 without top-k and top-p.
+        has_min_p: whether some choices have min-p.
         top: the number of most likely tokens to return.
         has_masked_scores: whether some log probabilities are computed from the changed logits, not from the model's.
     """
@@ -80,17 +80,17 @@ class NeededOperations:
     has_masked_scores: bool
 
     @classmethod
-    def of(cls, choices: Sequence[Choice], *, sort_all: bool = False) -> NeededOperations:
-        """The needs of these choices. `sort_all`: sort all tokens."""
+    def from_choices(cls, choices: Sequence[Choice], *, sort_all: bool = False) -> NeededOperations:
+        """The operations that these choices need. `sort_all`: sort all tokens."""
         size = choices[0].size
-        drawn = [choice for choice in choices if choice.params.temperature]
-        max_top_k = max((choice.top_k for choice in drawn if choice.needs_sorting), default=None)
-        first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _STEP) * _STEP)
+        sampled = [choice for choice in choices if choice.params.temperature]
+        max_top_k = max((choice.top_k for choice in sampled if choice.needs_sorting), default=None)
+        first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _ALIGNMENT) * _ALIGNMENT)
         return cls(
             has_changes=any(choice.changes is not None for choice in choices),
             first_look=size if sort_all else min(size, first_look),
-            draws_from_all=any(not choice.needs_sorting for choice in drawn),
-            has_min_p=any(choice.params.min_p for choice in drawn),
+            draws_from_all=any(not choice.needs_sorting for choice in sampled),
+            has_min_p=any(choice.params.min_p for choice in sampled),
             top=max(min(choice.logprobs or 0, size) for choice in choices),
             has_masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),
         )
@@ -100,15 +100,15 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
     """Choose a token for each choice of a table.
 
     Args:
-        logits: float32 (rows, width), not changed.
+        logits: float32 (rows, width). They are not changed.
 
     Returns:
-        (choices, len(Column) + 2 * needs.top), float64, or float32 on devices without it.
+        (choices, len(Column) + 2 * needs.top): float64, or float32 on devices without float64.
     """
     precise_dtype = torch.float32 if logits.device.type == "mps" else torch.float64
     model = logits.index_select(0, table.row)
     all_mass = model.logsumexp(1)
-    work, specified, after = _masked(model, table)
+    work, specified_mass, allowed_mass = _apply_masks(model, table)
     highest_before = work.amax(1)
     all_banned = torch.zeros_like(highest_before)
     if needs.has_changes:
@@ -135,7 +135,19 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
         token = torch.where(table.scale > 0, drawn, best)
     logit, model_logit = (x.gather(1, token[:, None])[:, 0] for x in (scored, model))
     preferred = model[:, : table.size].argmax(1)
-    columns = [token, highest, all_mass, specified, after, logit, mass, all_banned, unresolved, model_logit, preferred]
+    columns = [
+        token,
+        highest,
+        all_mass,
+        specified_mass,
+        allowed_mass,
+        logit,
+        mass,
+        all_banned,
+        unresolved,
+        model_logit,
+        preferred,
+    ]
     values_by_row = torch.stack([column.to(precise_dtype) for column in columns], 1)
     if not needs.top:
         return values_by_row
@@ -144,37 +156,37 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
 
 
 def _unpack_bits(table: ChoiceTable, rows: Tensor) -> Tensor:
-    """The bits of some bitmasks: bool (choices, size)."""
+    """Unpack one bitmask per choice, into bool (choices, size)."""
     shifts = torch.arange(32, dtype=torch.int32, device=rows.device)
     words = table.masks.index_select(0, rows)
     return ((words[:, :, None] >> shifts) & 1).flatten(1)[:, : table.size].bool()
 
 
-def _masked(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
-    """The logits of the vocabulary after mask and ramp, and the log masses `SPECIFIED_MASS` and `ALLOWED_MASS`."""
+def _apply_masks(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
+    """Apply mask and ramp. Return the logits of the vocabulary, and the columns `SPECIFIED_MASS` and `ALLOWED_MASS`."""
     model = model[:, : table.size]
-    specified = torch.where(_unpack_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
+    specified_mass = torch.where(_unpack_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
     work = torch.where(_unpack_bits(table, table.allowed), model, _FORBIDDEN)
     work = work - table.ramp[:, None] * _unpack_bits(table, table.ramped)
-    return work, specified, work.logsumexp(1)
+    return work, specified_mass, work.logsumexp(1)
 
 
 def _change_logits(work: Tensor, highest_before: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor]:
-    """The logits after bans, bias and penalties, and the rows in which the bans forbid all tokens."""
+    """Apply bans, bias and penalties. Return the logits, and for each row 1.0 if the bans forbid all tokens."""
     is_allowed = highest_before > _FORBIDDEN
     is_allowed |= highest_before.isnan()
     work = torch.where(_unpack_bits(table, table.permitted), work, _FORBIDDEN)
-    nothing = work.new_full((), _FORBIDDEN)  # a tensor: storing a Python number by index waits for its copy to CUDA
-    work[_indices_of(table.banned)] = nothing
+    forbidden = work.new_full((), _FORBIDDEN)  # storing a Python number by index would wait for a copy to CUDA
+    work[_index_pairs(table.banned)] = forbidden
     all_banned = is_allowed & (work.amax(1) == _FORBIDDEN)
-    ends = _indices_of(table.ends)
+    ends = _index_pairs(table.ends)
     values = work[ends]
-    work[ends] = nothing
+    work[ends] = forbidden
     only_ends = work.amax(1) == _FORBIDDEN
     work[ends] = torch.where(only_ends[ends[0]], values, _FORBIDDEN)
-    biased = _indices_of(table.biased)
+    biased = _index_pairs(table.biased)
     work[biased] = work[biased] + table.biased.number
-    rows, ids = _indices_of(table.seen)
+    rows, ids = _index_pairs(table.seen)
     values, counts = work[rows, ids], table.seen.number
     repetition, frequency, presence = (x[rows] for x in (table.repetition, table.frequency, table.presence))
     values = torch.where(values > 0, values / repetition, values * repetition)
@@ -182,15 +194,16 @@ def _change_logits(work: Tensor, highest_before: Tensor, table: ChoiceTable) -> 
     return work, all_banned.float()
 
 
-def _indices_of(pairs: Pairs) -> tuple[Tensor, Tensor]:
+def _index_pairs(pairs: Pairs) -> tuple[Tensor, Tensor]:
     return pairs.choice.long(), pairs.id.long()
 
 
 def _greatest_numbers(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` greatest numbers of each row of float32, in order, and their ids; among equals, the lower id first.
+    """The `count` greatest numbers of each float32 row, in descending order, and their ids; among equals, the lower id
+    first.
 
-    torch.topk does not define the order of equals, and may change it with the number of rows. So the ids are part of
-    the keys: the bits of the float, mapped to an integer of the same order, then the id.
+    torch.topk does not define the order of equal numbers, which may depend on the number of rows. So a key consists of
+    the float's bits, mapped to an integer with the same order, and the id.
     """
     bits = (x + 0.0).view(torch.int32)  # -0.0 becomes 0.0
     ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32
@@ -201,32 +214,32 @@ def _greatest_numbers(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _draw(weights: Tensor, uniform: Tensor) -> Tensor:
-    """For each row, the first index with a weight at which the cumulative weights exceed `uniform` times their sum.
+    """For each row, the first index with nonzero weight at which the cumulative weight exceeds `uniform` times the sum.
 
-    On some devices cumulative sums are not quite monotone, so indices without weight are excluded.
+    On some devices cumulative sums are not quite monotone, so indices with weight zero are excluded explicitly.
     """
     cumulative = weights.cumsum(1)
     target = uniform[:, None] * cumulative[:, -1:]
     has_weight = weights > 0
-    reached = (cumulative > target) & has_weight
+    is_reached = (cumulative > target) & has_weight
     last = weights.shape[1] - 1 - has_weight.flip(1).int().argmax(1)  # used if rounding misses the target
-    return torch.where(reached.any(1), reached.int().argmax(1), last)
+    return torch.where(is_reached.any(1), is_reached.int().argmax(1), last)
 
 
 def _draw_among_few(
     exponents: Tensor, count: int, table: ChoiceTable, precise_dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """A token by top-k and top-p, and whether the `count` most likely tokens were too few."""
+    """Draw a token by top-k and top-p. Also return whether the `count` most likely tokens were too few."""
     greatest, ids = _greatest_numbers(exponents, count)
     weights = greatest.exp().to(precise_dtype)
-    place = torch.arange(count, device=weights.device)
-    weights = weights * ((table.top_k == 0)[:, None] | (place < table.top_k[:, None]))
+    ranks = torch.arange(count, device=weights.device)
+    weights = weights * ((table.top_k == 0)[:, None] | (ranks < table.top_k[:, None]))
     cumulative = weights.cumsum(1)
-    everything = exponents.exp().sum(1, dtype=precise_dtype)[:, None]
-    total_mass = torch.where((table.top_k > 0)[:, None], cumulative[:, -1:], everything)
+    total_weight = exponents.exp().sum(1, dtype=precise_dtype)[:, None]
+    total_mass = torch.where((table.top_k > 0)[:, None], cumulative[:, -1:], total_weight)
     target_mass = table.top_p.to(precise_dtype)[:, None] * total_mass
-    cut = (table.top_p < 1)[:, None]
-    unresolved = cut & (cumulative[:, -1:] < target_mass) & (count < exponents.shape[1])
-    last = torch.where(cut, torch.searchsorted(cumulative, target_mass), count)
-    drawn = _draw(weights * (place <= last), table.uniform.to(precise_dtype))
+    has_top_p = (table.top_p < 1)[:, None]
+    unresolved = has_top_p & (cumulative[:, -1:] < target_mass) & (count < exponents.shape[1])
+    last = torch.where(has_top_p, torch.searchsorted(cumulative, target_mass), count)
+    drawn = _draw(weights * (ranks <= last), table.uniform.to(precise_dtype))
     return ids.gather(1, drawn[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()

@@ -1,11 +1,12 @@
-"""Chooses the next tokens of a batch on the device of their logits, and waits once.
+"""Chooses the next tokens of a batch on the device of their logits, with one wait for the results.
 
 In: the requests of some sequences (`Choose`). Out: a `ChosenToken` or an error for each row. Choices use Triton kernels
-if Triton is installed (choose_triton.py). Choices that return a list of the most likely tokens, or have a large top-k,
+if Triton is installed (choose_triton.py). Choices that return a list of the most likely tokens or have a large top-k
 use torch (choose_batch.py). Both results are joined into one tensor, which is copied to the host.
 
-Cost: one copy to the device for each of the two kinds, a number of launches that does not depend on the number of
-choices, and one synchronisation. A second one follows only if the nucleus of a top-p has more than 256 tokens.
+Cost: one copy to the device for each of the two kinds of choices, a number of launches that does not depend on the
+number of choices, and one synchronisation. A second synchronisation follows only if the nucleus of a top-p has more
+than 256 tokens.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from guided.sampling.sampler import refusal
 __all__ = ["DeviceChoices", "Kernel", "kernels_for"]
 
 Kernel: TypeAlias = Callable[[Tensor, ChoiceTable, NeededOperations], Tensor]
-_MAX_TOP_K: Final = 1024  # the greatest top-k of the Triton kernels
+_MAX_TOP_K: Final = 1024  # the largest top-k that the Triton kernels support
 
 
 class _LaunchedBatch(NamedTuple):
-    """Choices that the same kernels make.
+    """The choices that one launch makes.
 
     Attributes:
-        indices: their indices among all choices.
-        rows: a row for each, see `Column`.
+        indices: the indices of these choices among all choices.
+        rows: a row of `Column`s for each choice.
     """
 
     indices: list[int]
@@ -46,11 +47,11 @@ class _LaunchedBatch(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Choices from logits of one model.
+    """The choices from one model's logits.
 
     Attributes:
         logits: (rows, width).
-        rows: index of a choice among all choices -> its row.
+        rows: the index of a choice among all choices -> its row.
     """
 
     logits: Tensor
@@ -69,11 +70,11 @@ class DeviceChoices:
         self.repeated_rows = set[int]()
         self._choices = [choice for _, choices, _ in requests for choice in choices]
         self._launched = list[tuple[_Group, _LaunchedBatch]]()
-        for group in _groups(requests):
+        for group in _group_by_model(requests):
             indices = dict[Kernel, list[int]]()
-            kernels = kernels_for([self._choices[at] for at in group.rows], group.logits.device)
-            for at, kernel in zip(group.rows, kernels, strict=True):
-                indices.setdefault(kernel, []).append(at)
+            kernels = kernels_for([self._choices[index] for index in group.rows], group.logits.device)
+            for index, kernel in zip(group.rows, kernels, strict=True):
+                indices.setdefault(kernel, []).append(index)
             self._launched += [
                 (group, self._launch(group, group_indices, kernel)) for kernel, group_indices in indices.items()
             ]
@@ -84,7 +85,7 @@ class DeviceChoices:
     def tokens(self) -> Tensor:
         """The token of each choice, int64 (choices,), on the device. Arbitrary for choices in `repeated_rows`."""
         tokens = torch.cat([launched.rows[:, Column.TOKEN] for _, launched in self._launched]).long()
-        indices = [at for _, launched in self._launched for at in launched.indices]
+        indices = [index for _, launched in self._launched for index in launched.indices]
         if indices == sorted(indices):
             return tokens
         order = sorted(range(len(indices)), key=indices.__getitem__)
@@ -104,24 +105,26 @@ class DeviceChoices:
             fetched = _wait_for_rows(_start_fetch(unresolved_batches), unresolved_batches)
             for launched, rows in zip(unresolved_batches, fetched, strict=True):
                 self._read(launched, rows, choices)
-        return [choices[at] for at in range(len(self._choices))]
+        return [choices[index] for index in range(len(self._choices))]
 
     @torch.inference_mode()
     def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, sort_all: bool = False) -> _LaunchedBatch:
-        choices = [self._choices[at] for at in indices]
-        table = make_choice_table(choices, [group.rows[at] for at in indices], group.logits.device)
-        return _LaunchedBatch(indices, kernel(group.logits, table, NeededOperations.of(choices, sort_all=sort_all)))
+        choices = [self._choices[index] for index in indices]
+        table = make_choice_table(choices, [group.rows[index] for index in indices], group.logits.device)
+        return _LaunchedBatch(
+            indices, kernel(group.logits, table, NeededOperations.from_choices(choices, sort_all=sort_all))
+        )
 
     def _read(
         self, launched: _LaunchedBatch, rows: Sequence[Sequence[float]], results: dict[int, ChosenToken | GuidedError]
     ) -> list[int]:
-        """Read the results of some choices. Return the indices of the choices that need all tokens."""
+        """Read the results of a launch. Return the indices of the choices that must be repeated with all tokens."""
         unresolved = list[int]()
-        for at, row in zip(launched.indices, rows, strict=True):
+        for index, row in zip(launched.indices, rows, strict=True):
             if row[Column.UNRESOLVED]:
-                unresolved.append(at)
+                unresolved.append(index)
             else:
-                results[at] = _read_row(row, self._choices[at])
+                results[index] = _read_row(row, self._choices[index])
         return unresolved
 
 
@@ -130,13 +133,13 @@ def _start_fetch(launched: Iterable[_LaunchedBatch]) -> Fetch:
 
 
 def _wait_for_rows(fetch: Fetch, launched: Sequence[_LaunchedBatch]) -> list[list[list[float]]]:
-    """The values of all `rows`, on the host."""
+    """Wait for the values of all `rows` on the host."""
     parts = torch.split(fetch.wait(), [rows.numel() for _, rows in launched])
     return [part.view(tensor.shape).tolist() for part, (_, tensor) in zip(parts, launched, strict=True)]
 
 
-def _kernel(device: torch.device) -> Kernel | None:
-    """The Triton kernels; None without Triton or CUDA."""
+def _triton_kernel(device: torch.device) -> Kernel | None:
+    """The function that uses Triton kernels; None without Triton or CUDA."""
     if device.type != "cuda":
         return None
     kernel: Kernel | None = triton_function("guided.kernels.choose_triton", "choose_triton")
@@ -144,13 +147,13 @@ def _kernel(device: torch.device) -> Kernel | None:
 
 
 def kernels_for(choices: Sequence[Choice], device: torch.device) -> list[Kernel]:
-    """The function that makes each choice on a device."""
-    kernel = _kernel(device) or choose_batch
+    """The function that makes each choice on this device."""
+    kernel = _triton_kernel(device) or choose_batch
     return [choose_batch if choice.logprobs or choice.top_k > _MAX_TOP_K else kernel for choice in choices]
 
 
-def _groups(requests: Sequence[Choose]) -> list[_Group]:
-    """The choices by model: logits of the same width, and vocabularies of the same size."""
+def _group_by_model(requests: Sequence[Choose]) -> list[_Group]:
+    """Group the choices by model: by the width of the logits and the size of the vocabulary."""
     by_model, index = dict[tuple[int, int], list[tuple[int, Choose]]](), 0
     for request in requests:
         if request.choices:
@@ -159,38 +162,39 @@ def _groups(requests: Sequence[Choose]) -> list[_Group]:
     groups = []
     for parts in by_model.values():
         logits, rows = _join_rows([request for _, request in parts])
-        indices = [index + at for index, request in parts for at in range(len(request.choices))]
+        indices = [first + i for first, request in parts for i in range(len(request.choices))]
         groups.append(_Group(logits, dict(zip(indices, rows, strict=True))))
     return groups
 
 
 def _join_rows(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
-    """A tensor with all rows of some requests, and the index of each row. If the requests share a tensor, no copy."""
+    """A tensor with all rows of some requests, and the index of each row. Requests that share a tensor are not
+    copied."""
     logits = requests[0].logits
     if logits.stride(1) == 1 and all(request.logits is logits for request in requests):
-        return logits, [(first or 0) + at for _, choices, first in requests for at in range(len(choices))]
+        return logits, [(first or 0) + i for _, choices, first in requests for i in range(len(choices))]
     parts = [logits[first or 0 :][: len(choices)] for logits, choices, first in requests]
     return torch.cat(parts), list(range(sum(map(len, parts))))
 
 
 def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError:
-    """The token or error in a row of the result."""
+    """Read the token or error from a row of the result."""
     highest = row[Column.HIGHEST]
     if row[Column.ALL_BANNED]:
         return all_banned(choice.position)
     if not isfinite(highest):
         return refusal(highest)
-    token, everything, after = int(row[Column.TOKEN]), row[Column.ALL_MASS], row[Column.ALLOWED_MASS]
+    token, all_mass, allowed_mass = int(row[Column.TOKEN]), row[Column.ALL_MASS], row[Column.ALLOWED_MASS]
     removed, budget_mass, scores, logprob, preferred = 0.0, None, None, 0.0, None
     if choice.allowed is not None:
         removed, logprob, preferred = (
-            max(0.0, everything - after),
-            row[Column.MODEL_LOGIT] - everything,
+            max(0.0, all_mass - allowed_mass),
+            row[Column.MODEL_LOGIT] - all_mass,
             int(row[Column.PREFERRED]),
         )
         preferred = None if is_allowed(choice.allowed, preferred) else preferred
         if choice.unbudgeted is not None or choice.ramp is not None:
-            budget_mass = max(0.0, exp(row[Column.SPECIFIED_MASS] - everything) - exp(after - everything))
+            budget_mass = max(0.0, exp(row[Column.SPECIFIED_MASS] - all_mass) - exp(allowed_mass - all_mass))
     if choice.logprobs is not None:
         mass, top = row[Column.MASS], row[len(Column) :]
         pairs = zip(top[: len(top) // 2], top[len(top) // 2 :], strict=True)

@@ -1,20 +1,20 @@
 """Chooses tokens by min-p, top-k and top-p, in two Triton kernels.
 
 In: the statistics that `scan_kernel` and `rescan_kernel` have stored for each block, and the greatest logit of each
-chunk of ids. Out: the token of each row, and whether top-p needs more than the first look. The result is the same as
-from choose_batch.py.
+chunk of ids. Out: the token of each row, and whether top-p needs more tokens than the first look. choose_batch.py
+computes the same result.
 
-`thin_kernel` has a program for each row with min-p and each block. It sums only the weights that min-p keeps; most
-blocks have none, and are not read. `few_kernel` has a program for each row with top-k or top-p. Its keys are the
-exponents `(logit - highest) / temperature` as integers in the same order. Its steps:
+`thin_kernel` has a program for each block of each row with min-p. It sums only the weights that min-p keeps; most
+blocks have none and are not read. `few_kernel` has a program for each row with top-k or top-p. Its keys are the
+exponents `(logit - highest) / temperature`, mapped to integers in the same order. Its steps:
 
-1. Bisection finds a key that the maxima of `look` chunks reach. So at least `look` tokens reach it, and the tokens
+1. Bisection finds a key that at least `look` chunk maxima reach. So at least `look` tokens reach it, and the tokens
    above it lie in fewer than `look` chunks.
-2. These chunks are listed, and read. The keys above the found key are stored with their ids. Of the keys equal to it,
-   the first `look` are stored, in the order of ids.
-3. If there are too many stored keys to sort, bisection among them finds a higher key in the same way.
-4. The keys are sorted, in descending order; among equals, the lower id first. Top-k and top-p cut the sorted weights,
-   and the uniform number draws among the rest.
+2. These chunks are listed and read. The keys above the found key are stored with their ids. Of the keys equal to it,
+   the first `look` in id order are stored.
+3. If too many keys are stored to sort them, bisection among them finds a higher key in the same way.
+4. The keys are sorted in descending order; among equal keys, the lower id comes first. Top-k and top-p cut the sorted
+   weights, and the uniform number draws among the remaining ones.
 
 The first two steps follow "Dr. Top-k: Delegate-Centric Top-k on GPUs" (Gaihre et al., SC 2021), whose delegates are the
 chunk maxima.
@@ -55,10 +55,11 @@ def thin_kernel(
     scale, floor, total = tl.load(scales + choice), tl.log(tl.load(min_ps + choice)), 0.0
     if (greatest - highest) * scale >= floor:
         slot = tl.load(slots + choice)
-        at = block_number * block + tl.arange(0, block)
+        offsets = block_number * block + tl.arange(0, block)
         y = changed_logits(
             logits + tl.load(rows + choice).to(tl.int64) * stride, work + slot.to(tl.int64) * work_stride, slot, masks,
-            tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice), words, at, at < size,
+            tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice), words, offsets,
+            offsets < size,
         )  # fmt: skip
         y = tl.where((y - highest) * scale >= floor, y, -float("inf"))
         total = sum_of_exponentials(y, greatest, scale)
@@ -67,7 +68,7 @@ def thin_kernel(
 
 @triton.jit
 def _keys(exponents: tl.tensor, floor: tl.tensor) -> tl.tensor:
-    """Integers in the order of exponents; the lowest integer for NaN, -inf, and exponents below `floor`."""
+    """Map exponents to integers in the same order. NaN, -inf and exponents below `floor` become the lowest integer."""
     bits = tl.where(exponents == 0, 0.0, exponents).to(tl.int32, bitcast=True)  # -0.0 becomes 0.0
     is_candidate = (exponents >= floor) & (exponents > -float("inf"))
     return tl.where(is_candidate, bits ^ ((bits >> 31) & 0x7FFFFFFF), _NEVER_CHOSEN)
@@ -75,10 +76,11 @@ def _keys(exponents: tl.tensor, floor: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _list_chunks(keys: tl.tensor, chunk_list: tl.tensor, look: tl.tensor) -> tl.tensor:
-    """Find a key that at least `look` chunks reach, and list these. If fewer chunks have a token, list those with one.
+    """Find a key that at least `look` chunks reach, and list these chunks. If fewer chunks have an allowed token, list
+    all of those.
 
     Returns:
-        The key, and the number of these chunks.
+        The key, and the number of listed chunks.
     """
     low, high = tl.full((), _LOWEST_KEY, tl.int32), tl.full((), _ABOVE_ALL_KEYS, tl.int32)
     count = tl.sum((keys >= low).to(tl.int32), 0)
@@ -89,14 +91,14 @@ def _list_chunks(keys: tl.tensor, chunk_list: tl.tensor, look: tl.tensor) -> tl.
         low, high = tl.where(has_enough, middle, low), tl.where(has_enough, high, middle)
         count = tl.where(has_enough, reached, count)
     is_kept = keys >= low
-    place = tl.cumsum(is_kept.to(tl.int32), 0) - 1
-    tl.store(chunk_list + place, tl.arange(0, keys.shape[0]), mask=is_kept)
+    positions = tl.cumsum(is_kept.to(tl.int32), 0) - 1
+    tl.store(chunk_list + positions, tl.arange(0, keys.shape[0]), mask=is_kept)
     return low, count
 
 
 @triton.jit
 def _store_some(
-    to: tl.tensor, capacity: tl.tensor, packed: tl.tensor, keys: tl.tensor, inside: tl.tensor, low: tl.tensor,
+    target: tl.tensor, capacity: tl.tensor, packed: tl.tensor, keys: tl.tensor, is_inside: tl.tensor, low: tl.tensor,
     max_equal: tl.tensor, stored: tl.tensor, equal: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
     """Append the keys above `low`, and the first `max_equal` keys equal to it, to the stored keys.
@@ -104,60 +106,60 @@ def _store_some(
     Returns:
         The number of stored keys, and the number of keys equal to `low` so far.
     """
-    same = (inside & (keys == low)).to(tl.int32)
-    is_kept = inside & ((keys > low) | ((same > 0) & (equal + tl.cumsum(same, 0) <= max_equal)))
-    place = stored + tl.cumsum(is_kept.to(tl.int32), 0) - 1
-    tl.store(to + place, packed, mask=is_kept & (place < capacity))
-    return stored + tl.sum(is_kept.to(tl.int32), 0), equal + tl.sum(same, 0)
+    is_equal = (is_inside & (keys == low)).to(tl.int32)
+    is_kept = is_inside & ((keys > low) | ((is_equal > 0) & (equal + tl.cumsum(is_equal, 0) <= max_equal)))
+    positions = stored + tl.cumsum(is_kept.to(tl.int32), 0) - 1
+    tl.store(target + positions, packed, mask=is_kept & (positions < capacity))
+    return stored + tl.sum(is_kept.to(tl.int32), 0), equal + tl.sum(is_equal, 0)
 
 
 @triton.jit
 def _raise_threshold(
     buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, sort_size: tl.tensor
 ) -> tl.tensor:
-    """A key that between `look` and `sort_size` of the stored keys reach; equal keys may make it impossible.
+    """Find a key that between `look` and `sort_size` of the stored keys reach. Equal keys may make this impossible.
 
     Returns:
-        The key, and how many of the keys equal to it are needed.
+        The key, and the number of keys equal to it that are needed.
     """
-    high, count, above = tl.full((), _ABOVE_ALL_KEYS, tl.int32), number, tl.full((), 0, tl.int32)
+    high, count, count_above = tl.full((), _ABOVE_ALL_KEYS, tl.int32), number, tl.full((), 0, tl.int32)
     while (count > sort_size) & (high - low > 1):
         middle = low + ((high - low) >> 1)
         reached = tl.full((), 0, tl.int32)
         for begin in range(0, number, _BLOCK):
-            at = begin + tl.arange(0, _BLOCK)
-            keys = (tl.load(buffer + at, mask=at < number, other=0) >> 32).to(tl.int32)
-            reached += tl.sum(((keys >= middle) & (at < number)).to(tl.int32), 0)
+            offsets = begin + tl.arange(0, _BLOCK)
+            keys = (tl.load(buffer + offsets, mask=offsets < number, other=0) >> 32).to(tl.int32)
+            reached += tl.sum(((keys >= middle) & (offsets < number)).to(tl.int32), 0)
         has_enough = reached >= look
         low, high = tl.where(has_enough, middle, low), tl.where(has_enough, high, middle)
-        count, above = tl.where(has_enough, reached, count), tl.where(has_enough, above, reached)
-    return low, tl.where(count > sort_size, look - above, sort_size)
+        count, count_above = tl.where(has_enough, reached, count), tl.where(has_enough, count_above, reached)
+    return low, tl.where(count > sort_size, look - count_above, sort_size)
 
 
 @triton.jit
 def _draw(
     packed: tl.tensor, valid: tl.tensor, top_k: tl.tensor, top_p: tl.tensor, uniform: tl.tensor, everything: tl.tensor,
-    complete: tl.tensor,
+    is_complete: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
     """Draw among sorted keys by top-k and top-p.
 
     Returns:
         The token, and whether top-p needs more tokens.
     """
-    place = tl.arange(0, packed.shape[0])
+    positions = tl.arange(0, packed.shape[0])
     ordered = (packed >> 32).to(tl.int32)
     exponents = (ordered ^ ((ordered >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
-    valid = valid & ((top_k == 0) | (place < top_k))
+    valid = valid & ((top_k == 0) | (positions < top_k))
     weights = tl.where(valid, tl.exp(tl.where(valid, exponents, 0.0)), 0.0).to(tl.float64)
     cumulative, total = tl.cumsum(weights, 0), tl.sum(weights, 0)
-    needed = top_p * tl.where((top_k > 0) | complete, total, everything)
-    last = tl.min(tl.where(cumulative < needed, packed.shape[0], place), 0)
+    needed = top_p * tl.where((top_k > 0) | is_complete, total, everything)
+    last = tl.min(tl.where(cumulative < needed, packed.shape[0], positions), 0)
     last = tl.where(top_p < 1, last, packed.shape[0])
-    weights = tl.where(place <= last, weights, 0.0)
-    there = weights > 0
-    reached = (cumulative > uniform * tl.sum(weights, 0)) & there
-    drawn = tl.min(tl.where(reached, place, tl.max(tl.where(there, place, 0), 0)), 0)
-    token = tl.sum(tl.where(place == drawn, (packed & _LAST_ID).to(tl.int32) ^ _LAST_ID, 0), 0)
+    weights = tl.where(positions <= last, weights, 0.0)
+    has_weight = weights > 0
+    reached = (cumulative > uniform * tl.sum(weights, 0)) & has_weight
+    drawn = tl.min(tl.where(reached, positions, tl.max(tl.where(has_weight, positions, 0), 0)), 0)
+    token = tl.sum(tl.where(positions == drawn, (packed & _LAST_ID).to(tl.int32) ^ _LAST_ID, 0), 0)
     return token, (top_p < 1) & (total < needed)
 
 
@@ -170,7 +172,7 @@ def few_kernel(
     blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, capacity: tl.tensor, count: tl.constexpr,
     padded: tl.constexpr, columns: tl.constexpr, chunk: tl.constexpr, max_chunks: tl.constexpr, sort_size: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Choose by top-k and top-p. Grid: (rows,). `buffer` has `capacity` keys for each, and `sort_size` to sort."""
+    """Choose by top-k and top-p. Grid: (rows,). `buffer` has space for `capacity` + `sort_size` keys per row."""
     choice = tl.load(sorts + tl.program_id(0))
     chunk_list += tl.program_id(0) * max_chunks
     buffer += tl.program_id(0).to(tl.int64) * (capacity + sort_size)
@@ -185,7 +187,7 @@ def few_kernel(
 
     index = tl.arange(0, max_chunks)
     chunk_max = tl.load(tops + choice * chunks + index, mask=index < chunks, other=-float("inf"))
-    low, number_listed = _list_chunks(_keys((chunk_max - highest) * scale, floor), chunk_list, look)
+    low, listed_count = _list_chunks(_keys((chunk_max - highest) * scale, floor), chunk_list, look)
     is_lowest = low == _LOWEST_KEY
     tl.debug_barrier()
 
@@ -193,15 +195,15 @@ def few_kernel(
     work += slot.to(tl.int64) * work_stride
     mask, ramp_mask, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
     stored, equal = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
-    for begin in range(0, number_listed * chunk, _BLOCK):
-        place = begin + tl.arange(0, _BLOCK)
-        there = place < number_listed * chunk
-        at = tl.load(chunk_list + place // chunk, mask=there, other=0) * chunk + place % chunk
-        inside = there & (at < size)
-        y = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, at, inside)
+    for begin in range(0, listed_count * chunk, _BLOCK):
+        positions = begin + tl.arange(0, _BLOCK)
+        is_valid = positions < listed_count * chunk
+        offsets = tl.load(chunk_list + positions // chunk, mask=is_valid, other=0) * chunk + positions % chunk
+        is_inside = is_valid & (offsets < size)
+        y = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, offsets, is_inside)
         keys = _keys((y - highest) * scale, floor)
-        packed = (keys.to(tl.int64) << 32) | (at ^ _LAST_ID).to(tl.int64)
-        stored, equal = _store_some(buffer, capacity, packed, keys, inside, low, look, stored, equal)
+        packed = (keys.to(tl.int64) << 32) | (offsets ^ _LAST_ID).to(tl.int64)
+        stored, equal = _store_some(buffer, capacity, packed, keys, is_inside, low, look, stored, equal)
     stored = tl.minimum(stored, capacity)
     tl.debug_barrier()
 
@@ -210,25 +212,25 @@ def few_kernel(
         low, needed = _raise_threshold(buffer, stored, low, look, sort_size)
         all_stored, first, stored, equal = stored, capacity, tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
         for begin in range(0, all_stored, _BLOCK):
-            at = begin + tl.arange(0, _BLOCK)
-            packed = tl.load(buffer + at, mask=at < all_stored, other=0)
+            offsets = begin + tl.arange(0, _BLOCK)
+            packed = tl.load(buffer + offsets, mask=offsets < all_stored, other=0)
             keys = (packed >> 32).to(tl.int32)
-            target, is_stored = buffer + capacity, at < all_stored
+            target, is_stored = buffer + capacity, offsets < all_stored
             stored, equal = _store_some(target, sort_size, packed, keys, is_stored, low, needed, stored, equal)
         tl.debug_barrier()
-    place = tl.arange(0, sort_size)
-    packed = tl.load(buffer + first + place, mask=place < stored, other=-(2**63))
+    positions = tl.arange(0, sort_size)
+    packed = tl.load(buffer + first + positions, mask=positions < stored, other=-(2**63))
     packed = tl.sort(packed, descending=True)
-    complete = is_lowest & (stored <= look) & (first == 0)
-    token, short = _draw(
-        packed, place < tl.minimum(stored, look), tl.load(top_ks + choice), tl.load(top_ps + choice),
-        tl.load(uniform + choice), tl.sum(sums, 0), complete,
+    is_complete = is_lowest & (stored <= look) & (first == 0)
+    token, is_short = _draw(
+        packed, positions < tl.minimum(stored, look), tl.load(top_ks + choice), tl.load(top_ps + choice),
+        tl.load(uniform + choice), tl.sum(sums, 0), is_complete,
     )  # fmt: skip
     token = tl.minimum(tl.maximum(token, 0), size - 1)  # if no token can be chosen
     logit = tl.load(row + token).to(tl.float32)
     changed_logit = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, token, token < size)
-    to = out + choice * columns
-    tl.store(to + 0, token.to(tl.float64))
-    tl.store(to + 5, tl.where(tl.load(raw + choice) > 0, logit, changed_logit).to(tl.float64))
-    tl.store(to + 8, (short & (look < size)).to(tl.float64))
-    tl.store(to + 9, logit.to(tl.float64))
+    out_row = out + choice * columns
+    tl.store(out_row + 0, token.to(tl.float64))
+    tl.store(out_row + 5, tl.where(tl.load(raw + choice) > 0, logit, changed_logit).to(tl.float64))
+    tl.store(out_row + 8, (is_short & (look < size)).to(tl.float64))
+    tl.store(out_row + 9, logit.to(tl.float64))

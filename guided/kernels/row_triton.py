@@ -1,4 +1,4 @@
-"""Functions that the Triton kernels for choices share: bitmasks, changed logits, and weights.
+"""Functions that the Triton kernels for choices share. They compute bitmasks, changed logits and weights.
 
 In: pointers to logits, bitmasks and the columns of a `ChoiceTable`. Out: numbers in registers. They run in the kernels
 of choose_triton.py, change_triton.py and few_triton.py, and launch nothing.
@@ -13,40 +13,43 @@ __all__ = ["allowed_by", "changed_logits", "masked_logits", "sum_of_exponentials
 
 
 @triton.jit
-def allowed_by(masks: tl.tensor, row: tl.tensor, words: tl.tensor, at: tl.tensor, inside: tl.tensor) -> tl.tensor:
-    """Which ids a row of the bitmasks allows. Row 0 allows everything and is not read."""
-    word = tl.load(masks + row * words + (at >> 5), mask=tl.where(inside, row, 0) != 0, other=-1)
-    return inside & (((word >> (at & 31)) & 1) != 0)
+def allowed_by(
+    masks: tl.tensor, row: tl.tensor, words: tl.tensor, offsets: tl.tensor, is_inside: tl.tensor
+) -> tl.tensor:
+    """Whether a row of the bitmasks allows each id. Row 0 allows every id and is not read."""
+    word = tl.load(masks + row * words + (offsets >> 5), mask=tl.where(is_inside, row, 0) != 0, other=-1)
+    return is_inside & (((word >> (offsets & 31)) & 1) != 0)
 
 
 @triton.jit
 def masked_logits(
     x: tl.tensor, masks: tl.tensor, allowed: tl.tensor, ramped: tl.tensor, ramp: tl.tensor, words: tl.tensor,
-    at: tl.tensor, inside: tl.tensor,
+    offsets: tl.tensor, is_inside: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
-    """Logits after mask and ramp. Row 1 of the bitmasks allows nothing and is not read for a ramp."""
-    has_ramp = tl.where(inside, ramped, 1) != 1
-    y = tl.where(allowed_by(masks, ramped, words, at, has_ramp) & has_ramp, x - ramp, x)
-    return tl.where(allowed_by(masks, allowed, words, at, inside), y, -float("inf"))
+    """Logits after mask and ramp. Row 1 of the bitmasks allows no id; as a ramp, it is not read."""
+    has_ramp = tl.where(is_inside, ramped, 1) != 1
+    y = tl.where(allowed_by(masks, ramped, words, offsets, has_ramp) & has_ramp, x - ramp, x)
+    return tl.where(allowed_by(masks, allowed, words, offsets, is_inside), y, -float("inf"))
 
 
 @triton.jit
 def changed_logits(
     row: tl.tensor, work: tl.tensor, slot: tl.tensor, masks: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
-    ramp: tl.tensor, words: tl.tensor, at: tl.tensor, inside: tl.tensor,
+    ramp: tl.tensor, words: tl.tensor, offsets: tl.tensor, is_inside: tl.tensor,
 ) -> tl.tensor:  # fmt: skip
-    """Logits after all changes. `row` points to the model's logits, `work` to the changed ones if `slot` is not -1."""
+    """Logits after all changes. `row` points to the model's logits, `work` to the changed logits if `slot` is not
+    -1."""
     if slot >= 0:
-        y = tl.load(work + at, mask=inside, other=-float("inf"))
+        y = tl.load(work + offsets, mask=is_inside, other=-float("inf"))
     else:
-        x = tl.load(row + at, mask=inside, other=-float("inf")).to(tl.float32)
-        y = masked_logits(x, masks, allowed, ramped, ramp, words, at, inside)
+        x = tl.load(row + offsets, mask=is_inside, other=-float("inf")).to(tl.float32)
+        y = masked_logits(x, masks, allowed, ramped, ramp, words, offsets, is_inside)
     return y
 
 
 @triton.jit
 def weights_of(x: tl.tensor, greatest: tl.tensor, scale: tl.tensor) -> tl.tensor:
-    """e ** ((x - greatest) * scale); 0 for -inf, for any scale."""
+    """e ** ((x - greatest) * scale). The weight of -inf is 0 for any scale."""
     is_forbidden = x == -float("inf")
     return tl.where(
         is_forbidden, 0.0, tl.exp((tl.where(is_forbidden, 0.0, x) - tl.where(is_forbidden, 0.0, greatest)) * scale)

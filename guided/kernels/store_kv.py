@@ -1,8 +1,9 @@
 """Stores the keys and values of new positions in the slots of a cache.
 
-In: keys and values of some rows, a slot for each. Out: the cache, changed in place. Rows with slot -1 (padding) are
-skipped. Both versions have static shapes and read nothing back, so a CUDA graph can contain them. On CUDA one Triton
-kernel (store_kv_triton.py) does it all. Torch is as fast without padding, but needs about ten launches to skip rows.
+In: rows of keys and values, and a slot for each row. Out: the cache, changed in place. Rows with slot -1 (padding) are
+skipped. Both versions have static shapes and copy nothing back to the host, so a CUDA graph can contain them. On CUDA a
+single Triton kernel (store_kv_triton.py) stores all rows. Torch is as fast without padding, but needs about ten
+launches to skip rows.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ def store_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tens
 
 
 def store_kv_torch(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:
-    """See `store_kv`. A skipped row repeats the write of the first kept row. If all rows are skipped, they rewrite the
-    last slot (-1) with its own contents."""
+    """See `store_kv`. A skipped row repeats the write of the first stored row. If all rows are skipped, they overwrite
+    the last slot (-1) with its own contents."""
     is_stored = slots >= 0
     row = torch.where(is_stored, torch.arange(len(slots), device=slots.device), is_stored.int().argmax())
     target, has_rows = slots[row], is_stored.any()
-    for new, stored in ((k, k_cache), (v, v_cache)):
-        stored[target] = torch.where(has_rows, new[row], stored[target])
+    for new_rows, cache in ((k, k_cache), (v, v_cache)):
+        cache[target] = torch.where(has_rows, new_rows[row], cache[target])

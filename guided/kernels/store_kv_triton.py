@@ -18,10 +18,10 @@ def store_kvcache_kernel(
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + row)
     if slot >= 0:
-        at = tl.arange(0, padded)
-        inside = at < size
-        tl.store(k_cache + slot * size + at, tl.load(k + row * k_stride + at, mask=inside), mask=inside)
-        tl.store(v_cache + slot * size + at, tl.load(v + row * v_stride + at, mask=inside), mask=inside)
+        offsets = tl.arange(0, padded)
+        is_inside = offsets < size
+        tl.store(k_cache + slot * size + offsets, tl.load(k + row * k_stride + offsets, mask=is_inside), mask=is_inside)
+        tl.store(v_cache + slot * size + offsets, tl.load(v + row * v_stride + offsets, mask=is_inside), mask=is_inside)
 
 
 def store_kv_triton(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:

@@ -2,8 +2,8 @@
 
 A cache stores many sequences. `open` gives a sequence a `Lease`; a cached prefix needs no forward pass. A step reserves
 positions (`reserve`), runs the model with the cache's plan (`plan`), and then increases the lengths (`advance`). Caches
-differ in their memory: contiguous tensors (`DenseCache`), blocks (`PagedCache`), single slots under a radix tree
-(`RadixCache`), or CPU memory (`OffloadCache`). Outputs are the same with each of them.
+differ in their memory: contiguous tensors (`DenseCache`), blocks (`PagedCache`), individual slots under a radix tree
+(`RadixCache`), or CPU memory (`OffloadCache`). All caches lead to the same outputs.
 
 Layout of keys and values everywhere: (positions, kv_heads, head_dim) for each layer, in the order of the sequence.
 """
@@ -32,7 +32,7 @@ class CacheShape:
 
     @property
     def bytes_per_token(self) -> int:
-        """The bytes of keys and values of one position."""
+        """The number of bytes of one position's keys and values."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
 
 
@@ -43,7 +43,7 @@ class Lease:
     Attributes:
         tokens: the ids of the stored positions, in order.
         salt: only sequences with equal salts share prefixes.
-        closed: whether the memory was released.
+        closed: whether the memory has been released.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Lease:
         return len(self.tokens)
 
     def forget(self, length: int) -> None:
-        """Drop the tokens at `length` and after it."""
+        """Forget the tokens from index `length` on."""
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot truncate to {length}: {self.length} positions are stored")
         del self.tokens[length:]
@@ -64,11 +64,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class KVView:
-    """Where the keys and values of all positions of a sequence are stored, including new positions.
+    """Where the keys and values of a sequence's positions are stored, including new positions.
 
     Attributes:
-        k: keys in storage format, (layers, slots, kv_heads, head_dim); `read` returns the numbers.
-        v: values, the same shape.
+        k: keys in storage format, (layers, slots, kv_heads, head_dim); `read` converts them.
+        v: values, with the same shape.
         slots: the slot of each position, in order: a slice if they are consecutive, otherwise int64.
     """
 
@@ -82,7 +82,7 @@ class KVView:
 
 
 class Plan(Protocol):
-    """The cache accesses of a forward pass; the same for all layers."""
+    """The cache accesses of a forward pass, which are the same for all layers."""
 
     @property
     def views(self) -> Sequence[KVView]:
@@ -94,14 +94,14 @@ class Plan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some of the keys and values of a sequence, which some of its new positions read.
+    """Some of a sequence's keys and values, which some of its new positions read.
 
     Attributes:
-        queries: the new positions of the sequence that read it.
-        view: the view of the keys and values; it has only the segment's layer.
+        queries: the new positions that read the segment.
+        view: the keys and values; the view has a single layer.
         positions: the positions of the sequence that the segment contains, in order.
-        is_causal: whether the queries are the last of these positions, and each reads only up to itself. Otherwise,
-            each reads the whole segment.
+        is_causal: whether the queries are the last of these positions, and each reads only up to its own position.
+            Otherwise each query reads the whole segment.
     """
 
     queries: slice
@@ -116,7 +116,7 @@ class Segment:
 
 @runtime_checkable
 class SegmentedPlan(Protocol):
-    """The accesses of a forward pass to a cache whose keys and values are never all on the device at once."""
+    """The cache accesses of a forward pass if the keys and values are never all on the device at once."""
 
     @property
     def device(self) -> torch.device:
@@ -127,7 +127,7 @@ class SegmentedPlan(Protocol):
         """The number of positions of each sequence, including new ones."""
 
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
-        """Store the new positions of sequence `index`, and yield all keys and values that they read, in any order.
+        """Store the new positions of sequence `index`. Yield all keys and values that they read, in any order.
 
         A segment is valid until the next one is requested. The caller must request all segments of each layer and
         sequence, in order.
@@ -152,25 +152,25 @@ class KVCache(Protocol):
         """
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """A new sequence that begins with `tokens`. The lease contains their cached prefix, without the last `keep`
-        tokens, whose logits are needed."""
+        """Open a new sequence that begins with `tokens`. The lease contains the cached prefix of `tokens`, but not the
+        last `keep` tokens, since their logits are needed."""
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Reserve `new` more positions. Returns False, and changes nothing, if the cache is full: a sequence must be
+        """Reserve `new` more positions. If the cache is full, change nothing and return False: a sequence must be
         preempted."""
 
     def fork(self, lease: Lease) -> Lease:
-        """A second sequence with the same past. Neither sees later writes of the other."""
+        """Open a second sequence with the same positions. Neither sequence sees later writes of the other."""
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it."""
+        """Forget the positions from `length` on."""
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan | SegmentedPlan:
-        """The plan to write `counts[i]` new positions of each sequence, and to read all positions. The new positions
-        must have been reserved."""
+        """A plan to write `counts[i]` new positions of sequence i, and to read all positions. The new positions must
+        have been reserved."""
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Record the tokens of the positions that every layer has written."""
 
     def close(self, lease: Lease) -> None:
-        """Release the memory. `open` may find its contents again. Closing twice has no effect."""
+        """Release the memory. `open` may find its contents again. A second call has no effect."""

@@ -1,8 +1,8 @@
 """The dense cache: contiguous tensors for each sequence, which are copied when they grow.
 
-Keys and values are read through a view, so nothing is gathered. Growing copies a sequence into tensors of twice the
-size, forking copies it, and sequences share nothing. Use it for few sequences. It is the simplest cache, and the others
-are tested against it.
+Keys and values are read through a view, so nothing is gathered. A sequence that grows is copied into tensors of twice
+the size, a fork is a copy, and sequences share nothing. Use this cache for few sequences. It is the simplest cache, and
+the other caches are tested against it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from guided.kv.cache import CacheShape, KVView, Lease, Plan
 
 __all__ = ["DenseCache"]
 
-_STEP = 256  # positions; tensors grow to multiples of it
+_GROWTH_STEP = 256  # positions; tensors grow to multiples of this
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class _Region(Lease):
 
 
 class DenseCache:
-    """Contiguous keys and values; at most `capacity` positions in total, including reserved ones."""
+    """Contiguous keys and values of at most `capacity` positions in total, including reserved positions."""
 
     def __init__(self, shape: CacheShape, capacity: int) -> None:
         self.shape, self._capacity, self._used_positions = shape, capacity, 0
@@ -51,7 +51,7 @@ class DenseCache:
         """No effect: memory is allocated by `reserve`."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """An empty sequence."""
+        """Open an empty sequence."""
         return _Region(salt=salt, k=self._empty(0), v=self._empty(0))
 
     def reserve(self, lease: Lease, new: int) -> bool:
@@ -60,7 +60,7 @@ class DenseCache:
         min_size = lease.length + new
         if min_size <= lease.size:
             return True
-        size = min(-(-max(min_size, 2 * lease.size) // _STEP) * _STEP, lease.size + self.available)
+        size = min(-(-max(min_size, 2 * lease.size) // _GROWTH_STEP) * _GROWTH_STEP, lease.size + self.available)
         if size < min_size:
             return False
         self._used_positions += size - lease.size
@@ -72,7 +72,7 @@ class DenseCache:
         return True
 
     def fork(self, lease: Lease) -> Lease:
-        """A copy. Raises MemoryError if it does not fit."""
+        """Copy the sequence. Raises MemoryError if the copy does not fit."""
         assert isinstance(lease, _Region)
         copy = _Region(salt=lease.salt, k=self._empty(0), v=self._empty(0))
         if not self.reserve(copy, lease.length):
@@ -83,11 +83,11 @@ class DenseCache:
         return copy
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it; their memory stays allocated."""
+        """Forget the positions from `length` on. Their memory stays allocated."""
         lease.forget(length)
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
-        """A plan in which all reads are views."""
+        """A plan that reads all sequences through views."""
         return _DensePlan([lease for lease in leases if isinstance(lease, _Region)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
@@ -112,12 +112,12 @@ class _DensePlan:
     def __init__(self, regions: Sequence[_Region], counts: Sequence[int]) -> None:
         ends = [region.length + count for region, count in zip(regions, counts, strict=True)]
         self.views = [KVView(region.k, region.v, slice(0, end)) for region, end in zip(regions, ends, strict=True)]
-        self._new = [
+        self._new_slices = [
             (region, slice(end - count, end), slice(last - count, last))  # target, source
             for region, count, end, last in zip(regions, counts, ends, accumulate(counts), strict=True)
         ]
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
-        for region, target, source in self._new:
+        for region, target, source in self._new_slices:
             region.k[layer, target] = k[source]
             region.v[layer, target] = v[source]

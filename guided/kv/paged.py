@@ -1,16 +1,17 @@
 """The paged cache: blocks of positions, block tables, shared prefixes.
 
-Memory is divided into blocks of `block_size` positions, and a sequence has a table of blocks. So nothing is moved when
-a sequence grows, and sequences with the same past share its blocks (reference counts). A full block is found again by
+Memory is divided into blocks of `block_size` positions, and a sequence has a block table. So nothing is moved when a
+sequence grows, and sequences with a common prefix share its blocks (with reference counts). A full block is found by
 its tokens and all tokens before it: its key is a chain of xxhash64 over token ids, as in vLLM. A hit is then compared
-with the ids and with the block before it, so a hash collision never yields a wrong past. Blocks without users keep
-their contents until they are needed. The least recently used are reused first; within a sequence, the last ones first.
+with the ids and with the previous block, so a hash collision never yields a wrong prefix. Blocks without references
+keep their contents until they are needed. The least recently used blocks are reused first; within a sequence, the last
+blocks first.
 
-Only one sequence writes a block. A shared block that is not full is copied before it is written (`fork`), and a block
-that others could find is removed from the index before it is overwritten (`truncate`).
+Only one sequence writes a block. After a `fork`, a shared block that is not full is copied before it is written. After
+a `truncate`, an indexed block is removed from the index before it is overwritten.
 
-Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention", arXiv 2309.06180; the chain
-of hashes as in vLLM's and nano-vllm's block managers. Cost: O(blocks) per call.
+Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention", arXiv 2309.06180; the hash
+chain follows the block managers of vLLM and nano-vllm. Cost: O(blocks) per call.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from torch import Tensor
 
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVView, Lease
-from guided.kv.pool import SlotPool, slice_of
+from guided.kv.pool import SlotPool, as_slice
 
 __all__ = ["BlockPool", "PagedCache", "PagedPlan"]
 
@@ -35,17 +36,17 @@ __all__ = ["BlockPool", "PagedCache", "PagedPlan"]
 @dataclass(eq=False, slots=True)
 class _Block:
     number: int
-    user_count: int = 0
-    page: _Page | None = None  # the indexed contents
+    reference_count: int = 0
+    page: _Page | None = None  # the contents, if the block is indexed
 
 
 @dataclass(eq=False, slots=True)
 class _Page:
-    """The contents of a full block."""
+    """The indexed contents of a full block."""
 
     key: int
     tokens: tuple[int, ...]
-    before: _Page | None
+    previous: _Page | None
     salt: str
     block: _Block
 
@@ -53,7 +54,7 @@ class _Page:
 @dataclass(eq=False)
 class _Table(Lease):
     blocks: list[_Block] = field(default_factory=list)
-    pages: list[_Page] = field(default_factory=list)  # of the full blocks; a page may be indexed under another block
+    pages: list[_Page] = field(default_factory=list)  # of the full blocks; a page may belong to an equal block
 
 
 class BlockPool(SlotPool):
@@ -61,7 +62,7 @@ class BlockPool(SlotPool):
 
     Attributes:
         k_blocks: keys, (layers, blocks, block_size, kv_heads, head_dim).
-        v_blocks: values, the same shape.
+        v_blocks: values, with the same shape.
     """
 
     def __init__(self, shape: CacheShape, blocks: int, block_size: int) -> None:
@@ -72,13 +73,13 @@ class BlockPool(SlotPool):
 
 
 class PagedPlan:
-    """A plan for a paged cache: block tables for kernels that read them, views and `write` for all others.
+    """A plan for a paged cache: block tables for kernels that read them, and views and `write` for all other code.
 
     Attributes:
         k: keys, (layers, blocks, block_size, kv_heads, head_dim).
-        v: values, the same shape.
+        v: values, with the same shape.
         counts: the number of new positions of each sequence.
-        tables: the numbers of each sequence's blocks, up to its last position.
+        tables: the block ids of each sequence, up to its last position.
         lengths: the number of positions of each sequence, including new ones.
     """
 
@@ -93,7 +94,7 @@ class PagedPlan:
         """The slots of all new positions, sequence by sequence."""
         size = self._pool.block_size
         sequences = zip(self.counts, self.tables, self.lengths, strict=True)
-        return [table[at // size] * size + at % size for n, table, end in sequences for at in range(end - n, end)]
+        return [table[i // size] * size + i % size for n, table, end in sequences for i in range(end - n, end)]
 
     @cached_property
     def views(self) -> list[KVView]:
@@ -103,17 +104,17 @@ class PagedPlan:
 
     def write(self, layer: int, k: Tensor, v: Tensor) -> None:
         """See `Plan`."""
-        self._pool.k[layer, self._new] = k
-        self._pool.v[layer, self._new] = v
+        self._pool.k[layer, self._new_slots] = k
+        self._pool.v[layer, self._new_slots] = v
 
     @cached_property
-    def _new(self) -> slice | Tensor:
+    def _new_slots(self) -> slice | Tensor:
         return self._pool.index(self.slots)
 
     def _slots_of(self, table: Sequence[int], length: int) -> slice | Tensor:
-        """The slots of the first `length` positions. Computed per block, so long sequences are cheap."""
+        """The slots of the first `length` positions. Computed block by block, so that long sequences are cheap."""
         size = self._pool.block_size
-        if (run := slice_of(table)) is not None:
+        if (run := as_slice(table)) is not None:
             return slice(run.start * size, run.start * size + length)
         starts = send(table, torch.int64, self._pool.k.device) * size
         return (starts.unsqueeze(1) + torch.arange(size, device=starts.device)).flatten()[:length]
@@ -123,7 +124,7 @@ class PagedCache:
     """`blocks` times `block_size` positions."""
 
     def __init__(self, shape: CacheShape, blocks: int, block_size: int = 256, *, pool: BlockPool | None = None) -> None:
-        """`pool`: existing memory of these sizes; None: allocate it."""
+        """`pool`: existing memory of these sizes; None: allocate memory."""
         self._pool, self.block_size = pool or BlockPool(shape, blocks, block_size), block_size
         self._blocks = [_Block(number) for number in range(blocks)]
         self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next one to reuse comes first
@@ -144,33 +145,33 @@ class PagedCache:
         return len(self._unused) * self.block_size
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """A new sequence, with the cached full blocks of `tokens`."""
+        """Open a new sequence with the cached full blocks of `tokens`."""
         table, size = _Table(salt=salt), self.block_size
         for start in range(0, len(tokens) - keep - size + 1, size):
             page = self._find(table, tuple(tokens[start : start + size]))
             if page is None:
                 break
-            self._use(page.block)
+            self._retain(page.block)
             table.blocks.append(page.block)
             table.pages.append(page)
             table.tokens += page.tokens
         return table
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Allocate the missing blocks. Copy the block that is written next if others use it."""
+        """Allocate the missing blocks. Copy the block that is written next if other sequences share it."""
         assert isinstance(lease, _Table)
         if new == 0:
             return True
         missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
-        at = lease.length // self.block_size
-        shared = at < len(lease.blocks) and lease.blocks[at].user_count > 1
-        if max(missing, 0) + shared > len(self._unused):
+        index = lease.length // self.block_size
+        is_shared = index < len(lease.blocks) and lease.blocks[index].reference_count > 1
+        if max(missing, 0) + is_shared > len(self._unused):
             return False
-        if shared:
-            self._copy_shared_block(lease, at)
-        elif at < len(lease.blocks):
-            self._forget(lease.blocks[at])
-        lease.blocks += (self._take() for _ in range(missing))
+        if is_shared:
+            self._copy_shared_block(lease, index)
+        elif index < len(lease.blocks):
+            self._unindex(lease.blocks[index])
+        lease.blocks += (self._allocate() for _ in range(missing))
         return True
 
     def fork(self, lease: Lease) -> Lease:
@@ -178,11 +179,11 @@ class PagedCache:
         assert isinstance(lease, _Table)
         blocks = lease.blocks[: -(-lease.length // self.block_size)]
         for block in blocks:
-            self._use(block)
+            self._retain(block)
         return _Table(list(lease.tokens), lease.salt, blocks=blocks, pages=list(lease.pages))
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it, and release their blocks."""
+        """Forget the positions from `length` on, and release their blocks."""
         assert isinstance(lease, _Table)
         lease.forget(length)
         count = -(-length // self.block_size)
@@ -192,7 +193,7 @@ class PagedCache:
         del lease.pages[length // self.block_size :]
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> PagedPlan:
-        """The plan, with block tables."""
+        """A plan with block tables."""
         tables, lengths = list[list[int]](), list[int]()
         for lease, count in zip(leases, counts, strict=True):
             assert isinstance(lease, _Table)
@@ -204,11 +205,11 @@ class PagedCache:
         """Record the tokens of the new positions; index the blocks that are now full."""
         assert isinstance(lease, _Table)
         lease.tokens += tokens
-        for at in range(len(lease.pages), lease.length // self.block_size):
-            self._publish(lease, at)
+        for index in range(len(lease.pages), lease.length // self.block_size):
+            self._index_block(lease, index)
 
     def close(self, lease: Lease) -> None:
-        """Release the blocks. The last ones will be reused first."""
+        """Release the blocks. The last blocks will be reused first."""
         assert isinstance(lease, _Table)
         if not lease.closed:
             lease.closed = True
@@ -217,32 +218,32 @@ class PagedCache:
             lease.blocks, lease.pages, lease.tokens = [], [], []
 
     # ---- blocks
-    def _take(self) -> _Block:
+    def _allocate(self) -> _Block:
         _, block = self._unused.popitem(last=False)
-        self._forget(block)
-        block.user_count = 1
+        self._unindex(block)
+        block.reference_count = 1
         return block
 
-    def _use(self, block: _Block) -> None:
-        if block.user_count == 0:
+    def _retain(self, block: _Block) -> None:
+        if block.reference_count == 0:
             del self._unused[block.number]
-        block.user_count += 1
+        block.reference_count += 1
 
     def _release(self, block: _Block) -> None:
-        block.user_count -= 1
-        if block.user_count == 0:
+        block.reference_count -= 1
+        if block.reference_count == 0:
             self._unused[block.number] = block
-            if block.page is None:  # not indexed: reuse it before all indexed blocks
+            if block.page is None:  # not indexed, so reuse it before all indexed blocks
                 self._unused.move_to_end(block.number, last=False)
 
-    def _copy_shared_block(self, lease: _Table, at: int) -> None:
-        """Replace a shared block with a copy of its first positions."""
-        old, new = lease.blocks[at], self._take()
+    def _copy_shared_block(self, lease: _Table, index: int) -> None:
+        """Replace a shared block with a copy of the positions that the sequence uses."""
+        old, new = lease.blocks[index], self._allocate()
         size, length = self.block_size, lease.length % self.block_size
         source, target = old.number * size, new.number * size
         self._pool.copy(slice(source, source + length), slice(target, target + length))
         self._release(old)
-        lease.blocks[at] = new
+        lease.blocks[index] = new
 
     # ---- the index
     def _key(self, table: _Table, tokens: tuple[int, ...]) -> int:
@@ -252,23 +253,23 @@ class PagedCache:
     def _find(self, table: _Table, tokens: tuple[int, ...]) -> _Page | None:
         """The indexed page with these tokens after the table's pages, or None."""
         page = self._pages.get(self._key(table, tokens))
-        before = table.pages[-1] if table.pages else None
-        is_same = page is not None and (page.tokens, page.salt) == (tokens, table.salt) and page.before is before
+        previous = table.pages[-1] if table.pages else None
+        is_same = page is not None and (page.tokens, page.salt) == (tokens, table.salt) and page.previous is previous
         return page if is_same else None
 
-    def _publish(self, table: _Table, at: int) -> None:
+    def _index_block(self, table: _Table, index: int) -> None:
         """Index a full block, unless an equal block is indexed already."""
-        tokens = tuple(table.tokens[at * self.block_size : (at + 1) * self.block_size])
+        tokens = tuple(table.tokens[index * self.block_size : (index + 1) * self.block_size])
         page = self._find(table, tokens)
         if page is None:
-            key, block = self._key(table, tokens), table.blocks[at]
-            if (other := self._pages.get(key)) is not None:  # its previous block is gone, or the hashes collide
+            key, block = self._key(table, tokens), table.blocks[index]
+            if (other := self._pages.get(key)) is not None:  # its previous page was replaced, or hashes collide
                 other.block.page = None
             page = _Page(key, tokens, table.pages[-1] if table.pages else None, table.salt, block)
             block.page = self._pages[key] = page
         table.pages.append(page)
 
-    def _forget(self, block: _Block) -> None:
+    def _unindex(self, block: _Block) -> None:
         if block.page is not None:
             del self._pages[block.page.key]
             block.page = None

@@ -1,4 +1,4 @@
-"""Slots for keys and values: one tensor each for all sequences, addressed by slot numbers.
+"""Slots for keys and values: one tensor of keys and one of values for all sequences, indexed by slot number.
 
 In: slot numbers, keys and values. Out: the keys and values stored in given slots. Consecutive slots are read through a
 view, without a copy. Memory is allocated once, when the pool is created.
@@ -14,7 +14,7 @@ from torch import Tensor
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVView
 
-__all__ = ["PoolPlan", "SlotPool", "slice_of"]
+__all__ = ["PoolPlan", "SlotPool", "as_slice"]
 
 
 class SlotPool:
@@ -27,17 +27,17 @@ class SlotPool:
         self.slots = slots
 
     def touch(self) -> None:
-        """Commit the memory now. Otherwise the system commits it page by page, on first write."""
+        """Commit the memory now. Otherwise the operating system commits it page by page on first write."""
         self.k.zero_()
         self.v.zero_()
 
     def index(self, slots: Sequence[int]) -> slice | Tensor:
         """The index of these slots, in order: a slice if they are consecutive, otherwise int64."""
-        run = slice_of(slots)
+        run = as_slice(slots)
         return run if run is not None else send(slots, torch.int64, self.k.device)
 
     def copy(self, source: slice | Tensor, target: slice | Tensor) -> None:
-        """Copy all layers of some slots to others."""
+        """Copy slots to other slots, in all layers."""
         self.k[:, target] = self.k[:, source]
         self.v[:, target] = self.v[:, source]
 
@@ -55,7 +55,7 @@ class PoolPlan:
         self._pool.v[layer, self._new_slots] = v
 
 
-def slice_of(numbers: Sequence[int]) -> slice | None:
+def as_slice(numbers: Sequence[int]) -> slice | None:
     """The slice with these numbers if they are consecutive, otherwise None."""
     if not numbers:
         return slice(0, 0)

@@ -1,21 +1,22 @@
 """8-bit keys and values in any cache: half the memory of bfloat16, a quarter of float32.
 
 A head's row of numbers is packed into integers from -127 to 127 and one float, their scale: the greatest magnitude /
-127. The float's 4 bytes follow the integers, so a packed row is a row of bytes, and a cache handles it like any other:
+127. The float's 4 bytes follow the integers, so a packed row is a row of bytes. A cache handles it like any other row:
 it copies blocks, shares prefixes and offloads blocks without knowing about scales. Only the plan packs and unpacks rows
 (`QuantisedCache.plan`).
 
-Error: half a step (the scale) per number, and the rounding of float32. The scale is never below the smallest normal
-float32: rows of zeros stay zeros, and denormal numbers become 0 or multiples of this scale. A row with an infinity or
-NaN becomes all NaN.
+Error: half a step per number (a step is the scale), and float32 rounding. The scale is never below the smallest normal
+    float32: rows of zeros stay zeros, and denormal numbers become 0 or multiples of this scale. All numbers of a row
+    with infinity or NaN become NaN.
 
-Every query reads packed rows, even of its own prompt. So the inner cache, prompt chunking, prefix hits and concurrent
-requests affect outputs only through the order of float additions, which on a CPU is always the same. On other devices a
-difference can grow: if the last bit of a key decides how a number is rounded, the packed number differs by a whole
-step, and so the keys of later layers differ.
+Every query reads packed rows, even for its own prompt. So the inner cache, prompt chunking, prefix hits and concurrent
+requests affect outputs only through the order of float additions, which on a CPU is always the same. On other devices
+differences can grow: if a key's last bit decides how it is rounded, the packed number differs by a whole step, and then
+the keys of later layers differ, too.
 
-On a CPU packed rows are read directly (attention/slots.py), in float32 and bfloat16. On CUDA, where no kernel reads
-them, and in other types, they are first unpacked to the model's type; bfloat16 rounds them once more.
+On a CPU, the kernel for float32 and bfloat16 reads packed rows directly (attention/slots.py). Otherwise they are first
+unpacked to the model's dtype: on CUDA, where no kernel reads them, and for other dtypes. Unpacking to bfloat16 rounds
+once more.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ from guided.kv.cache import CacheShape, KVCache, KVView, Lease, Plan, Segment, S
 
 __all__ = ["PackedKVView", "QuantisedCache", "pack", "packed_shape", "unpack"]
 
-_SCALE_BYTES = torch.float32.itemsize  # bytes of the scale, after the numbers
+_SCALE_BYTES = torch.float32.itemsize  # the scale follows the numbers
 _MAX = 127
 
 
 def pack(x: Tensor) -> Tensor:
-    """Rows x (n, kv_heads, head_dim) as int8 (n, kv_heads, head_dim + 4)."""
-    return kernels.pack(x) if kernels.is_supported(x) else _pack(x)
+    """Pack rows x (n, kv_heads, head_dim) into int8 (n, kv_heads, head_dim + 4)."""
+    return kernels.pack(x) if kernels.is_supported(x) else _pack_in_torch(x)
 
 
-def _pack(x: Tensor) -> Tensor:
-    """`pack` in torch, for every device and type."""
+def _pack_in_torch(x: Tensor) -> Tensor:
+    """`pack` in torch, for every device and dtype."""
     x = x.float()
     scale = (x.abs().amax(-1, keepdim=True) / _MAX).clamp_min(torch.finfo(torch.float32).tiny)
-    numbers = (x / scale).nan_to_num(0.0).round()  # 0 if the scale is infinite or NaN: unpacking gives NaN
+    numbers = (x / scale).nan_to_num(0.0).round()  # 0 if the scale is infinite or NaN, so that unpacking yields NaN
     return torch.cat((numbers.to(torch.int8), scale.view(torch.int8)), dim=-1)
 
 
 def unpack(rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """The numbers of packed rows (..., head_dim + 4): (..., head_dim)."""
+    """Unpack rows (..., head_dim + 4) into numbers (..., head_dim)."""
     size = rows.shape[-1] - _SCALE_BYTES
     scale = rows[..., size:].clone(memory_format=torch.contiguous_format).view(torch.float32)
     return rows[..., :size].float().mul_(scale).to(dtype)  # converting first is ten times as fast as int8 times float
@@ -65,7 +66,7 @@ class PackedKVView(KVView):
     """A view of packed rows.
 
     Attributes:
-        dtype: the type of the unpacked numbers.
+        dtype: the dtype of the unpacked numbers.
     """
 
     dtype: torch.dtype

@@ -1,10 +1,10 @@
 """The radix cache: a prefix tree over the tokens of all computed keys and values.
 
-A node of the tree has token ids and the slots of their keys and values. A sequence that begins with a path of the tree
-uses these slots and locks the path. Unlike with blocks, prefixes are shared to the exact token. A sequence writes to
-its own slots; they enter the tree when it is closed, or earlier by `publish`. When slots are needed, unlocked leaves
-are dropped, the least recently used first. Locks are counted; a `Lease` releases its lock once, even if it is closed
-twice.
+A node of the tree contains token ids and the slots of their keys and values. A sequence that begins with the tokens of
+a path in the tree uses the path's slots and locks the path. Unlike with blocks, prefixes are shared to the exact token.
+A sequence writes to its own slots. They are inserted into the tree when the sequence is closed, or earlier by
+`publish`. When slots are needed, unlocked leaves are dropped, the least recently used first. Locks are counted; a
+`Lease` releases its lock once, even if it is closed twice.
 
 Source: RadixAttention, "SGLang: Efficient Execution of Structured Language Model Programs", arXiv 2312.07104.
 Cost: O(length) per call, and O(nodes) if slots must be freed. Slots that are not consecutive are copied when read.
@@ -29,13 +29,13 @@ class _Node:
     parent: _Node | None
     children: dict[int, _Node] = field(default_factory=dict)
     lock_count: int = 0
-    last_use: int = 0  # by the cache's clock
+    last_use: int = 0  # according to the cache's clock
 
 
 @dataclass(eq=False)
 class _Path(Lease):
     slots: list[int] = field(default_factory=list)
-    first_own: int = 0  # slots before this index belong to the tree, locked at `node`; later ones to the sequence
+    first_own: int = 0  # earlier slots belong to the tree, locked at `node`; later slots to the sequence
     node: _Node | None = None
 
 
@@ -44,10 +44,10 @@ class RadixCache:
 
     def __init__(self, shape: CacheShape, slots: int) -> None:
         self._pool = SlotPool(shape, slots)
-        self._free = list(range(slots))[::-1]
+        self._free_slots = list(range(slots))[::-1]
         self._roots: dict[str, _Node] = {}
         self._clock = 0
-        self._evictable = 0  # slots of unlocked nodes
+        self._evictable_count = 0  # the number of slots in unlocked nodes
 
     @property
     def capacity(self) -> int:
@@ -57,19 +57,19 @@ class RadixCache:
     @property
     def available(self) -> int:
         """The number of free and unlocked slots."""
-        return len(self._free) + self._evictable
+        return len(self._free_slots) + self._evictable_count
 
     def touch(self) -> None:
         """See `KVCache`."""
         self._pool.touch()
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """A new sequence, with its longest prefix that is in the tree."""
+        """Open a new sequence with the longest prefix of `tokens` that is in the tree."""
         node = self._root(salt)
         path = _Path(salt=salt)
         reusable = tokens[: max(0, len(tokens) - keep)]
-        while (step := self._step(node, reusable, path.length)) is not None:
-            node = step
+        while (child := self._find_child(node, reusable, path.length)) is not None:
+            node = child
             path.tokens += node.tokens
             path.slots += node.slots
         path.first_own, path.node = path.length, node
@@ -82,26 +82,26 @@ class RadixCache:
         missing = lease.length + new - len(lease.slots)
         if missing > self.available:
             return False
-        if missing > len(self._free):
-            self._evict(missing - len(self._free))
-        lease.slots += (self._free.pop() for _ in range(missing))
+        if missing > len(self._free_slots):
+            self._evict(missing - len(self._free_slots))
+        lease.slots += (self._free_slots.pop() for _ in range(missing))
         return True
 
     def publish(self, lease: Lease) -> None:
-        """Insert the stored positions of a running sequence into the tree, so that others can use them."""
+        """Insert the stored positions of a running sequence into the tree, so that other sequences can use them."""
         assert isinstance(lease, _Path) and lease.node is not None
-        node, at = self._root(lease.salt), 0
-        while at < lease.length:
-            step = self._step(node, lease.tokens, at)
-            if step is None:  # the rest is new
-                step = _Node(lease.tokens[at:], lease.slots[at : lease.length], node)
-                node.children[step.tokens[0]] = step
-                self._evictable += len(step.slots)
-            for i, slot in enumerate(step.slots, at):  # free the slots of positions that are in the tree already
+        node, start = self._root(lease.salt), 0
+        while start < lease.length:
+            child = self._find_child(node, lease.tokens, start)
+            if child is None:  # the remaining tokens are new
+                child = _Node(lease.tokens[start:], lease.slots[start : lease.length], node)
+                node.children[child.tokens[0]] = child
+                self._evictable_count += len(child.slots)
+            for i, slot in enumerate(child.slots, start):  # free slots whose positions are already in the tree
                 if i >= lease.first_own and lease.slots[i] != slot:
-                    self._free.append(lease.slots[i])
+                    self._free_slots.append(lease.slots[i])
                 lease.slots[i] = slot
-            node, at = step, at + len(step.tokens)
+            node, start = child, start + len(child.tokens)
         self._lock(node)
         self._unlock(lease.node)
         lease.node, lease.first_own = node, lease.length
@@ -116,7 +116,7 @@ class RadixCache:
         return _Path(list(lease.tokens), lease.salt, slots=stored, first_own=lease.length, node=lease.node)
 
     def truncate(self, lease: Lease, length: int) -> None:
-        """Forget the positions at `length` and after it. Positions in the tree stay there."""
+        """Forget the positions from `length` on. Positions in the tree stay there."""
         assert isinstance(lease, _Path)
         lease.forget(length)
         if length < lease.first_own:  # these slots belong to the tree
@@ -124,7 +124,7 @@ class RadixCache:
             lease.first_own = length
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> Plan:
-        """A plan over single slots."""
+        """A plan over individual slots."""
         new_slots, slots_by_sequence = list[int](), []
         for lease, count in zip(leases, counts, strict=True):
             assert isinstance(lease, _Path)
@@ -145,24 +145,24 @@ class RadixCache:
         assert lease.node is not None
         lease.closed = True
         self._unlock(lease.node)
-        self._free += lease.slots[lease.length :]
+        self._free_slots += lease.slots[lease.length :]
         lease.slots, lease.tokens, lease.node = [], [], None
 
     # ---- the tree
     def _root(self, salt: str) -> _Node:
         return self._roots.setdefault(salt, _Node([], [], None))
 
-    def _step(self, node: _Node, tokens: Sequence[int], at: int) -> _Node | None:
-        """The child that matches the tokens from `at` on, split if only its beginning matches."""
-        child = node.children.get(tokens[at]) if at < len(tokens) else None
+    def _find_child(self, node: _Node, tokens: Sequence[int], start: int) -> _Node | None:
+        """The child that matches the tokens from `start` on. It is split if only its beginning matches."""
+        child = node.children.get(tokens[start]) if start < len(tokens) else None
         if child is None:
             return None
-        matching = 0
-        for ours, theirs in zip(child.tokens, tokens[at : at + len(child.tokens)], strict=False):
+        matching_count = 0
+        for ours, theirs in zip(child.tokens, tokens[start : start + len(child.tokens)], strict=False):
             if ours != theirs:
                 break
-            matching += 1
-        return child if matching == len(child.tokens) else self._split(child, matching)
+            matching_count += 1
+        return child if matching_count == len(child.tokens) else self._split(child, matching_count)
 
     def _split(self, node: _Node, length: int) -> _Node:
         """Split a node: a new node takes its first `length` tokens, and becomes its parent."""
@@ -178,7 +178,7 @@ class RadixCache:
     def _lock(self, node: _Node | None) -> None:
         self._clock += 1
         while node is not None:
-            self._evictable -= len(node.slots) if node.lock_count == 0 else 0
+            self._evictable_count -= len(node.slots) if node.lock_count == 0 else 0
             node.lock_count += 1
             node.last_use = self._clock
             node = node.parent
@@ -186,7 +186,7 @@ class RadixCache:
     def _unlock(self, node: _Node | None) -> None:
         while node is not None:
             node.lock_count -= 1
-            self._evictable += len(node.slots) if node.lock_count == 0 else 0
+            self._evictable_count += len(node.slots) if node.lock_count == 0 else 0
             node = node.parent
 
     def _evict(self, count: int) -> None:
@@ -196,8 +196,8 @@ class RadixCache:
         while count > 0:
             _, _, leaf = heapq.heappop(leaves)
             assert leaf.parent is not None
-            self._free += leaf.slots
-            self._evictable -= len(leaf.slots)
+            self._free_slots += leaf.slots
+            self._evictable_count -= len(leaf.slots)
             count -= len(leaf.slots)
             del leaf.parent.children[leaf.tokens[0]]
             if _is_evictable(leaf.parent):

@@ -2,9 +2,9 @@
 
 In: keys and values of some new positions of every row. Out: views of all stored positions, and the length of each row.
 This is the simplest cache for a fixed batch, for readers and for comparison. The engine's caches (cache.py) share
-memory between changing sequences. Memory is allocated when the first keys are inserted, in their type and on their
+memory between changing sequences. Memory is allocated when the first keys are inserted, with their dtype and on their
 device. It grows to multiples of 1,024 positions by copying. (`resize_` on a middle axis, as in older versions of
-nanochat, scrambles the heads.)
+nanochat, would scramble the heads.)
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from torch import Tensor
 
 __all__ = ["RowCache"]
 
-_STEP = 1024
+_GROWTH_STEP = 1024
 
 
 class RowCache:
     """Keys and values of `rows` sequences.
 
     Attributes:
-        k_cache: (layers, rows, positions, kv_heads, head_dim); None until something is inserted.
-        v_cache: the same.
+        k_cache: (layers, rows, positions, kv_heads, head_dim); None until the first insertion.
+        v_cache: values, like `k_cache`.
         cache_seqlens: int32 (rows,), the length of each row.
     """
 
     def __init__(self, layers: int, rows: int, kv_heads: int, head_dim: int, *, positions: int = 0) -> None:
-        """`positions`: how many are allocated at first."""
+        """`positions`: the number of positions to allocate at first."""
         self.layers, self.rows, self.kv_heads, self.head_dim = layers, rows, kv_heads, head_dim
         self._initial_positions = positions
         self.k_cache: Tensor | None = None
@@ -36,7 +36,7 @@ class RowCache:
 
     @property
     def positions(self) -> int:
-        """The capacity of each row without growing."""
+        """The number of positions per row that fit without growing."""
         return self._initial_positions if self.k_cache is None else self.k_cache.shape[2]
 
     def reset(self) -> None:
@@ -58,14 +58,15 @@ class RowCache:
         """Views of the keys and values of a layer: (rows, positions, kv_heads, head_dim).
 
         Raises:
-            ValueError: nothing was inserted yet.
+            ValueError: nothing has been inserted yet.
         """
         if self.k_cache is None or self.v_cache is None:
             raise ValueError("the cache has no memory yet: insert something first")
         return self.k_cache[layer], self.v_cache[layer]
 
     def insert_kv(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append (rows, n, kv_heads, head_dim) to each row. Returns views of all rows, up to the end of the longest.
+        """Append n positions to each row: k, v (rows, n, kv_heads, head_dim). Return views up to the end of the longest
+        row.
 
         The lengths change only with `advance`, after the last layer.
         """
@@ -75,17 +76,17 @@ class RowCache:
         end = int(self.cache_seqlens.max()) + new
         self._grow_to(end, k)
         keys, values = self.get_layer_cache(layer)
-        at = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
+        position = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
         row = torch.arange(self.rows).unsqueeze(1)
-        keys[row, at], values[row, at] = k, v
+        keys[row, position], values[row, position] = k, v
         return keys[:, :end], values[:, :end]
 
     def advance(self, new: int | Tensor) -> None:
-        """Add to the lengths of the rows: one number for all, or one for each, (rows,)."""
+        """Increase the lengths of the rows by `new`: one number for all rows, or one for each, (rows,)."""
         self.cache_seqlens += torch.as_tensor(new, dtype=torch.int32)
 
     def prefill(self, other: RowCache) -> None:
-        """Copy the contents of another cache. If that has a single row, copy it to all rows.
+        """Copy the contents of another cache. If the other cache has a single row, copy it to all rows.
 
         Raises:
             ValueError: this cache is not empty, the shapes differ, or its allocated memory is too small.
@@ -107,15 +108,15 @@ class RowCache:
         self.cache_seqlens[:] = other.cache_seqlens
 
     def _grow_to(self, positions: int, like: Tensor) -> None:
-        """Allocate memory for `positions` of each row, and copy the contents."""
+        """Allocate memory for `positions` positions per row, and copy the contents."""
         if self.k_cache is not None and positions <= self.positions:
             return
         size = max(self._initial_positions, positions)
         if size > self._initial_positions:
-            size = -(-size // _STEP) * _STEP
+            size = -(-size // _GROWTH_STEP) * _GROWTH_STEP
         shape = (self.layers, self.rows, size, self.kv_heads, self.head_dim)
         old = self.k_cache, self.v_cache
         self.k_cache, self.v_cache = like.new_zeros(shape), like.new_zeros(shape)  # masked values must not be NaN
-        for before, after in zip(old, (self.k_cache, self.v_cache), strict=True):
-            if before is not None:
-                after[:, :, : before.shape[2]] = before
+        for old_tensor, new_tensor in zip(old, (self.k_cache, self.v_cache), strict=True):
+            if old_tensor is not None:
+                new_tensor[:, :, : old_tensor.shape[2]] = old_tensor

@@ -1,4 +1,4 @@
-"""Masks logits before sampling."""
+"""Applies token bitmasks to logits before sampling."""
 
 from guided.logits.apply import apply_token_bitmask_inplace
 

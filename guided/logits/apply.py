@@ -1,16 +1,17 @@
 """Applies a token bitmask to logits: the logit of each forbidden token becomes -inf, in place.
 
-In: logits, (vocab,) or (batch, vocab), of a floating type, in numpy or torch, on any device; a bitmask, int32, (words,)
-or (batch, words), numpy or torch, bit `id % 32` of word `id // 32` (least significant first), 1 = allowed. Logits at
-ids beyond the bitmask's last word (padded heads) are masked, too.
+In: logits, (vocab,) or (batch, vocab), of a floating dtype, in numpy or torch, on any device; an int32 bitmask,
+(words,) or (batch, words), in numpy or torch. Bit `id % 32` of word `id // 32` (least significant first) is 1 if the
+token is allowed. Logits at ids beyond the bitmask's last word (padded heads) are masked, too.
 
-On a CPU a table widens the bits (one octet -> eight integers), which are then blended into the bit patterns of the
-logits. This has no branches and is the same code for every width of float: 49,152 logits take 40 us, compared with 230
-us for `masked_fill` on a mixed mask. On CUDA one Triton kernel masks all rows (apply_triton.py). On other devices, and
+On a CPU a table expands the bits (one octet -> eight integers), which are then blended into the bit patterns of the
+logits. This code has no branches and is the same for every float width: 49,152 logits take 40 us, compared with 230 us
+for `masked_fill` with a mixed mask. On CUDA one Triton kernel masks all rows (apply_triton.py). On other devices, and
 without Triton, the packed words are expanded on the device.
 
-A row without any allowed token, such as a finished row of a batch, becomes all -inf. The caller must not sample from it
-(guided.sampling refuses). This module does not import torch; it uses torch only if the caller passes a tensor.
+If no token of a row is allowed, as in a finished row of a batch, the whole row becomes -inf. The caller must not sample
+from it (guided.sampling raises an error). This module does not import torch; it uses torch only if the caller passes a
+tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_token_bitmask_inplace"]
 
-_CHUNK: Final = 1 << 14  # logits at a time, so intermediate arrays stay in the cache and need no new pages
+_CHUNK: Final = 1 << 14  # logits at a time, so that intermediate arrays stay in the CPU cache and need no new pages
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -44,23 +45,25 @@ def apply_token_bitmask_inplace(
     Args:
         logits: changed in place.
         bitmask: one row for each row of the logits; an array with one dimension is one row.
-        indices: the rows to mask, with the same index in both arrays; other rows do not change. None: all rows; both
-            arrays must then have the same number of rows.
+        indices: the rows to mask, which have the same index in both arrays. Other rows do not change. None: all rows;
+            both arrays must then have the same number of rows.
 
     Raises:
         TypeError: logits or bitmask are not arrays, or have the wrong dtype.
         ValueError: the shapes do not match, or the bitmask has more ids than there are logits.
         IndexError: an index is out of range.
     """
-    logits_torch, bitmask_torch = _is_torch(logits), _is_torch(bitmask)
-    if not (logits_torch or isinstance(logits, np.ndarray)) or not (bitmask_torch or isinstance(bitmask, np.ndarray)):
+    is_logits_torch, is_bitmask_torch = _is_torch(logits), _is_torch(bitmask)
+    if not (is_logits_torch or isinstance(logits, np.ndarray)) or not (
+        is_bitmask_torch or isinstance(bitmask, np.ndarray)
+    ):
         raise TypeError(
             f"expected numpy arrays or torch tensors, got {type(logits).__name__} and {type(bitmask).__name__}"
         )
-    rows, mask_rows = _rows(logits), _rows(bitmask)
+    rows, mask_rows = _as_rows(logits), _as_rows(bitmask)
     indices = None if indices is None else read_items("indices", indices)
     _check_arguments(rows, mask_rows, indices)
-    kernel = _kernel(logits)
+    kernel = _find_kernel(logits)
     if kernel is not None and rows.stride(1) == 1:
         masks, row_indices = _copy_to_device(mask_rows, rows.device), None
         if indices is not None:
@@ -73,7 +76,7 @@ def apply_token_bitmask_inplace(
             _mask(rows[i], mask_rows[i])
 
 
-def _kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
+def _find_kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
     """The Triton kernel, if the tensor is on CUDA and Triton is installed; otherwise None."""
     if not (_is_torch(logits) and logits.device.type == "cuda"):
         return None
@@ -82,7 +85,7 @@ def _kernel(logits: Any) -> Callable[[Any, Any, Any], None] | None:
 
 
 def _copy_to_device(array: Any, device: torch.device) -> Any:
-    """An array or tensor on a device. For CUDA, from newly allocated pinned memory, so nothing waits for the copy."""
+    """Copy an array or tensor to a device. For CUDA, copy from newly allocated pinned memory, so that nothing waits."""
     import torch
 
     tensor = array if _is_torch(array) else torch.from_numpy(np.ascontiguousarray(array))
@@ -96,16 +99,16 @@ def _is_torch(x: object) -> bool:
     return torch_module is not None and isinstance(x, torch_module.Tensor)
 
 
-def _rows(x: Any) -> Any:
-    """A view with two dimensions."""
+def _as_rows(x: Any) -> Any:
+    """View logits or a bitmask with two dimensions."""
     if x.ndim not in (1, 2):
         raise ValueError(f"expected one or two dimensions, got the shape {tuple(x.shape)}")
     return x[None] if x.ndim == 1 else x
 
 
 def _check_arguments(logits: Any, bitmask: Any, indices: Sequence[int] | None) -> None:
-    floating = logits.dtype.is_floating_point if _is_torch(logits) else logits.dtype.kind == "f"
-    if not floating:
+    is_floating = logits.dtype.is_floating_point if _is_torch(logits) else logits.dtype.kind == "f"
+    if not is_floating:
         raise TypeError(f"logits must be of a floating type, not {logits.dtype}")
     if bitmask.dtype != (sys.modules["torch"].int32 if _is_torch(bitmask) else np.int32):
         raise TypeError(f"a token bitmask is int32, not {bitmask.dtype}")
@@ -140,7 +143,7 @@ def _mask(logits: Any, bitmask: Any) -> None:
 
 
 def _bit_patterns(logits: Any) -> tuple[Array, Any]:
-    """The logits' memory as integers, and -inf as one of them."""
+    """View the logits as integers of the same width. Also return -inf as such an integer."""
     size = logits.dtype.itemsize
     integer = np.dtype(f"i{size}")
     if isinstance(logits, np.ndarray):
@@ -153,13 +156,13 @@ def _bit_patterns(logits: Any) -> tuple[Array, Any]:
 
 @cache
 def _torch_bit_pattern(dtype: torch.dtype) -> tuple[torch.dtype, Any]:
-    """The integer type of the same width, and -inf as one of them."""
+    """The integer type of the same width, and -inf as such an integer."""
     import torch
 
-    widths = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-    if dtype.itemsize not in widths:
+    integer_types = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    if dtype.itemsize not in integer_types:
         raise TypeError(f"logits of dtype {dtype} are not supported")
-    integer = widths[dtype.itemsize]
+    integer = integer_types[dtype.itemsize]
     return integer, torch.full((), -np.inf, dtype=dtype).view(integer).numpy()
 
 

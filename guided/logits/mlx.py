@@ -18,10 +18,10 @@ __all__ = ["import_mlx", "mask_logits"]
 
 
 def import_mlx() -> Any:
-    """The module `mlx.core`.
+    """Import the module `mlx.core`.
 
     Raises:
-        ModuleNotFoundError: it is not installed; the message says what to install.
+        ModuleNotFoundError: MLX is not installed; the message says what to install.
     """
     try:
         return import_module("mlx.core")
@@ -33,7 +33,7 @@ def import_mlx() -> Any:
 
 
 def mask_logits(logits: Any, bitmask: npt.NDArray[np.int32]) -> Any:
-    """The logits, (vocab,) or (rows, vocab), with -inf for each token that the bitmask does not allow.
+    """Return the logits, (vocab,) or (rows, vocab), with -inf for each token that the bitmask does not allow.
 
     Args:
         logits: an MLX array. Logits at ids beyond the bitmask's last word are masked, too.

@@ -1,7 +1,7 @@
 """Finds rows in which no token is allowed. In: a bitmask, and masked logits. Out: the rows whose logits are all -inf.
 
-Other processors forbid tokens as well, and may forbid all tokens that a mask allows. Cost: reads one logit of each row,
-and all logits of a row only if that one is forbidden. It does not import torch.
+Other logits processors also forbid tokens, and may forbid all tokens that a mask allows. Cost: one logit of each row is
+read, and all logits of a row only if that one is forbidden. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rows_without_tokens(rows: Sequence[int], bitmask: npt.NDArray[np.int32], log
     Args:
         rows: the rows to check.
         bitmask: int32 (rows, ceil(vocabulary / 32)), one row for each row of logits.
-        logits: float (rows, vocabulary), masked.
+        logits: masked logits, float (rows, vocabulary).
     """
     last = logits.shape[-1] - 1
     samples = logits[list(rows), [min(first_allowed(bitmask[row]), last) for row in rows]].tolist()

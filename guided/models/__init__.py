@@ -1,1 +1,1 @@
-"""Models: token ids in, logits out. They depend on no cache or attention kernel: `Attend` is an argument."""
+"""Models: token ids in, logits out. They depend on no cache or attention kernel, since `Attend` is an argument."""

@@ -1,12 +1,12 @@
-"""A matrix whose weights stay in the format of a GGUF file, and its products.
+"""A matrix whose weights stay in the format of a GGUF file.
 
-In: `Blocks` (dequantise.py), concatenated by rows, possibly of several formats. Out: products with activations. With
-quantised weights, activations are rounded to 8 bits in groups of 32; products of integers are summed exactly, and
-scales applied in float32 (kernels/native/block_product.hpp). Float16 and float32 weights are multiplied by unrounded
-activations; for bfloat16 weights the kernel may round activations to bfloat16, too (native/product.hpp). In each case
-the bits of a row do not depend on other rows. As an embedding, `matrix[tokens]` returns rows. Memory: the bytes of the
-file, rearranged for the kernel (native/block_format.hpp), plus 1 to 4 percent for some K formats. A product reads each
-byte once.
+In: `Blocks` (dequantise.py), concatenated by rows, possibly in several formats. Out: products with activations. With
+quantised weights, activations are rounded to 8 bits in groups of 32; integer products are summed exactly, and scales
+are applied in float32 (kernels/native/block_product.hpp). Float16 and float32 weights are multiplied by unrounded
+activations; for bfloat16 weights the kernel may round activations to bfloat16 (native/product.hpp). In each case an
+output row is bitwise independent of the other rows. As an embedding, `matrix[tokens]` returns rows. Memory: the bytes
+of the file, rearranged for the kernel (native/block_format.hpp), plus 1 to 4 percent for some K formats. A
+multiplication reads each byte once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from guided.kernels import BlockTiles
 
 __all__ = ["ROWS", "BlockMatrix"]
 
-ROWS = 16  # rows of a tile; a split between ranks never cuts a tile
+ROWS = 16  # rows per tile; a split between ranks never cuts a tile
 
 
 class BlockMatrix:
@@ -31,7 +31,7 @@ class BlockMatrix:
     device = torch.device("cpu")
 
     def __init__(self, parts: Sequence[Blocks], dtype: torch.dtype) -> None:
-        """`parts`: blocks that `fits` accepts; they are copied."""
+        """`parts`: blocks that `fits` accepts. They are copied."""
         self.shape, self.dtype = (sum(map(len, parts)), parts[0].columns), dtype
         self.is_quantised = any(part.is_quantised for part in parts)
         self._tiles = BlockTiles([(part.ggml_type, part.raw, part.order) for part in parts], parts[0].columns)
@@ -43,7 +43,7 @@ class BlockMatrix:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that a product reads."""
+        """The number of bytes that a multiplication reads."""
         return self._tiles.nbytes
 
     def __len__(self) -> int:
@@ -51,9 +51,9 @@ class BlockMatrix:
         return self.shape[0]
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """x (n, in) in float32 or bfloat16 times the transposed matrix, plus bias (out,): (n, out)."""
+        """Multiply x (n, in), float32 or bfloat16, by the transposed matrix, and add bias (out,). Returns (n, out)."""
         return self._tiles.multiply(x, bias)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        """The rows with these numbers, int64 (n,), in `dtype`: (n, in)."""
+        """Return rows (n, in) in `dtype`. `rows`: their indices, int64 (n,)."""
         return self._tiles.rows(rows).to(self.dtype)

@@ -1,10 +1,10 @@
-"""The decoder of most language models: Llama's, with the variations of other models.
+"""The decoder of most language models: Llama's decoder, with the variations of other models.
 
 RMSNorm, rotary positions, grouped-query attention and a gated MLP, as in "LLaMA" (arXiv 2302.13971) and "GQA"
-(2305.13245). `DecoderConfig` has the variations: positions of norms, biases, norms of queries and keys, windows, caps
-and rotary positions of each layer, scales. An architecture (llama.py, gemma2.py, ...) consists of such a config, read
-from a file, and its tensor names. Q, K and V are one matrix, and so are gate and up. Weights are tensors in one dtype,
-or matrices in the format of a GGUF file. Norms and softmax are computed in float32; logits are float32. Inference only.
+(2305.13245). `DecoderConfig` describes the variations: where norms are, biases, norms of queries and keys, each layer's
+window, cap and rotary positions, and scales. An architecture (llama.py, gemma2.py, ...) consists of such a config, read
+from a file, and its tensor names. Q, K and V are one matrix; so are gate and up. Weights are tensors in one dtype, or
+matrices in the format of a GGUF file. Norms and softmax are computed in float32; logits are float32. Inference only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
 from guided.models.block_matrix import BlockMatrix
 from guided.models.embedded import TokenEmbedding
-from guided.models.linear import Embedding, Matrix, base_of, linear
+from guided.models.linear import Embedding, Matrix, linear, without_adapters
 from guided.models.model import PLAIN, Attend, AttentionKind, ModelConfig
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
@@ -40,15 +40,15 @@ class LayerKind:
 
 @dataclass(frozen=True, slots=True)
 class DecoderConfig:
-    """The configuration of a decoder; the defaults are a plain Llama.
+    """The configuration of a decoder. The defaults describe a plain Llama.
 
     Attributes:
-        kinds: one for each layer, or a single one for all.
+        kinds: one for each layer, or one for all layers.
         norms: whether norms come before attention and MLP, after them, or both.
-        norm_offset: gains are offset + weight (Gemma: 1).
-        qk_norm: queries and keys pass an RMSNorm before the rotation, over each head or the whole projection.
-        qkv_bias, output_bias: whether these projections of attention add a bias.
-        fused: checkpoints of transformers have Q, K and V as one matrix, and gate and up as one.
+        norm_offset: the gain of a norm is norm_offset + weight (Gemma: 1).
+        qk_norm: queries and keys pass an RMSNorm before the rotation, over each head or over the whole projection.
+        qkv_bias, output_bias: whether these projections of the attention add a bias.
+        fused: whether transformers checkpoints store Q, K and V as one matrix, and gate and up as one matrix.
         activation: the activation of the gate.
         embedding_scale: embeddings are multiplied by this scale, rounded to their dtype.
         residual_scale: the outputs of attention and MLP are multiplied by this scale.
@@ -107,22 +107,22 @@ def caps_scores(config: ModelConfig) -> bool:
 
 
 def layer_shapes(c: DecoderConfig) -> dict[str, tuple[int, ...]]:
-    """The shapes of the weights that a `Layer` of this config has, by name."""
+    """The shapes of a `Layer`'s weights under this config, by name."""
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
-    before, after, each_head = c.norms != "after", c.norms != "before", c.qk_norm == "head"
+    has_norm_before, has_norm_after, is_per_head = c.norms != "after", c.norms != "before", c.qk_norm == "head"
     shapes: dict[str, tuple[bool, tuple[int, ...]]] = {
-        "attention_norm": (before, (c.dim,)),
+        "attention_norm": (has_norm_before, (c.dim,)),
         "qkv": (True, (q + 2 * kv, c.dim)),
         "output": (True, (c.dim, q)),
-        "ffn_norm": (before, (c.dim,)),
+        "ffn_norm": (has_norm_before, (c.dim,)),
         "gate_up": (True, (2 * c.hidden, c.dim)),
         "down": (True, (c.dim, c.hidden)),
-        "q_norm": (c.qk_norm is not None, (c.head_dim if each_head else q,)),
-        "k_norm": (c.qk_norm is not None, (c.head_dim if each_head else kv,)),
+        "q_norm": (c.qk_norm is not None, (c.head_dim if is_per_head else q,)),
+        "k_norm": (c.qk_norm is not None, (c.head_dim if is_per_head else kv,)),
         "qkv_bias": (c.qkv_bias, (q + 2 * kv,)),
         "output_bias": (c.output_bias, (c.dim,)),
-        "attention_norm_after": (after, (c.dim,)),
-        "ffn_norm_after": (after, (c.dim,)),
+        "attention_norm_after": (has_norm_after, (c.dim,)),
+        "ffn_norm_after": (has_norm_after, (c.dim,)),
     }
     return {name: shape for name, (is_present, shape) in shapes.items() if is_present}
 
@@ -139,7 +139,7 @@ class Decoder(TokenEmbedding):
         head: Matrix,
         parallel: Parallel = WHOLE,
     ) -> None:
-        """`config`: the configuration of this process's part of the model, but with the whole vocabulary."""
+        """`config`: describes this process's part of the model, except that `vocab_size` is the whole vocabulary."""
         self.config, self.embedding, self.layers, self.norm, self.head = config, embedding, layers, norm, head
         self.parallel = parallel
         c, kinds = config, [config.kind(index) for index in range(config.layers)]
@@ -176,7 +176,7 @@ class Decoder(TokenEmbedding):
         return cls(c, embedding, layers, w.vector(c.dim, gain), embedding)
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
+        """Hidden states after the last norm, (n, dim), for tokens (n,) at positions (n,)."""
         parallel = self.parallel
         tables = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, rotary_dim)
         x, kv_dtype = parallel.enter(self._embed(tokens)), self.kv_dtype
@@ -187,12 +187,14 @@ class Decoder(TokenEmbedding):
 
     @property
     def kv_dtype(self) -> torch.dtype:
-        """The dtype of keys and values: as activations, or bfloat16 if weights are quantised (a negligible loss)."""
-        first = base_of(self.layers[0].qkv) if self.layers else None
+        """The dtype of keys and values: the dtype of activations, or bfloat16 if weights are quantised (a negligible
+        loss)."""
+        first = without_adapters(self.layers[0].qkv) if self.layers else None
         return torch.bfloat16 if isinstance(first, BlockMatrix) and first.is_quantised else self.dtype
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `TokenEmbedding`. Only the first stage of a pipeline computes logits; others return arbitrary values."""
+        """See `TokenEmbedding`. Only the first stage of a pipeline computes logits; other stages return arbitrary
+        values."""
         c = self.config
         if not self.parallel.is_first:
             return hidden.new_empty((len(hidden), c.vocab_size), dtype=torch.float32)
@@ -202,11 +204,11 @@ class Decoder(TokenEmbedding):
         return out if c.logit_softcap is None else softcap(out, c.logit_softcap)
 
     def compile(self, **options: Any) -> Decoder:
-        """The same model, with the operations between attentions compiled by `torch.compile(**options)`."""
-        other = copy.copy(self)
-        other._project_qkv = torch.compile(self._project_qkv, **options)  # type: ignore[method-assign]
-        other._finish_block = torch.compile(self._finish_block, **options)  # type: ignore[method-assign]
-        return other
+        """Return a copy whose operations between attention calls are compiled by `torch.compile(**options)`."""
+        compiled = copy.copy(self)
+        compiled._project_qkv = torch.compile(self._project_qkv, **options)  # type: ignore[method-assign]
+        compiled._finish_block = torch.compile(self._finish_block, **options)  # type: ignore[method-assign]
+        return compiled
 
     def _embed(self, tokens: Tensor) -> Tensor:
         """The embeddings of tokens, (n, dim). Stages other than the first return arbitrary values."""
@@ -231,23 +233,24 @@ class Decoder(TokenEmbedding):
             qk = rotate(qk, cos, sin)
         return qk[:, : c.heads], qk[:, c.heads :], v
 
-    def _finish_block(self, layer: Layer, x: Tensor, attended: Tensor) -> Tensor:
-        """Hidden states after the block, (n, dim). `x`: those before it; `attended`: the output of its attention."""
-        out = linear(attended.flatten(1), layer.output, layer.output_bias)
+    def _finish_block(self, layer: Layer, x: Tensor, attention_output: Tensor) -> Tensor:
+        """Hidden states after the block, (n, dim). `x`: the hidden states before it; `attention_output`: see
+        `Attend`."""
+        out = linear(attention_output.flatten(1), layer.output, layer.output_bias)
         x = self._add(x, out, layer.attention_norm_after)
         h = x if layer.ffn_norm is None else self._norm(x, layer.ffn_norm)
         return self._add(x, linear(self._gate(linear(h, layer.gate_up)), layer.down), layer.ffn_norm_after)
 
-    def _add(self, x: Tensor, part: Tensor, norm: Tensor | None) -> Tensor:
-        """Hidden states plus the output of attention or MLP, summed over the ranks."""
-        part = self.parallel.sum(part)
+    def _add(self, x: Tensor, output: Tensor, norm: Tensor | None) -> Tensor:
+        """Add the output of attention or MLP, summed over the ranks, to the hidden states."""
+        output = self.parallel.sum(output)
         if norm is not None:
-            part = self._norm(part, norm)
-        return x + (part if self.config.residual_scale == 1 else part * self.config.residual_scale)
+            output = self._norm(output, norm)
+        return x + (output if self.config.residual_scale == 1 else output * self.config.residual_scale)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return rms_norm(x, weight, self.config.norm_eps, self.config.norm_offset)
 
     def _norm_heads(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Norm x (n, heads, head_dim) over each head or over all heads, depending on the size of the weight."""
+        """Normalise x (n, heads, head_dim) over each head or over all heads, depending on the size of the weight."""
         return self._norm(x, weight) if len(weight) == x.shape[-1] else self._norm(x.flatten(1), weight).view(x.shape)

@@ -27,5 +27,5 @@ class TokenEmbedding:
         return self.embedding.device
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
+        """Logits of the next token for hidden states (m, dim): float32 (m, vocab_size). The caller owns the tensor."""
         return linear(hidden, self.head).float().contiguous()

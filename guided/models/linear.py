@@ -12,7 +12,7 @@ from torch import Tensor
 from guided.kernels import each_row, is_supported, multiply
 from guided.models.block_matrix import BlockMatrix
 
-__all__ = ["AdaptedMatrix", "Embedding", "Matrix", "base_of", "linear"]
+__all__ = ["AdaptedMatrix", "Embedding", "Matrix", "linear", "without_adapters"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +21,7 @@ class AdaptedMatrix:
 
     Attributes:
         base: (out, in).
-        down: (r, in), in the dtype of activations or a more precise one.
+        down: (r, in), in the dtype of activations or a more precise dtype.
         ups: for each fused part, such as Q, K and V: its rows of `down`, its rows of `base`, and its up matrix (rows of
             `base`, rows of `down`). A single matrix for all parts would be mostly zeros.
     """
@@ -35,8 +35,8 @@ Matrix: TypeAlias = Tensor | BlockMatrix | AdaptedMatrix  # (out, in)
 Embedding: TypeAlias = Tensor | BlockMatrix  # rows by token
 
 
-def base_of(matrix: Matrix) -> Matrix:
-    """The matrix without adapters."""
+def without_adapters(matrix: Matrix) -> Matrix:
+    """Return the matrix without its adapters."""
     while isinstance(matrix, AdaptedMatrix):
         matrix = matrix.base
     return matrix
@@ -50,9 +50,9 @@ def linear(x: Tensor, weight: Matrix, bias: Tensor | None = None) -> Tensor:
     """
     if isinstance(weight, AdaptedMatrix):
         out = linear(x, weight.base, bias)
-        down_product = linear(x.to(weight.down.dtype), weight.down)
+        down_output = linear(x.to(weight.down.dtype), weight.down)
         for ranks, rows, up in weight.ups:
-            out[:, rows] += linear(down_product[:, ranks], up)  # rounded once, to out's dtype
+            out[:, rows] += linear(down_output[:, ranks], up)  # rounded once, to out's dtype
         return out
     if isinstance(weight, BlockMatrix):
         return weight(x, bias)

@@ -1,13 +1,13 @@
-"""LoRA adapters: a model's matrices plus products of two small ones, as PEFT saves them.
+"""LoRA adapters, as PEFT saves them: each adds the product of two small matrices to a matrix of the model.
 
-In: a decoder (decoder.py), with weights in any form, and a directory with adapter_config.json and
-adapter_model.safetensors. Out: another model over the same weights, which never change: several adapters and the plain
-model can share them. Cost: the adapter's bytes are read once; a pass computes two more small products for each adapted
-matrix; Q, K and V share one product with the stacked lora_A matrices, and so do gate and up. Source: "LoRA: Low-Rank
-Adaptation of Large Language Models" (arXiv 2106.09685).
+In: a decoder (decoder.py), with weights in any format, and a directory with adapter_config.json and
+adapter_model.safetensors. Out: another model over the same weights. These never change, so several adapters and the
+plain model can share them. Cost: the adapter's bytes are read once; a pass computes two more small products for each
+adapted matrix. Q, K and V share one product with the stacked lora_A matrices; so do gate and up. Source: "LoRA:
+Low-Rank Adaptation of Large Language Models" (arXiv 2106.09685).
 
 Missing or unused tensors are errors: the config (lora_config.py) determines which tensors there must be. If the head or
-the embedding is adapted, PEFT also saves copies of the base's; these must be equal to the model's.
+the embedding is adapted, PEFT also saves copies of the base weights; they must be equal to the model's.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from guided.files.safetensors import SafetensorFiles
 from guided.models.decoder import Decoder, Layer
 from guided.models.linear import AdaptedMatrix, Matrix
 from guided.models.loading.decoder_weights import HUGGINGFACE_NAMES as NAMES
-from guided.models.loading.lora_config import CONFIG, MERGE, LoraConfig, read_lora_config
+from guided.models.loading.lora_config import CONFIG, MERGE_HINT, LoraConfig, read_lora_config
 from guided.models.loading.weights import Weights
 from guided.models.model import Model
 
 __all__ = ["with_adapter"]
 
 _WEIGHTS: Final = "adapter_model.safetensors"
-_PREFIX: Final = "base_model.model."  # PEFT's prefix of each name
+_PREFIX: Final = "base_model.model."  # PEFT's prefix of all tensor names
 
-Part = tuple[str, int]  # a module, and the rows of its matrix
+Part = tuple[str, int]  # a module, and the number of rows of its matrix
 
 
 def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraConfig | None = None) -> Decoder:
-    """The model with the adapter in the directory; the given model does not change.
+    """Return the model with the adapter in the directory. The given model does not change.
 
     Args:
-        config: the adapter's config, if it was read before.
+        config: the adapter's config, if it has already been read.
 
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
@@ -53,12 +53,12 @@ def with_adapter(model: Model, directory: str | os.PathLike[str], config: LoraCo
     config = config or read_lora_config(directory)
     if not isinstance(model, Decoder):
         reason = f"adapters of {type(model).__name__} models are not supported"
-        raise UnsupportedError(reason, pointer=str(directory), hint=MERGE)
+        raise UnsupportedError(reason, pointer=str(directory), hint=MERGE_HINT)
     if model.parallel.is_split:
-        raise UnsupportedError("a split model does not support adapters", pointer=str(directory), hint=MERGE)
+        raise UnsupportedError("a split model does not support adapters", pointer=str(directory), hint=MERGE_HINT)
     path = Path(directory) / _WEIGHTS
     with SafetensorFiles([path]) as tensors:
-        # On a CPU, small products in bfloat16 are several times slower than in float32, and less exact.
+        # On a CPU, small products are several times slower in bfloat16 than in float32, and less exact.
         dtype = torch.float32 if model.device.type == "cpu" else model.dtype
         return _Adapter(model, config, Weights(tensors, str(path), dtype, model.device)).model()
 
@@ -71,9 +71,11 @@ class _Adapter:
         self._adapted_count = 0
 
     def model(self) -> Decoder:
-        """A new model that shares everything else, including the tables of positions."""
+        """Make a new model that shares everything else with the base model, including the rotary tables."""
         if self._config.targets(NAMES.embedding):
-            raise UnsupportedError("adapters of the embedding are not supported", pointer=NAMES.embedding, hint=MERGE)
+            raise UnsupportedError(
+                "adapters of the embedding are not supported", pointer=NAMES.embedding, hint=MERGE_HINT
+            )
         self._check_copies()
         model, c = copy(self._base), self._base.config
         model.layers = [self._layer(index, layer) for index, layer in enumerate(self._base.layers)]
@@ -104,7 +106,7 @@ class _Adapter:
         )
 
     def _matrix(self, base: Matrix, columns: int, *parts: Part) -> Matrix:
-        """A matrix of parts, concatenated by rows, with the adapters of these parts."""
+        """Add adapters to a matrix of parts that are concatenated by rows."""
         if not any(self._config.targets(module) for module, _ in parts):
             return base
         self._adapted_count += 1
@@ -119,7 +121,7 @@ class _Adapter:
         return AdaptedMatrix(base, self._weights.put(*downs), tuple(ups))
 
     def _pair(self, module: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-        """lora_A (rank, columns), and lora_B (rows, rank) times the scale."""
+        """Read lora_A (rank, columns), and lora_B (rows, rank) times the scale."""
         down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
         rank = self._config.rank(module)
         if (actual_rank := self._weights.rows(down)) != rank:
@@ -131,7 +133,7 @@ class _Adapter:
         return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float() * scale
 
     def _check_copies(self) -> None:
-        """Check that weights of the base that PEFT saved with the adapter are equal to the model's."""
+        """Check that base weights that PEFT saved with the adapter are equal to the model's weights."""
         c, embedding, head = self._base.config, self._base.embedding, self._base.head
         saved_copies = ((NAMES.embedding, "", embedding), (NAMES.head, "", head), (NAMES.head, ".base_layer", head))
         for module, inner, matrix in saved_copies:
@@ -139,6 +141,8 @@ class _Adapter:
                 continue
             saved = self._weights.take(name, c.vocab_size, c.dim)
             if not isinstance(matrix, Tensor) or not torch.equal(saved.to(matrix), matrix):
-                reason = "the adapter's copies of base weights differ from this model's weights, or those are quantised"
-                hint = f"save it with save_embedding_layers=False, or {MERGE}"
+                reason = (
+                    "the adapter's copies of base weights differ from this model's weights, or this model is quantised"
+                )
+                hint = f"save it with save_embedding_layers=False, or {MERGE_HINT}"
                 raise UnsupportedError(reason, pointer=name, hint=hint)

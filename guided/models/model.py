@@ -1,9 +1,9 @@
 """The interface of a model for the engine: token ids in, hidden states and logits out.
 
 Everything is *flat*: the n tokens of all sequences of a step are concatenated, without a batch dimension. The model
-does not know which tokens belong to which sequence, where keys and values are stored, or which kernel reads them: its
-`Attend` argument does. So the same code serves a full recomputation, dense, paged and offloaded caches, and batches
-that mix prompts and single new tokens.
+does not know which tokens belong to which sequence, where keys and values are stored, or which kernel reads them. Its
+`Attend` argument knows this. So the same code serves a full recomputation, dense, paged and offloaded caches, and
+batches that mix prompts and single new tokens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AttentionKind:
     Attributes:
         window: the number of positions that a query reads, including its own; None: all. Caches store all positions.
         softcap: scores become softcap * tanh(score / softcap) before the softmax; None: no cap.
-        scale: the factor of the products of queries and keys; None: 1 / sqrt(head_dim).
+        scale: the factor of the dot products of queries and keys; None: 1 / sqrt(head_dim).
     """
 
     window: int | None = None
@@ -44,7 +44,7 @@ PLAIN: Final = AttentionKind()
 
 
 class Attend(Protocol):
-    """Stores keys and values of the new tokens of a layer; each query reads its own sequence up to itself."""
+    """Stores a layer's keys and values of the new tokens. Each query reads its own sequence up to its own position."""
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """q: (n, heads, head_dim); k, v: (n, kv_heads, head_dim). Returns (n, heads, head_dim).
@@ -58,7 +58,7 @@ class ModelConfig(Protocol):
 
     @property
     def layers(self) -> int:
-        """The number of layers: `Attend` is called once for each, with numbers from 0."""
+        """The number of layers. `Attend` is called once for each, with the layer's index."""
 
     @property
     def dim(self) -> int:
@@ -78,11 +78,11 @@ class ModelConfig(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """The number of logits per position. Token ids are smaller."""
+        """The number of logits per position. Token ids are below it."""
 
     @property
     def context(self) -> int:
-        """The maximum length of a sequence. Positions are smaller."""
+        """The maximum length of a sequence. Positions are below it."""
 
 
 class Model(Protocol):
@@ -110,4 +110,4 @@ class Model(Protocol):
         """
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
+        """Logits of the next token for hidden states (m, dim): float32 (m, vocab_size). The caller owns the tensor."""

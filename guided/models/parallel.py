@@ -1,14 +1,14 @@
-"""A model split across processes: the part of each process, and the communication.
+"""Splits a model across processes: determines the part of each process, and communicates.
 
-Tensor parallelism splits every matrix of a block ("Megatron-LM", arXiv 1909.08053): a rank has some heads and some
+Tensor parallelism splits every matrix of a block ("Megatron-LM", arXiv 1909.08053): a rank has some of the heads and
 hidden units, and the results of the ranks are summed twice per block. Pipeline parallelism splits the model between
-blocks: a stage has some layers. Hidden states go from stage to stage, and from the last back to the first, which has
-the embedding and the head. With both, each stage is split into ranks. The stages work one after the other, so they save
-memory, not time.
+blocks: a stage has some of the layers. Hidden states go from stage to stage, and from the last stage back to the first,
+which has the embedding and the head. With both, each stage is split into ranks. The stages work one after the other, so
+they save memory, not time.
 
-A sum adds the ranks in order, so all ranks get the same bits, and the bits of a row do not depend on other rows. (A
-ring all-reduce adds each part of a tensor in a different order.) Communication is an argument (`Group`). A whole model
-has groups of one, without communication.
+A sum adds the results of the ranks in order, so all ranks get the same bits, and each row is bitwise independent of
+other rows. (A ring all-reduce adds each part of a tensor in a different order.) Communication is an argument (`Group`).
+If the model is not split, both groups consist of one process and do not communicate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from guided.errors import UnsupportedError
 from guided.models.block_matrix import ROWS
-from guided.models.loading.weights import Rows, columns, in_order
+from guided.models.loading.weights import Rows, reorder_rows, take_columns
 
 __all__ = ["ALONE", "WHOLE", "Group", "Parallel"]
 
@@ -43,17 +43,17 @@ class Group(Protocol):
         """The number of processes."""
 
     def gather(self, x: Tensor) -> Sequence[Tensor]:
-        """The tensors of all ranks, in rank order. All have the same shape."""
+        """Return the tensors of all ranks in rank order. All must have the same shape."""
 
     def send(self, x: Tensor, rank: int) -> None:
         """Send a tensor to another rank."""
 
     def receive(self, out: Tensor, rank: int) -> Tensor:
-        """Receive a tensor from another rank into `out`."""
+        """Receive a tensor from another rank into `out`, and return it."""
 
 
 class _SingleProcess:
-    """A group of one."""
+    """A group of one process."""
 
     rank, size = 0, 1
 
@@ -75,8 +75,8 @@ class Parallel:
     """The part of a model in this process.
 
     Attributes:
-        tensor: the ranks of this stage.
-        pipeline: the stages of this rank.
+        tensor: the group of the ranks of this stage.
+        pipeline: the group of the stages of this rank.
     """
 
     tensor: Group = ALONE
@@ -84,7 +84,7 @@ class Parallel:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the first stage, which has embedding and head."""
+        """Whether this is the first stage, which has the embedding and the head."""
         return self.pipeline.rank == 0
 
     @property
@@ -93,7 +93,7 @@ class Parallel:
         return self.tensor.size * self.pipeline.size > 1
 
     def refuse_splitting(self, where: str) -> None:
-        """Raise UnsupportedError if there are other processes, for a model that cannot be split."""
+        """For a model that cannot be split: raise UnsupportedError if there are other processes."""
         if self.is_split:
             hint = "load it without tensor_parallel and pipeline_parallel"
             reason = "models of this architecture cannot be split across processes"
@@ -104,7 +104,7 @@ class Parallel:
         """Check that the ranks of the stage can share each of these numbers evenly.
 
         Raises:
-            UnsupportedError: a number is not divisible.
+            UnsupportedError: the number of ranks does not divide a number.
         """
         ranks, common = self.tensor.size, gcd(*sizes.values())
         for name, count in sizes.items():
@@ -125,41 +125,41 @@ class Parallel:
         return range(count * stage // stages, count * (stage + 1) // stages)
 
     def rows(self, matrix: Rows) -> Rows:
-        """The rows for the outputs of this rank."""
-        return matrix if self.tensor.size == 1 else in_order(matrix, np.arange(*self._span(_shape(matrix)[0])))
+        """The rows of a matrix for this rank's outputs."""
+        return matrix if self.tensor.size == 1 else reorder_rows(matrix, np.arange(*self._span(_shape(matrix)[0])))
 
     def columns(self, matrix: Rows) -> Rows:
-        """The columns for the inputs of this rank."""
-        return matrix if self.tensor.size == 1 else columns(matrix, *self._span(_shape(matrix)[1]))
+        """The columns of a matrix for this rank's inputs."""
+        return matrix if self.tensor.size == 1 else take_columns(matrix, *self._span(_shape(matrix)[1]))
 
     def entries(self, bias: Tensor) -> Tensor:
-        """The entries of a bias for the outputs of this rank."""
+        """The entries of a bias for this rank's outputs."""
         return bias[slice(*self._span(len(bias)))]
 
     def head(self, matrix: Rows) -> Rows:
-        """The rows of the output matrix for the tokens that this rank scores; the last ranks may have fewer."""
+        """The rows of the output matrix for the tokens that this rank scores. The last ranks may have fewer rows."""
         if self.tensor.size == 1:
             return matrix
         count = _shape(matrix)[0]
         first = min(self.tensor.rank * self._max_tokens(count), count)
-        return in_order(matrix, np.arange(first, min(first + self._max_tokens(count), count)))
+        return reorder_rows(matrix, np.arange(first, min(first + self._max_tokens(count), count)))
 
     def _max_tokens(self, tokens: int) -> int:
         """The maximum number of tokens that a rank scores: a multiple of the tile size of a quantised matrix."""
         return -(-tokens // (self.tensor.size * ROWS)) * ROWS
 
     def _span(self, count: int) -> tuple[int, int]:
-        """This rank's range of `count` rows or columns, which are shared evenly."""
+        """This rank's range of `count` rows or columns, which the ranks share evenly."""
         width = count // self.tensor.size
         return self.tensor.rank * width, (self.tensor.rank + 1) * width
 
     # ---- communication
     def sum(self, x: Tensor) -> Tensor:
-        """The sum over the ranks of the stage."""
+        """Sum x over the ranks of the stage."""
         return x if self.tensor.size == 1 else reduce(torch.add, self.tensor.gather(x.contiguous()))
 
     def join(self, x: Tensor, width: int) -> Tensor:
-        """The scores of all ranks, concatenated: (n, width)."""
+        """Concatenate the logits of all ranks: (n, width)."""
         if self.tensor.size == 1:
             return x
         width_per_rank = self._max_tokens(width)
@@ -167,11 +167,11 @@ class Parallel:
         return torch.cat(list(parts), dim=1)[:, :width].contiguous()
 
     def enter(self, x: Tensor) -> Tensor:
-        """Hidden states from the previous stage, in the shape of x. In the first stage, x itself."""
+        """Receive hidden states from the previous stage, with the shape of x. In the first stage, return x itself."""
         return x if self.is_first else self.pipeline.receive(x, self.pipeline.rank - 1)
 
     def leave(self, x: Tensor) -> Tensor:
-        """Send hidden states to the next stage. The first stage receives them from the last."""
+        """Send hidden states to the next stage. The first stage receives and returns those of the last stage."""
         ring = self.pipeline
         if ring.size == 1:
             return x

@@ -1,4 +1,4 @@
-"""Random weights for tests and measurements. Activations keep a reasonable scale for any sizes."""
+"""Random weights for tests and measurements. They keep activations at a reasonable scale for any sizes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["RandomWeights"]
 
 
 class RandomWeights:
-    """Tensors drawn one after the other from a seed. The values depend on the device."""
+    """Draws tensors one after the other from a seed. The values depend on the device."""
 
     def __init__(self, seed: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
         self._generator, self._dtype = torch.Generator(device).manual_seed(seed), dtype
 
     def matrix(self, rows: int, columns: int) -> Tensor:
-        """A matrix that keeps the scale of the vectors it is multiplied by."""
+        """A matrix that preserves the scale of the vectors that it multiplies."""
         return self._normal(rows, columns).mul_(columns**-0.5).to(self._dtype)
 
     def vector(self, size: int, mean: float) -> Tensor:

@@ -1,8 +1,8 @@
-"""Rotary positions, half-split form: the pair (x[i], x[i + rotary_dim / 2]) is rotated by position * frequency i.
+"""Rotary positions in half-split form: the pair (x[i], x[i + rotary_dim / 2]) is rotated by position * frequency[i].
 
 `rotary_dim` is at most the size of a head; the other numbers are not rotated. Sources: "RoFormer" (arXiv 2104.09864);
 linear scaling ("Extending Context Window ... via Positional Interpolation", 2306.15595); the scaling of Llama 3.1 ("The
-Llama 3 Herd of Models", 2407.21783). A scaling is stored as the divisor of each frequency.
+Llama 3 Herd of Models", 2407.21783). A scaling is stored as a divisor for each frequency.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Rope:
     """The rotary positions of heads.
 
     Attributes:
-        factors: the divisor of each frequency; None: 1.
+        factors: the divisors of the frequencies; None: all 1.
         rotary_dim: the number of rotated dimensions of a head; None: all.
-        gain: a factor for the rotated dimensions (longrope).
+        gain: the factor by which the rotated dimensions are multiplied (longrope).
     """
 
     base: float = 10000.0
@@ -39,14 +39,15 @@ def rotary_frequencies(base: float, head_dim: int) -> Tensor:
 
 
 def linear_factors(factor: float, head_dim: int) -> tuple[float, ...]:
-    """Divisors of frequencies that have the effect of dividing all positions by the factor."""
+    """Divisors of the frequencies that have the same effect as dividing all positions by the factor."""
     return (factor,) * (head_dim // 2)
 
 
 def llama3_factors(
     base: float, head_dim: int, *, factor: float, low: float, high: float, original_context: float
 ) -> tuple[float, ...]:
-    """The divisors: `factor` for wavelengths above original_context / low, 1 below original_context / high."""
+    """The divisors: `factor` for wavelengths above original_context / low, 1 for wavelengths below original_context /
+    high, and a smooth transition between them."""
     frequency = rotary_frequencies(base, head_dim)
     rotations = original_context * frequency / (2 * pi)
     unstretched = ((rotations - low) / (high - low)).clamp(0, 1)  # between 0 (stretched) and 1 (not stretched)

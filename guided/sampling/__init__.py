@@ -1,4 +1,4 @@
-"""From logits to a token."""
+"""Chooses tokens from logits."""
 
 from guided.sampling.params import SamplingParams
 

@@ -1,7 +1,8 @@
 """The input and the result of choosing one token.
 
-`Choose` is the request of a sequence: rows of logits, and a `Choice` for each. The answer has a `ChosenToken` for each
-row, or an error if no token can be chosen. guided/kernels/choose.py answers the requests of a whole batch in one call.
+`Choose` is the request of a sequence: rows of logits, and a `Choice` for each row. The `Answer` contains for each row a
+`ChosenToken`, or an error if no token can be chosen. guided/kernels/choose.py answers the requests of a whole batch in
+one call.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Ramp(NamedTuple):
     """The budget ramp of a row.
 
     Attributes:
-        penalty: subtracted from the logits of some tokens.
-        bits: these tokens.
+        penalty: the amount that is subtracted from the logits of some tokens.
+        bits: the bitmask of these tokens.
     """
 
     penalty: float
@@ -41,11 +42,11 @@ class Changes:
     """A request's changes to a row of logits in addition to the mask: bans, then bias, then penalties.
 
     Attributes:
-        permitted: the only tokens that are allowed; None: all.
+        permitted: the bitmask of the only tokens that are allowed; None: all tokens.
         banned: forbidden ids.
-        ends: ids that are allowed only if nothing else is.
-        biased, bias: int32 and float32 (n,): ids, and the bias of their logits.
-        seen, counts: int32 and float32 (n,): ids in prompt or output, and how often each is in the output.
+        ends: ids that are allowed only if no other token is.
+        biased, bias: int32 and float32 (n,): ids, and the bias that is added to their logits.
+        seen, counts: int32 and float32 (n,): ids in the prompt or the output, and how often each occurs in the output.
         repetition, presence, frequency: the penalties of `SamplingParams` for seen ids.
     """
 
@@ -67,14 +68,14 @@ class Choice:
 
     Attributes:
         params: temperature, top-k, top-p, min-p and seed.
-        position: the number of output tokens before it.
+        position: the number of output tokens before this token.
         size: the size of the vocabulary; larger ids are never chosen.
         allowed: the mask; None: all tokens are allowed.
         unbudgeted: the mask without its budget, if the budget removed tokens.
         ramp: the budget ramp, if there is one for this row.
         changes: bans, bias and penalties, if any.
-        logprobs: return the log probability of the token, and of this many most likely tokens; None: no log
-            probabilities.
+        logprobs: the number of most likely tokens whose log probabilities are returned, in addition to the token's own;
+            None: no log probabilities.
         raw: whether log probabilities are computed from the model's own logits, not from the changed ones.
     """
 
@@ -90,7 +91,7 @@ class Choice:
 
     @property
     def top_k(self) -> int:
-        """The effective top-k: 0 if all tokens are candidates, as for a k of at least `size`."""
+        """The effective top-k: 0 if all tokens are candidates, for example because k is at least `size`."""
         top_k = self.params.top_k or 0
         return top_k if 0 < top_k < self.size else 0
 
@@ -106,10 +107,10 @@ class ChosenToken:
     """A chosen token.
 
     Attributes:
-        token: its id.
+        token: the id of the token.
         removed: -log of the model's probability of all tokens that remain after the mask and the ramp.
-        budget_mass: the probability of tokens that the specification allows, but the budget or its ramp removed; None
-            if they removed nothing.
+        budget_mass: the probability of tokens that the specification allows but the budget or its ramp removed; None if
+            they removed nothing.
         scores: log probabilities, if requested.
         logprob: log of the model's probability of the token (temperature 1, without the mask); 0 without a mask.
         preferred: the model's most likely token, if the mask forbids it.
@@ -124,11 +125,12 @@ class ChosenToken:
 
 
 class Choose(NamedTuple):
-    """A request for tokens. Requests from one pass share its tensor of logits, so none of them slices it.
+    """A request for tokens. Requests from one pass share its tensor of logits, so that none of them needs to slice it.
 
     Attributes:
-        logits: float32 (rows, width), not changed.
-        choices: for consecutive rows. A token is chosen for each, as if the drafts before it were accepted.
+        logits: float32 (rows, width). They are not changed.
+        choices: the choices for consecutive rows. A token is chosen for each row as if the drafts before it were
+            accepted.
         first: the row of the first choice; None: there is one choice for each row.
     """
 
@@ -141,8 +143,8 @@ class Answer(NamedTuple):
     """The answer to a request.
 
     Attributes:
-        rows: a token or an error for each row. There are no rows if a model drafts nothing.
-        seconds: the request's share of the time.
+        rows: a token or an error for each row. Empty if a draft model drafts nothing.
+        seconds: the request's share of the computation time.
     """
 
     rows: Sequence[ChosenToken | GuidedError]
@@ -150,7 +152,7 @@ class Answer(NamedTuple):
 
 
 def all_banned(position: int) -> GuidedError:
-    """The error if a request forbids all tokens that its mask allows."""
+    """The error for a request that forbids all tokens that its mask allows."""
     return GuidedError(
         f"allowed_token_ids and bad_words forbid every token that is possible after {position} tokens of output"
     )

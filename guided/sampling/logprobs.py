@@ -26,8 +26,9 @@ class LogprobParams:
     Attributes:
         output: for each token of the output, the number of most likely tokens to report with it; None: no log
             probabilities.
-        prompt: the same for the prompt's tokens, always raw.
-        mode: "raw": from the model's own logits. "masked": after mask, bans, bias and penalties, before temperature.
+        prompt: like `output`, for the tokens of the prompt, but always raw.
+        mode: "raw": computed from the model's logits. "masked": computed after mask, bans, bias and penalties, before
+            the temperature.
     """
 
     output: int | None = None
@@ -51,10 +52,10 @@ class TokenLogprobs:
     """A token and its most likely alternatives.
 
     Attributes:
-        token: its id.
-        logprob: its log probability.
-        top: (id, log probability) of the most likely tokens, in order (among equals, the lower id first), without
-            impossible ones. It contains the token itself only if it is one of the most likely.
+        token: the id of the token.
+        logprob: the log probability of the token.
+        top: (id, log probability) of the most likely tokens in order (among equals, the lower id first), without
+            impossible tokens. It contains the token itself only if that is one of the most likely.
     """
 
     token: int

@@ -13,7 +13,7 @@ from guided.keywords import check_integer, is_number, read_items
 __all__ = ["SamplingParams"]
 
 _SEEDS = 1 << 64
-_RETRY_STEP = 0xD1B54A32D192ED03  # far apart from the seeds of other samples of the request, which are adjacent
+_RETRY_STEP = 0xD1B54A32D192ED03  # far from the seeds of the request's other samples, which are adjacent
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +25,26 @@ class SamplingParams:
     token stays forbidden in all later steps. At temperature 0, min-p, top-k and top-p have no effect.
 
     Attributes:
-        temperature: 0 takes the most likely token (the lowest id among equals).
-        top_k: only the k most likely; None, 0 or -1: all.
-        top_p: of the remaining tokens, the fewest whose probabilities (after the temperature) sum to at least this;
-            None: all.
-        seed: the choice at a position is a function of (seed, position, logits) alone, independent of other requests.
-        min_p: only tokens that are at least `min_p` times as likely (after the temperature) as the most likely one;
-            None: all.
-        repetition_penalty: divides positive and multiplies negative logits of tokens in the prompt or output; 1: none.
+        temperature: at 0, the most likely token is chosen (among equals, the lowest id).
+        top_k: choose among the k most likely tokens; None, 0 or -1: all.
+        top_p: choose among the fewest remaining tokens whose probabilities (after the temperature) sum to at least
+            this; None: all.
+        seed: the choice at a position depends only on (seed, position, logits), not on other requests.
+        min_p: choose among tokens that are at least `min_p` times as likely (after the temperature) as the most likely
+            token; None: all.
+        repetition_penalty: divides positive and multiplies negative logits of tokens in the prompt or output; 1: no
+            penalty.
         presence_penalty: subtracted from the logit of each token in the output.
-        frequency_penalty: subtracted from a token's logit for each time the token occurs in the output.
-        logit_bias: id -> bias that is added to its logit, from -100 to 100.
-        allowed_token_ids: the only tokens that are allowed, end tokens included; None: all. Forced text of a constraint
-            uses only these, too.
-        bad_words: sequences of ids that must not occur in the output: the last id of each is forbidden after the ones
-            before it.
-        min_tokens: until the output has this many tokens, anything that would end it (end tokens, stop tokens, stop
-            texts) is forbidden if something else is allowed. If a constraint allows only the end, the output ends.
-        shared: a cache that the samples of one request share, for results that are the same for all of them.
+        frequency_penalty: subtracted from a token's logit for each occurrence in the output.
+        logit_bias: id -> bias, from -100 to 100, which is added to the token's logit.
+        allowed_token_ids: the only tokens that are allowed, including end tokens; None: all. Text that a constraint
+            forces also uses only these tokens.
+        bad_words: sequences of ids that must not occur in the output: the last id of a sequence is forbidden after the
+            other ids.
+        min_tokens: until the output has this many tokens, end tokens and stop tokens are forbidden if another token is
+            allowed, and stop strings and stop patterns do not end it. If a constraint allows only the end, the output
+            ends.
+        shared: a cache that the samples of one request share, for results that are equal for all samples.
     """
 
     temperature: float = 0.0
@@ -64,11 +66,12 @@ class SamplingParams:
         self._check_ids()
 
     def sample(self, index: int) -> SamplingParams:
-        """The parameters of the sample `index` of the same request: seeds are seed, seed + 1, ... modulo 2**64."""
+        """The parameters of sample `index` of the same request. The seeds are seed, seed + 1, ... modulo 2**64."""
         return self._copy_with("seed", (self.seed + index) % _SEEDS)
 
     def retry(self, number: int) -> SamplingParams:
-        """The parameters of another version of a value: with another seed, and at a temperature of at least 1."""
+        """The parameters of version `number` of a value: another seed, and a temperature of at least 1. 0: these
+        parameters."""
         seed = (self.seed + number * _RETRY_STEP) % _SEEDS if number else self.seed
         return self._copy_with("seed", seed).at(max(1.0, self.temperature)) if number else self
 
@@ -93,9 +96,9 @@ class SamplingParams:
         )
 
     def ids(self) -> dict[str, Collection[int]]:
-        """The ids in each parameter, by its name."""
-        bad = {id for word in self.bad_words for id in word}
-        return {"logit_bias": self.logit_bias, "allowed_token_ids": self.allowed_token_ids or (), "bad_words": bad}
+        """The ids in each parameter, by the parameter's name."""
+        bad_ids = {id for word in self.bad_words for id in word}
+        return {"logit_bias": self.logit_bias, "allowed_token_ids": self.allowed_token_ids or (), "bad_words": bad_ids}
 
     def _check_numbers(self) -> None:
         if not is_number(self.temperature) or self.temperature < 0:
@@ -155,10 +158,10 @@ class SamplingParams:
         object.__setattr__(self, "allowed_token_ids", None if allowed is None else frozenset(allowed))
 
 
-def _items(name: str, value: object, of_what: str) -> tuple[Any, ...]:
+def _items(name: str, value: object, expected_items: str) -> tuple[Any, ...]:
     """The items of a value, as a tuple. Raises OptionError if `value` is not iterable, or has too many items."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise OptionError(f"{name} must contain {of_what}, not {brief(value)}", option=name)
+        raise OptionError(f"{name} must contain {expected_items}, not {brief(value)}", option=name)
     return tuple(read_items(name, value))
 
 

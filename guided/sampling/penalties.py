@@ -1,10 +1,11 @@
 """The bias, bans and penalties of one output.
 
 In: the parameters of a request, and the output so far. Out: `Changes` to the logits of the next token. `apply_changes`
-applies them to masked logits, in torch; the kernel has its own version (guided/kernels/choose.py). -inf stays -inf
-after each addition or multiplication, so no change allows a token that the mask forbids.
+applies them to masked logits in torch; the kernel has its own version (guided/kernels/choose.py). Additions and
+multiplications leave -inf unchanged, so no change allows a token that the mask forbids.
 
-Cost: O(1) per token of the output. Only the logits of tokens in the request, the prompt or the output change.
+Cost: O(1) per token of the output, and a comparison for each bad word. Only the logits of tokens in the request, the
+prompt or the output change.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Penalties:
     Args:
         params: the request's parameters.
         prompt: the ids before the output.
-        ends: the ids that would end it.
+        ends: the ids that would end the output.
         size: the size of the vocabulary.
 
     Raises:
@@ -61,13 +62,13 @@ class Penalties:
         self._has_penalties = penalties != (1, 0, 0)
 
     def forbids(self, token: int, output: Sequence[int]) -> bool:
-        """Whether `token` must not follow `output`, by allowed_token_ids and bad_words."""
+        """Whether allowed_token_ids or bad_words forbid `token` after `output`."""
         if self.allowed is not None and token not in self.allowed:
             return True
-        return any(_ends_with(output, before) for before in self.bad_words.get(token, ()))
+        return any(_ends_with(output, word_start) for word_start in self.bad_words.get(token, ()))
 
     def changes(self, output: Sequence[int], drafts: Sequence[int] = ()) -> Changes:
-        """The changes for the token after `output` and `drafts`. `output` must have only grown since the last call."""
+        """The changes for the token after `output` and `drafts`. Since the last call, `output` must only have grown."""
         output_and_drafts, params = [*output, *drafts] if drafts else output, self.params
         if self._has_penalties:
             self._token_counts.extend(output)
@@ -77,7 +78,7 @@ class Penalties:
             banned=[
                 id
                 for id in self.bad_words
-                if any(_ends_with(output_and_drafts, before) for before in self.bad_words[id])
+                if any(_ends_with(output_and_drafts, word_start) for word_start in self.bad_words[id])
             ],
             ends=self.end_ids if len(output_and_drafts) < params.min_tokens else [],
             biased=self._biased,
@@ -90,7 +91,7 @@ class Penalties:
         )
 
     def _compute_once(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """An array from the request's parameters, computed once for all of its samples."""
+        """An array from the request's parameters, which is computed once for all samples."""
         shared = self.params.shared
         if name not in shared:
             shared[name] = make()
@@ -99,13 +100,13 @@ class Penalties:
 
 
 class _TokenCounts:
-    """The tokens of a prompt and of a growing output, and how often each is in the output."""
+    """The tokens of a prompt and of a growing output, and how often each occurs in the output."""
 
     def __init__(self, prompt: Iterable[int]) -> None:
         ids = list(dict.fromkeys(prompt))
-        self._index_by_id = {id: at for at, id in enumerate(ids)}
+        self._index_by_id = {id: index for index, id in enumerate(ids)}
         self._ids, self._counts = np.array(ids, np.int32), np.zeros(len(ids), np.float32)
-        self._counted_length = 0  # how many tokens of the output are counted
+        self._counted_length = 0  # the number of output tokens that have been counted
 
     def extend(self, output: Sequence[int]) -> None:
         """Count the new tokens of the output."""
@@ -114,7 +115,7 @@ class _TokenCounts:
         self._counted_length = len(output)
 
     def ids_and_counts(self, drafts: Sequence[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        """The ids and their counts, including these drafts."""
+        """The ids and their counts, including the drafts."""
         size = len(self._index_by_id)
         if not drafts:
             return self._ids[:size], self._counts[:size]
@@ -128,28 +129,28 @@ class _TokenCounts:
         return extended.ids_and_counts(())
 
     def _count(self, id: int) -> None:
-        at = self._index_by_id.setdefault(id, len(self._index_by_id))
-        if at == len(self._ids):
-            space = np.zeros(max(16, at), np.int32)
-            self._ids = np.concatenate((self._ids, space))
-            self._counts = np.concatenate((self._counts, space.astype(np.float32)))
-        self._ids[at] = id
-        self._counts[at] += 1
+        index = self._index_by_id.setdefault(id, len(self._index_by_id))
+        if index == len(self._ids):
+            new_space = np.zeros(max(16, index), np.int32)
+            self._ids = np.concatenate((self._ids, new_space))
+            self._counts = np.concatenate((self._counts, new_space.astype(np.float32)))
+        self._ids[index] = id
+        self._counts[index] += 1
 
 
 def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
     """Change masked logits, float32 (size,), in place, for the token at `position` of the output.
 
     Raises:
-        GuidedError: the changes forbid every token that was allowed before.
+        GuidedError: the changes forbid every token that the mask allows.
     """
     if _is_empty(logits):
         return  # the sampler raises the error
     _forbid(changes, logits, position)
     if len(changes.biased):
-        logits[_tensor(changes.biased, logits).long()] += _tensor(changes.bias, logits)
+        logits[_to_tensor(changes.biased, logits).long()] += _to_tensor(changes.bias, logits)
     if len(changes.seen):
-        ids, counts = _tensor(changes.seen, logits).long(), _tensor(changes.counts, logits)
+        ids, counts = _to_tensor(changes.seen, logits).long(), _to_tensor(changes.counts, logits)
         values = logits[ids]
         values = torch.where(values > 0, values / changes.repetition, values * changes.repetition)
         logits[ids] = values - (changes.frequency * counts + changes.presence * (counts > 0))
@@ -158,7 +159,7 @@ def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
 def _forbid(changes: Changes, logits: Tensor, position: int) -> None:
     if changes.permitted is not None:
         forbidden = bits_of(changes.permitted)[: len(logits)] == 0
-        logits[_tensor(forbidden, logits)] = _FORBIDDEN
+        logits[_to_tensor(forbidden, logits)] = _FORBIDDEN
     if changes.banned:
         logits[changes.banned] = _FORBIDDEN
     if (changes.permitted is not None or changes.banned) and _is_empty(logits):
@@ -174,9 +175,9 @@ def _is_empty(logits: Tensor) -> bool:
     return float(logits[argmax(logits)]) == _FORBIDDEN
 
 
-def _tensor(values: npt.NDArray[Any], logits: Tensor) -> Tensor:
+def _to_tensor(values: npt.NDArray[Any], logits: Tensor) -> Tensor:
     return torch.from_numpy(values).to(logits.device)
 
 
-def _ends_with(output: Sequence[int], before: Sequence[int]) -> bool:
-    return len(before) <= len(output) and tuple(output[len(output) - len(before) :]) == before
+def _ends_with(output: Sequence[int], word_start: Sequence[int]) -> bool:
+    return len(word_start) <= len(output) and tuple(output[len(output) - len(word_start) :]) == word_start

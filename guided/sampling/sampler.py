@@ -1,13 +1,13 @@
 """The sampler: one row of logits in, one token out.
 
 In: float32 logits, (vocab,), after mask and penalties (-inf is never chosen; see penalties.py), `SamplingParams`,
-and the position of the token. Out: the id. Temperature 0 is argmax. Otherwise: top-k (exactly k), softmax at the
-temperature, min-p (it commutes with top-k, since both keep the most likely tokens), top-p, and the inverse of the
-cumulative distribution at a uniform number that is a hash of (seed, position). There is no generator state: the same
-request gives the same tokens in any batch and order.
+and the position of the token. Out: the id. Temperature 0 means argmax. Otherwise the steps are top-k (exactly k),
+softmax at the temperature, min-p (which commutes with top-k, since both keep the most likely tokens), top-p, and the
+inverse of the cumulative distribution at a uniform number that is a hash of (seed, position). There is no generator
+state, so the same request gets the same tokens in any batch and order.
 
 Sums are computed in float64. Cost: one pass over the vocabulary. Top-p without top-k examines the 256 most likely
-tokens first, and more only if these have too little probability. Rows of a batch are separate calls.
+tokens first, and more tokens only if these have too little probability. Each row of a batch is a separate call.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["MAX_TEMPERATURE", "MIN_TEMPERATURE", "argmax", "choose", "log_mass",
 
 _PACK = struct.Struct("<QQ")
 MIN_TEMPERATURE = torch.finfo(torch.float32).tiny  # a lower temperature could round to 0
-MAX_TEMPERATURE = torch.finfo(torch.float32).max  # a higher one could round to infinity
+MAX_TEMPERATURE = torch.finfo(torch.float32).max  # a higher temperature could round to infinity
 
 
 def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1), a function of its arguments: 53 bits of BLAKE2b."""
+    """A number in [0, 1) that depends only on the arguments: 53 bits of BLAKE2b."""
     digest = hashlib.blake2b(_PACK.pack(seed, position), digest_size=8, person=b"guided").digest()
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
 
 
 def log_mass(logits: Tensor) -> float:
-    """The logarithm of the sum of exponentials. The difference of two such numbers is a log probability.
+    """The logarithm of the sum of exponentials (logsumexp). A logit minus this number is a log probability.
 
-    A CPU uses softmax, since `logsumexp` and `exp` take ten times as long if many values are -inf. Other devices use
-    `logsumexp`, so the host waits for one number, not three.
+    On a CPU, this uses softmax, since `logsumexp` and `exp` take ten times as long if many values are -inf. On other
+    devices, it uses `logsumexp`, so that the host waits for one number, not three.
     """
     if logits.device.type != "cpu":
         return float(logits.logsumexp(-1))
@@ -48,7 +48,7 @@ def log_mass(logits: Tensor) -> float:
 
 
 def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
-    """The token at `position` of the output.
+    """Choose the token at `position` of the output.
 
     Raises:
         GuidedError: no token is allowed, or the logits contain NaN or +inf.
@@ -73,7 +73,7 @@ def choose(logits: Tensor, params: SamplingParams, position: int) -> int:
 
 
 def argmax(logits: Tensor) -> int:
-    """The index of the first maximum; NaN counts as the maximum. (On a CPU, numpy is 20 times as fast as torch.)"""
+    """The index of the first maximum. NaN counts as the maximum. On a CPU, numpy is 20 times as fast as torch."""
     return int(logits.numpy().argmax()) if logits.device.type == "cpu" else int(logits.argmax())
 
 
@@ -82,12 +82,12 @@ def refusal(highest: float) -> GuidedError:
     if highest == -math.inf:
         return GuidedError("no token is allowed here: the mask is empty (has the output already ended?)")
     return GuidedError(
-        f"the model's logits are not numbers (their maximum is {highest}): the weights or the input are corrupt"
+        f"the model's logits are not finite (their maximum is {highest}): the weights or the input are corrupt"
     )
 
 
 def _nucleus(weights: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """The fewest weights whose sum is at least `share` of the total, the greatest first, and their indices."""
+    """The fewest weights whose sum is at least `share` of the total, in descending order, and their indices."""
     size, needed = weights.shape[0], share * weights.sum(dtype=torch.float64)
     count = min(256, size)
     while True:

@@ -54,7 +54,7 @@ def attention_of(path: str) -> Iterator[None]:
 
     def choose(plan: Any, counts: Sequence[int], **options: Any) -> Attend:
         if path == "stand-in" and isinstance(plan, PagedPlan):
-            return GatheredAttention(plan.k, plan.v, PagedStep.of(plan))
+            return GatheredAttention(plan.k, plan.v, PagedStep.from_plan(plan))
         return original(plan, counts, **options)
 
     with (
@@ -68,7 +68,7 @@ def attention_of(path: str) -> Iterator[None]:
 class GatheredAttention(PagedAttention):
     """See the module."""
 
-    def _read(
+    def _attend(
         self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
         step, at = self.step, torch.arange(len(q), device=q.device)
@@ -82,9 +82,9 @@ class GatheredAttention(PagedAttention):
         seen = positions <= last.unsqueeze(1)
         if kind.window is not None:
             seen = seen & (positions > last.unsqueeze(1) - kind.window)
-        return self._attend(q, keys, values, seen, kind)
+        return self._attend_to_seen(q, keys, values, seen, kind)
 
-    def _attend(self, q: Tensor, keys: Tensor, values: Tensor, seen: Tensor, kind: AttentionKind) -> Tensor:
+    def _attend_to_seen(self, q: Tensor, keys: Tensor, values: Tensor, seen: Tensor, kind: AttentionKind) -> Tensor:
         """q (n, heads, head_dim), keys and values (n, positions, kv_heads, head_dim), seen (n, positions)."""
         n, heads, size = q.shape
         grouped = q.view(n, keys.shape[2], -1, size)  # (n, kv_heads, heads that share a KV head, head_dim)

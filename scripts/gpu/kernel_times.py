@@ -120,7 +120,7 @@ def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[fl
     logits = [peaked_logits(setting, rows, width) for _ in range(count)]
     table = make_choice_table(choices, range(rows), setting.device)
     (kernel,) = set(kernels_for(choices, setting.device))
-    needs = NeededOperations.of(choices)
+    needs = NeededOperations.from_choices(choices)
     with torch.inference_mode():
         on_device = device_time(setting, [partial(kernel, x, table, needs) for x in logits], rounds=2)
     turn = iter(range(10**9))

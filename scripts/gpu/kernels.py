@@ -61,8 +61,8 @@ def kernels_of(form: str, setting: Setting) -> Iterator[None]:
         choose = import_module("guided.kernels.choose_triton").choose_triton
         mask = import_module("guided.logits.apply_triton").mask_triton
     with (
-        mock.patch.object(choose_device, "_kernel", lambda device: choose),
-        mock.patch.object(apply, "_kernel", lambda logits: mask),
+        mock.patch.object(choose_device, "_triton_kernel", lambda device: choose),
+        mock.patch.object(apply, "_find_kernel", lambda logits: mask),
         np.errstate(all="ignore"),
     ):
         yield
@@ -81,7 +81,7 @@ def check_bitmasks(setting: Setting, rng: np.random.Generator, dtype: torch.dtyp
             there = logits.to(setting.device)
             there = there.clone() if there is logits else there
             apply.apply_token_bitmask_inplace(there, mask, named)
-            with mock.patch.object(apply, "_kernel", lambda logits: None):
+            with mock.patch.object(apply, "_find_kernel", lambda logits: None):
                 apply.apply_token_bitmask_inplace(logits, mask, named)
             same = (there.cpu() == logits) | (there.cpu().isnan() & logits.isnan())
             assert same.all(), f"width {width}, rows {rows}, indices {named}: {int((~same).sum())} logits differ"

@@ -60,9 +60,7 @@ def chosen_there(setting: Setting) -> Iterator[None]:
     """In a dry run, choose tokens as on a device, without the native kernel."""
     with ExitStack() as stack:
         if setting.dry:
-            stack.enter_context(
-                mock.patch.object(choose, "_choose_natively", lambda asked: DeviceChoices(asked).wait())
-            )
+            stack.enter_context(mock.patch.object(choose, "_choose_on_cpu", lambda asked: DeviceChoices(asked).wait()))
         yield
 
 

@@ -1,4 +1,4 @@
-"""Reads a message of a model while it is written. In: the events of the engine. Out: deltas for the caller.
+"""Reads a message while the model writes it. In: the engine's events. Out: deltas for the caller.
 
 `AnswerSplitter` finds text, reasoning and calls. Cost: linear in the message.
 """
@@ -42,7 +42,7 @@ class AnswerReader:
         return "".join(self._reasoning)
 
     def read(self, event: StreamEvent) -> Iterator[Delta]:
-        """The deltas of an event."""
+        """Yield the deltas of an event."""
         for part in self._splitter.read(event):
             match part:
                 case AnswerText(text, reasoning=True):
@@ -52,9 +52,9 @@ class AnswerReader:
                     self._texts.append(text)
                     yield TextDelta(text)
                 case CallPart():
-                    yield from self._call(part)
+                    yield from self._read_call(part)
 
-    def _call(self, part: CallPart) -> Iterator[Delta]:
+    def _read_call(self, part: CallPart) -> Iterator[Delta]:
         if part.begins:
             self._pieces = list[str]()
             self.calls.append(FunctionCall(self._new_id(), part.name, ""))

@@ -8,7 +8,7 @@
 In: messages, functions with type hints, and the options of `generate`, which apply to each message that the model
 writes. Out: a `ChatResult`, or `ChatEvent`s. turn.py describes the turn. Functions run on the caller's thread, one
 after the other; in `achat`, all calls of a message run at once, coroutines on the event loop, other functions on
-threads. An exception of a function is reported to the model as the result of the call.
+threads. An exception that a function raises is reported to the model as the result of the call.
 
 `guided.Tool`s, whose calls are segments between control tokens (nanochat), run while the message is written.
 """
@@ -48,18 +48,18 @@ Callables: TypeAlias = Sequence[Callable[..., Any] | FunctionTool | Tool]
 
 
 class ChatOptions(RequestOptions, total=False):
-    """The options of `Engine.chat`: those of `Options` for each message, and these.
+    """The options of `Engine.chat`: all of `Options`, which apply to each message, and the following.
 
     Attributes:
         tool_choice: as in OpenAI's API. "auto" (the default); "none"; "required" or `{"type": "function", "function":
             {"name": ...}}`: the first message consists of calls.
-        parallel: whether one message may contain several calls (True).
-        max_rounds: the maximum number of messages with calls (8). Then the model is asked for an answer, without the
-            tools.
+        parallel: whether one message may contain several calls. Default True.
+        max_rounds: the maximum number of messages with calls. After that, the model is asked for an answer, without the
+            tools. Default 8.
         repeats: whether a message may repeat one of its own calls, or all calls of the message before it, for example
-            to poll (False). If not, the functions are not called again, and the model is asked for an answer.
+            to poll. If not, the functions are not called again, and the model is asked for an answer. Default False.
         tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`. None: the style of its
-            chat template, or the Hermes form if that is unknown.
+            chat template, or the Hermes style if the template's style is unknown.
     """
 
     tool_choice: ToolChoice
@@ -70,7 +70,7 @@ class ChatOptions(RequestOptions, total=False):
 
 
 class _Engine(Protocol):
-    """What the methods need of an engine."""
+    """The parts of an engine that the methods use."""
 
     vocabulary: Vocabulary
     chat_template: ChatTemplate | None
@@ -114,7 +114,7 @@ class ChatMethods:
         """Let the model answer a conversation, and call functions until it has an answer.
 
         Args:
-            messages: a text of the user, or messages.
+            messages: a user message as a string, or a sequence of messages.
             tools: functions with type hints, which become the schemas of their arguments. Docstrings tell the model
                 what the functions and their parameters are for. Arguments arrive with the types of the parameters.
             constraint: the constraint of the answer, as for `generate`; with tools, a JSON Schema or a type.
@@ -122,7 +122,7 @@ class ChatMethods:
 
         Raises:
             SpecError, UnsupportedError, OptionError: a tool or an option cannot be used.
-            GuidedError: the model has no chat template; or as `generate`, for any of the messages.
+            GuidedError: the model has no chat template, or `generate` raised an error for one of the messages.
         """
         for event in _events(self, messages, tools, constraint, options):
             if isinstance(event, ChatDone):
@@ -137,7 +137,7 @@ class ChatMethods:
         constraint: Constraint = None,
         **options: Unpack[ChatOptions],
     ) -> Iterator[ChatEvent]:
-        """Like `chat`, but yield events. The last one has the result. Closing the iterator cancels the turn."""
+        """Like `chat`, but yield events. The last one contains the result. Closing the iterator cancels the turn."""
         return _events(self, messages, tools, constraint, options)
 
     @overload
@@ -169,8 +169,8 @@ class ChatMethods:
     ) -> Any:
         """Like `chat`, without blocking the event loop. Functions may be coroutine functions.
 
-        Cancelling it cancels the request of the current message and the functions that it awaits. A function that runs
-        on a thread runs to its end.
+        Cancelling it cancels the request of the current message and the functions that it awaits. A function on a
+        thread runs to completion.
         """
         async with aclosing(_async_events(self, messages, tools, constraint, options)) as events:
             async for event in events:
@@ -186,28 +186,28 @@ class ChatMethods:
         constraint: Constraint = None,
         **options: Unpack[ChatOptions],
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Like `achat`, but yield events. The last one has the result. Closing the generator cancels the turn."""
+        """Like `achat`, but yield events. The last one contains the result. Closing the generator cancels the turn."""
         return _async_events(self, messages, tools, constraint, options)
 
 
 def _events(
     engine: _Engine, messages: Messages, tools: Callables, constraint: Constraint, options: ChatOptions
 ) -> Iterator[ChatEvent]:
-    turn, request_options = _begin(engine, messages, tools, constraint, options)
+    turn, request_options = _begin_turn(engine, messages, tools, constraint, options)
     for tool in turn.tools.values():
         if _is_async(tool.function):
             raise OptionError(f"{tool.name} is a coroutine function: call achat or astream_chat", option="tools")
-    return _run(engine, turn, request_options)
+    return _run_turn(engine, turn, request_options)
 
 
-def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
+def _run_turn(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
     while turn.result is None:
         prompt, constraint, turn_options = turn.request()
         with closing(cast(Any, engine.stream(prompt, constraint, **{**options, **turn_options}))) as events:
             for event in events:
                 yield from turn.read(event)
         for call in list(turn.open_calls):
-            value = _call(turn.tools[call.name], call)
+            value = _call_function(turn.tools[call.name], call)
             if inspect.isawaitable(value):
                 if inspect.iscoroutine(value):
                     value.close()  # otherwise Python warns that it was never awaited
@@ -220,7 +220,7 @@ def _run(engine: _Engine, turn: Turn, options: Options) -> Iterator[ChatEvent]:
 async def _async_events(
     engine: _Engine, messages: Messages, tools: Callables, constraint: Constraint, options: ChatOptions
 ) -> AsyncGenerator[ChatEvent, None]:
-    turn, request_options = _begin(engine, messages, tools, constraint, options)
+    turn, request_options = _begin_turn(engine, messages, tools, constraint, options)
     while turn.result is None:
         prompt, constraint, turn_options = turn.request()
         async with aclosing(engine.astream(prompt, constraint, **{**request_options, **turn_options})) as events:
@@ -228,17 +228,17 @@ async def _async_events(
                 for delta in turn.read(event):
                     yield delta
         calls = list(turn.open_calls)
-        values = await asyncio.gather(*(_call_async(turn.tools[call.name], call) for call in calls))
+        values = await asyncio.gather(*(_call_function_async(turn.tools[call.name], call) for call in calls))
         for call, value in zip(calls, values, strict=True):
             _check_result(call, value)
             for result in turn.answer(call, value):
                 yield result
 
 
-def _begin(
+def _begin_turn(
     engine: _Engine, messages: Messages, tools: Callables, constraint: Constraint, options: ChatOptions
 ) -> tuple[Turn, Options]:
-    """The turn, and the options of its requests."""
+    """Create the turn and the options of its requests."""
     if engine.chat_template is None:
         raise GuidedError("this model has no chat template, so it cannot hold a conversation: use generate")
     if isinstance(messages, str):
@@ -281,8 +281,8 @@ def _begin(
     return turn, request_options
 
 
-def _call(tool: FunctionTool, call: FunctionCall) -> Any:
-    """The value that the function returns, or the exception that it raises."""
+def _call_function(tool: FunctionTool, call: FunctionCall) -> Any:
+    """Call the function. Return its value, or the exception that it raises."""
     try:
         arguments = call.arguments = tool.arguments(call.text)
         return tool.function(*arguments.args, **arguments.kwargs)
@@ -290,10 +290,10 @@ def _call(tool: FunctionTool, call: FunctionCall) -> Any:
         return error
 
 
-async def _call_async(tool: FunctionTool, call: FunctionCall) -> Any:
+async def _call_function_async(tool: FunctionTool, call: FunctionCall) -> Any:
     try:
         if not _is_async(tool.function):
-            value = await asyncio.to_thread(_call, tool, call)
+            value = await asyncio.to_thread(_call_function, tool, call)
         else:
             arguments = call.arguments = tool.arguments(call.text)
             value = tool.function(*arguments.args, **arguments.kwargs)
@@ -303,7 +303,7 @@ async def _call_async(tool: FunctionTool, call: FunctionCall) -> Any:
 
 
 def _check_result(call: FunctionCall, value: Any) -> None:
-    """Raise OptionError for a generator or another iterator: the text of such an object does not contain its items."""
+    """Raise OptionError for a generator or another iterator: its `str` does not contain the items."""
     if isinstance(value, Iterator | AsyncIterator):
         message = (
             f"{call.name} returned a {type(value).__name__}, which is not a result: return a list, or the last value"

@@ -21,11 +21,11 @@ class FunctionCall:
     Attributes:
         id: unique in the conversation.
         name: the tool's name.
-        text: the arguments as JSON text.
-        arguments: the arguments with the types of the parameters; None: the types refuse them (`error`).
+        text: the arguments as JSON.
+        arguments: the arguments with the types of the parameters; None: a type rejected them (see `error`).
         value: what the function returned.
-        result: the text that the model reads: the value, or "error: ..." with the message of the exception.
-        error: the exception that the function raised, or with which a type refused the arguments.
+        result: the text that the model reads: the value, or "error: ..." with the exception's message.
+        error: the exception that the function raised, or that a type raised when it rejected the arguments.
     """
 
     id: str
@@ -69,7 +69,7 @@ class CallArguments:
 
     @property
     def partial(self) -> Any:
-        """The arguments so far as a dict, with the unfinished string, if any. Linear in their text."""
+        """The arguments so far as a dict, including an unfinished string. Cost: linear in their text."""
         return self.so_far.value
 
 
@@ -92,11 +92,11 @@ ChatEvent: TypeAlias = TextDelta | ReasoningDelta | CallStarted | CallArguments 
 
 @dataclass(frozen=True, slots=True)
 class ChatResult(Generic[ValueT_co]):
-    """The result of `Engine.chat`. For type checkers, its parameter is the type of the value, as of `Result`.
+    """The result of `Engine.chat`. Its type parameter, as in `Result`, tells type checkers the type of the value.
 
     Attributes:
         text: the text of the last message.
-        value: its value if there is a constraint (`Result.value`), otherwise None.
+        value: the value of this text (`Result.value`) if there is a constraint, otherwise None.
         messages: the whole conversation, with the calls, the results and the last message. A later `chat` may continue
             it.
         tool_calls: all calls of this turn in order, including those of `guided.Tool`s.

@@ -53,9 +53,9 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Turn", "TurnRequest"]
 
 TurnRequest: TypeAlias = tuple[Conversation, Constraint, Mapping[str, Any]]
-_RESULTS: Final = "These functions have been called for you:"
-_ANSWER: Final = "Answer in a sentence or two, with these results. Do not call any function."
-_ID: Final = "call{:05}"  # nine letters and digits, as Mistral's templates require
+_RESULTS_HEADING: Final = "These functions have been called for you:"
+_ANSWER_REQUEST: Final = "Answer in a sentence or two, with these results. Do not call any function."
+_ID_FORMAT: Final = "call{:05}"  # nine letters and digits, as Mistral's templates require
 
 
 class Turn:
@@ -66,18 +66,18 @@ class Turn:
         style: how the model writes calls.
         messages: the conversation so far.
         tools: the functions that the model may call.
-        constraint: of the answer; None: free text.
-        tool_choice: "auto", "none"; "required" or a named function: for the first message.
+        constraint: the constraint of the answer; None: free text.
+        tool_choice: "auto", "none", "required" or a named function. The last two apply to the first message only.
         parallel: whether a message may contain several calls.
         max_rounds: the maximum number of messages with calls.
         repeats: whether a message may repeat calls.
         reasoning_end: see `AnswerSplitter`.
-        options: for the JSON of arguments and answers.
+        options: the JSON options for arguments and answers.
 
     Attributes:
         tools: the functions, by name.
-        messages: the conversation with everything that was written so far.
-        open_calls: the calls of the last message that must run.
+        messages: the conversation, including everything written in this turn.
+        open_calls: the calls of the last message that the caller must still run.
         result: the result, once the model has answered.
 
     Raises:
@@ -115,16 +115,16 @@ class Turn:
         self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
         self._constraint, self._options, self._reasoning_end = constraint, options, reasoning_end
         self._parser, self._text_format = _parser_and_format(style, constraint) if tools else (None, None)
-        self._ids = {call.get("id") for call in _calls_of(self.messages)}
+        self._used_ids = {call.get("id") for call in _list_calls(self.messages)}
         self._calls, self._results = list[FunctionCall](), list[Result]()
         self._last_calls = list[FunctionCall]()  # of the last message
-        self._numbers = count(len(self._ids))
+        self._id_numbers = count(len(self._used_ids))
         self._reader: AnswerReader  # of the last message
         self.open_calls = list[FunctionCall]()
         self.result: ChatResult | None = None
 
     def request(self) -> TurnRequest:
-        """The prompt and the constraint of the next message, and options that replace those of the turn."""
+        """The prompt and constraint of the next message, and options that override the turn's options."""
         messages = list(self.messages)
         if not self._rounds_left and self._schemas:
             self._schemas = []
@@ -153,8 +153,8 @@ class Turn:
         return conversation, constraint, {} if self._schemas else {"describe": False}  # free text
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
-        """The deltas of an event of the message. After its last event, `open_calls` or `result` is set, or the next
-        request follows at once."""
+        """Yield the deltas of an event. After the last event of a message, either `result` is set, or `open_calls`
+        lists the calls to run. If it is empty, the next request follows at once."""
         yield from self._reader.read(event)
         if event.result is None:
             return
@@ -167,9 +167,9 @@ class Turn:
         self._last_calls = self._reader.calls
 
     def _answer_repeated(self, calls: Sequence[FunctionCall]) -> Iterator[CallResult]:
-        """Remove calls that repeat an earlier call from the open calls.
+        """Remove repeated calls from the open calls.
 
-        Answer them if the earlier call has a result.
+        If they repeat the previous message, answer them with its results.
         """
         if _names_and_arguments(calls) == _names_and_arguments(self._last_calls):
             self._rounds_left, self.open_calls = 0, []
@@ -177,8 +177,8 @@ class Turn:
                 yield self._copy_result(earlier, call)
             self._append_results()
             return
-        first = {(call.name, call.text): call for call in reversed(calls)}
-        self.open_calls = [call for call in calls if first[call.name, call.text] is call]
+        first_calls = {(call.name, call.text): call for call in reversed(calls)}
+        self.open_calls = [call for call in calls if first_calls[call.name, call.text] is call]
         if len(self.open_calls) < len(calls):
             self._rounds_left = 0
 
@@ -189,7 +189,7 @@ class Turn:
                 raise value
             call.value, call.result = value, result_text(value)
         except Exception as error:
-            call.error, call.result = error, f"error: {_text_of(error)}"
+            call.error, call.result = error, f"error: {_error_message(error)}"
         self.open_calls.remove(call)
         yield CallResult(call)
         for other in self._reader.calls if not self._repeats else ():
@@ -219,7 +219,7 @@ class Turn:
         return AnswerReader(splitter, self._new_id)
 
     def _new_id(self) -> str:
-        return next(id for id in map(_ID.format, self._numbers) if id not in self._ids)
+        return next(id for id in map(_ID_FORMAT.format, self._id_numbers) if id not in self._used_ids)
 
     def _end_message(self, result: Result) -> None:
         reader = self._reader
@@ -250,14 +250,14 @@ class Turn:
 
 
 def _conversation(messages: Sequence[Message] | Conversation) -> Conversation:
-    """The conversation of the turn.
+    """Check the messages, and return them as a `Conversation`.
 
     Raises:
         GuidedError: the messages are invalid. OptionError: the conversation has settings that `chat` determines itself.
     """
     if not isinstance(messages, Conversation):
         if isinstance(messages, bytes | Mapping) or not isinstance(messages, Sequence) or not messages:
-            raise GuidedError(f"messages must be a text or a list of messages, not {brief(messages)}")
+            raise GuidedError(f"messages must be a string or a list of messages, not {brief(messages)}")
         messages = Conversation(list(messages))
     if invalid := [message for message in messages.messages if not isinstance(message, Mapping)]:
         raise GuidedError(f'{brief(invalid[0])} is not a message of the form {{"role": "user", "content": "..."}}')
@@ -270,7 +270,7 @@ def _conversation(messages: Sequence[Message] | Conversation) -> Conversation:
     return messages
 
 
-def _calls_of(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:
+def _list_calls(messages: Sequence[Message]) -> Iterator[Mapping[str, Any]]:
     """The well-formed calls in a conversation."""
     for message in messages:
         calls = message.get("tool_calls")
@@ -285,14 +285,14 @@ def _choice_after_first_message(choice: ToolChoice) -> ToolChoice:
 
 
 def _with_results(messages: Sequence[Message], calls: Sequence[FunctionCall], *, skip_repeated: bool) -> list[Message]:
-    """The conversation with the results of calls as part of the question. `skip_repeated`: leave out repeated calls."""
+    """Return the conversation with the results of calls added to the question. `skip_repeated`: omit repeated calls."""
     lines = {
         (call.name, call.text) if skip_repeated else call.id: f"{call.name}({call.text}) returned: {call.result}"
         for call in calls
     }
     if not lines:
         return list(messages)
-    text = "\n".join((_RESULTS, *lines.values(), "", _ANSWER))
+    text = "\n".join((_RESULTS_HEADING, *lines.values(), "", _ANSWER_REQUEST))
     if messages[-1]["role"] == "user":
         return [*messages[:-1], with_text(messages[-1], text)]
     return [*messages, {"role": "user", "content": text}]
@@ -303,7 +303,8 @@ def _names_and_arguments(calls: Sequence[FunctionCall]) -> list[tuple[str, str]]
 
 
 def _parser_and_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueParser | None, dict[str, Any] | None]:
-    """The parser and the format of the text, if the model may write calls or text that satisfies a constraint."""
+    """The parser and the format of the answer's text, for a message that is either calls or such a text. Both are None
+    without a constraint."""
     if constraint is None:
         return None, None
     if style.why_no_format:
@@ -316,7 +317,7 @@ def _parser_and_format(style: ToolStyle, constraint: Constraint) -> tuple[ValueP
     return parser, {"type": "json_schema", "json_schema": type_to_schema(constraint)}
 
 
-def _text_of(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     """The message of an error, preceded by its class unless it is a `GuidedError`."""
     try:
         message = str(error)

@@ -1,8 +1,8 @@
 """The commands that rank 0 sends to the other ranks: allocate a cache, copy slots, run a forward pass.
 
-A command is sent as integers, never as a pickled object. Of the cache, the other ranks need only the block tables of
-each step; only rank 0 knows which blocks are shared, free or reusable. Cost: one integer per token of the step, and one
-per block of each of its sequences.
+A command is sent as integers, never as a pickled object. The other ranks need only the block tables of each step, since
+rank 0 alone manages the cache: which blocks are shared, free or reusable. Cost: one integer per token of a step, and
+one per block of its sequences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from guided.engine.tensor_parallel.group import TorchGroup
 __all__ = ["READY", "Command", "CopySlots", "OpenCache", "Step", "WorkerConfig", "receive_command", "send_command"]
 
 READY = "ready"  # a worker writes this line once it has started
-_FIRST_LENGTH = 512  # integers in the first message; a second message contains the rest
+_FIRST_LENGTH = 512  # integers in the first message; a second message contains the remaining ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class WorkerConfig:
 
     Attributes:
         path: the model's file or directory.
-        dtype: the type of the weights, by its name in torch; None: the fastest.
+        dtype: the name of the weights' torch dtype; None: the fastest dtype.
         device: the device of this rank.
         rendezvous: the file through which the ranks find each other.
         parent: the process id of rank 0.
@@ -98,14 +98,14 @@ def receive_command(group: TorchGroup) -> Command:
     del numbers[count:]
     if kind:
         return CopySlots(*numbers) if kind == 1 else OpenCache(*numbers)
-    tokens, counts, lengths, kept_positions, widths, rest = _split(numbers[5:], numbers[:5])
-    return Step(tokens, counts, lengths, kept_positions, _split(rest, widths)[:-1])
+    tokens, counts, lengths, kept_positions, widths, table_numbers = _split(numbers[5:], numbers[:5])
+    return Step(tokens, counts, lengths, kept_positions, _split(table_numbers, widths)[:-1])
 
 
 def _split(numbers: Sequence[int], sizes: Iterable[int]) -> list[list[int]]:
-    """Split a list into lists of these sizes, and a last list with the remainder."""
-    lists, at = list[list[int]](), 0
+    """Split a list into lists of these sizes. The last list contains the remainder."""
+    lists, start = list[list[int]](), 0
     for size in sizes:
-        lists.append(list(numbers[at : at + size]))
-        at += size
-    return [*lists, list(numbers[at:])]
+        lists.append(list(numbers[start : start + size]))
+        start += size
+    return [*lists, list(numbers[start:])]

@@ -1,8 +1,8 @@
-"""Processes that exchange tensors: torch's process groups (gloo on a CPU, NCCL on CUDA) as `Group`s.
+"""Wraps torch's process groups (gloo on a CPU, NCCL on CUDA) as `Group`s, with which processes exchange tensors.
 
-In: the position of this process among the ranks, and a file through which the ranks find each other. Out: its groups,
-and the group of all ranks, always on the CPU, over which commands are sent. Groups are objects here. Torch's global
-default process group belongs to the caller and is not used.
+In: the position of this process among the ranks, and a file through which the ranks find each other. Out: the groups of
+this process, and the group of all ranks, which sends commands and is always on the CPU. torch's global default process
+group belongs to the application and is not used.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from guided.models.parallel import ALONE, Group, Parallel
 
 __all__ = ["RankPosition", "TorchGroup", "check_backend", "connect"]
 
-dist: Any = torch.distributed  # the names used here are not in its list of exports
-_RENDEZVOUS = timedelta(minutes=1)  # for all ranks to connect: their processes are already running
-_STEP = timedelta(minutes=10)  # for the other ranks to reach the same operation
-_FOREVER = timedelta(days=365)  # for the next command
+dist: Any = torch.distributed  # `Any`, since torch does not export the names used here
+_CONNECT_TIMEOUT = timedelta(minutes=1)  # for all ranks to connect; their processes are already running
+_OPERATION_TIMEOUT = timedelta(minutes=10)  # for the other ranks to reach the same operation
+_COMMAND_TIMEOUT = timedelta(days=365)  # for the next command
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RankPosition:
 
     @property
     def tensor_rank(self) -> int:
-        """The number of this rank within its stage."""
+        """The index of this rank within its stage."""
         return self.rank % self.tensor_size
 
 
@@ -77,25 +77,27 @@ class TorchGroup:
 
 
 def connect(file: Path, position: RankPosition, device: torch.device) -> tuple[TorchGroup, Parallel]:
-    """Wait for the other ranks; return the group of all ranks, and the groups across which the model is split."""
+    """Wait for the other ranks. Return the group of all ranks, and the groups across which the model is split."""
     store = dist.FileStore(str(file), count := position.tensor_size * position.pipeline_size)
-    all_ranks = TorchGroup(_gloo(dist.PrefixStore("all", store), position.rank, count, _FOREVER))
+    all_ranks = TorchGroup(_gloo(dist.PrefixStore("all", store), position.rank, count, _COMMAND_TIMEOUT))
 
-    def group(name: str, rank: int, size: int) -> Group:
+    def make_group(name: str, rank: int, size: int) -> Group:
         if size == 1:
             return ALONE
         make = _nccl if device.type == "cuda" else _gloo
-        return TorchGroup(make(dist.PrefixStore(name, store), rank, size, _STEP))
+        return TorchGroup(make(dist.PrefixStore(name, store), rank, size, _OPERATION_TIMEOUT))
 
-    tensor = group(f"stage {position.stage}", position.tensor_rank, position.tensor_size)
-    return all_ranks, Parallel(tensor, group(f"part {position.tensor_rank}", position.stage, position.pipeline_size))
+    tensor = make_group(f"stage {position.stage}", position.tensor_rank, position.tensor_size)
+    return all_ranks, Parallel(
+        tensor, make_group(f"part {position.tensor_rank}", position.stage, position.pipeline_size)
+    )
 
 
 def check_backend(device: torch.device) -> None:
     """Check that this build of torch can exchange tensors between devices of this type.
 
     Raises:
-        GuidedError: it cannot.
+        GuidedError: this build cannot.
     """
     if device.type not in ("cpu", "cuda"):
         raise GuidedError(f"a model can be split across processes only on cpu and cuda, not on {device.type}")
@@ -107,7 +109,7 @@ def check_backend(device: torch.device) -> None:
 def _gloo(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     options = dist.ProcessGroupGloo._Options()
     options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-    options._timeout = _RENDEZVOUS
+    options._timeout = _CONNECT_TIMEOUT
     group = dist.ProcessGroupGloo(store, rank, size, options)
     TorchGroup(group).gather(torch.zeros(1))  # wait until all ranks have connected
     group._set_default_timeout(timeout)

@@ -1,4 +1,4 @@
-"""Rank 0: starts the other ranks, and sends them a command for everything that all ranks do together.
+"""Rank 0: starts the other ranks, and sends them a command for each operation that all ranks run together.
 
 In: a model's file, and the number of parts. Out: `Ranks`, whose `parallel` determines the part that rank 0 loads, and
 whose `runner` is the engine's runner. The other ranks are processes on this machine (worker.py) and end with this one.
@@ -51,7 +51,7 @@ class Ranks:
         Raises:
             GuidedError: a rank ended at once, or there are not enough devices.
         """
-        devices = _devices(device, tensor * pipeline)
+        devices = _choose_devices(device, tensor * pipeline)
         self.device, self._has_runner = devices[0], False
         name = None if dtype is None else str(dtype).removeprefix("torch.")
         rendezvous = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
@@ -89,7 +89,7 @@ class Ranks:
         """Make a runner of the part that rank 0 has loaded, with a paged cache in the memory of all ranks.
 
         Raises:
-            GuidedError: a rank could not load its part, or has not enough memory for its cache.
+            GuidedError: a rank could not load its part, or does not have enough memory for its cache.
         """
         if self._has_runner:
             raise ValueError("these ranks already belong to an engine: make new ranks")
@@ -104,7 +104,7 @@ class Ranks:
         """Send a command to all ranks.
 
         Raises:
-            GuidedError: one of them has ended.
+            GuidedError: a rank has ended.
         """
         if not self._finalize.alive:
             raise GuidedError("the processes of this model have ended: load it again")
@@ -113,8 +113,8 @@ class Ranks:
 
     @contextmanager
     def collective(self) -> Iterator[None]:
-        """Enclose an operation of all ranks. Ctrl-C is deferred to its end. After an error the ranks would be out of
-        sync, so all of them are ended."""
+        """Enclose an operation of all ranks. Ctrl-C is deferred to the end of the operation. After an error the ranks
+        would be out of sync, so all of them are ended."""
         with _defer_interrupts():
             try:
                 yield
@@ -139,7 +139,7 @@ class Ranks:
 
 
 class _Pool(BlockPool):
-    """The blocks of rank 0. Copies are made in all ranks."""
+    """The blocks of rank 0. `copy` copies the slots in all ranks."""
 
     def __init__(self, ranks: Ranks, shape: CacheShape, blocks: int, block_size: int) -> None:
         super().__init__(shape, blocks, block_size)
@@ -153,7 +153,7 @@ class _Pool(BlockPool):
 
 
 class _Runner(ModelRunner):
-    """Runs every forward pass on all ranks. The other ranks receive its tokens as numbers, so it cannot run ahead."""
+    """Runs every forward pass on all ranks. The host sends the tokens to the other ranks, so it cannot run ahead."""
 
     can_run_ahead = False
 
@@ -170,8 +170,8 @@ class _Runner(ModelRunner):
             return super().run(batch)
 
 
-def _devices(device: torch.device, count: int) -> list[torch.device]:
-    """A device for each rank: the given GPU and those after it, or the CPU.
+def _choose_devices(device: torch.device, count: int) -> list[torch.device]:
+    """A device for each rank: the given GPU and the next ones, or the CPU.
 
     Raises:
         GuidedError: there are not enough GPUs, or the device is neither a CPU nor a GPU.
@@ -190,17 +190,18 @@ def _devices(device: torch.device, count: int) -> list[torch.device]:
 
 @contextmanager
 def _defer_interrupts() -> Iterator[None]:
-    """Defer Ctrl-C to the end of the block. (Python delivers signals to the main thread only.)"""
+    """Defer Ctrl-C to the end of the block. Does nothing on other threads than the main thread, which gets all
+    signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    received = list[int]()
-    previous = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+    interrupts = list[int]()
+    previous_handler = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
-        if received:
+        signal.signal(signal.SIGINT, previous_handler)
+        if interrupts:
             signal.raise_signal(signal.SIGINT)
 
 

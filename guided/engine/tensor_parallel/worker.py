@@ -1,8 +1,7 @@
-"""A process with one part of a model: it loads the part, and runs the commands of rank 0 until rank 0 ends.
+"""A process that loads one part of a model, and runs the commands of rank 0 until rank 0 ends.
 
 In: a `WorkerConfig` as JSON on standard input (processes.py starts the process). Out: on standard output, a line when
-the worker is ready, and a line with the reason why it ends, unless rank 0 has ended. Workers ignore Ctrl-C, which rank
-0 handles.
+the worker is ready, and the reason if it ends before rank 0. Workers ignore Ctrl-C, which rank 0 handles.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from guided.models.model import Model
 
 __all__ = ["main", "serve"]
 
-_POLL_SECONDS = 1.0  # between checks whether rank 0 is still running
+_POLL_SECONDS = 1.0  # between checks that rank 0 is still running
 _EXIT_SECONDS = 0.2  # how long a process may take to end after it has closed its connections
 
 
@@ -56,7 +55,7 @@ def serve(all_ranks: TorchGroup, model: Model) -> None:
 def main() -> None:
     """Run commands until rank 0 ends."""
     reports = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # other output goes to standard error, since nobody would read it from the pipe, which would fill up
+    os.dup2(2, 1)  # other output goes to stderr: nobody would read it from the pipe, which would fill up
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = WorkerConfig(**json.loads(sys.stdin.readline()))
     threading.Thread(target=_exit_with_rank_0, args=(config,), daemon=True).start()

@@ -9,16 +9,16 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kAhead = 16, kLine = 64;  // prefetch distance in rows; bytes of a cache line
+constexpr int64_t kPrefetchRows = 16, kCacheLineBytes = 64;  // prefetch distance in rows; bytes of a cache line
 
-// `Queries` query heads of `16 * Chunks` numbers that read the same rows of keys or values. Numbers are in the order of
-// `lane_of`.
+// `Queries` query heads with `16 * Chunks` numbers that read the same rows of keys or values. Numbers are in the order
+// of `lane_of`.
 template <typename Stored, int Chunks, int Queries, bool Unrolled>
 struct Heads16 {
   static constexpr int64_t kSize = 16 * Chunks;
 
-  // Calls work(chunk) for each chunk. Without unrolling, the code compiles in a fraction of the time, and is as fast if
-  // there are too few registers for all chunks.
+  // Calls work(chunk) for each chunk. Without unrolling, the code compiles in a fraction of the time. It is as fast if
+  // there are too few registers for all chunks anyway.
   template <typename Work>
   static GUIDED_INLINE void each_chunk(const Work& work) {
     if constexpr (Unrolled) {
@@ -30,13 +30,13 @@ struct Heads16 {
   }
 
   template <typename Row>
-  static GUIDED_INLINE void score(const float* queries, int64_t seen, float* scores, const Row& row_at) {
+  static GUIDED_INLINE void score(const float* queries, int64_t visible_count, float* scores, const Row& row_at) {
     Vector query[Queries][Chunks];
     each_chunk([&](int c) __attribute__((always_inline)) {
       for (int g = 0; g < Queries; ++g) load(queries + g * kSize + 16 * c, query[g][c]);
     });
-    for (int64_t at = 0; at < seen; ++at) {
-      const Stored* row = row_at(at);
+    for (int64_t position = 0; position < visible_count; ++position) {
+      const Stored* row = row_at(position);
       Vector sums[Queries] = {};
       each_chunk([&](int c) __attribute__((always_inline)) {
         Vector key;
@@ -44,57 +44,59 @@ struct Heads16 {
         for (int g = 0; g < Queries; ++g) sums[g] += query[g][c] * key;
       });
       const float scale = scale_of(row, kSize);
-      for (int g = 0; g < Queries; ++g) scores[g * seen + at] = sum_of(sums[g]) * scale;
+      for (int g = 0; g < Queries; ++g) scores[g * visible_count + position] = sum_of(sums[g]) * scale;
     }
   }
 
   template <typename Row>
-  static GUIDED_INLINE void add(const float* weights, int64_t seen, float* out, const Row& row_at) {
+  static GUIDED_INLINE void add(const float* weights, int64_t visible_count, float* out, const Row& row_at) {
     Vector sums[Queries][Chunks] = {};
-    for (int64_t at = 0; at < seen; ++at) {
-      const Stored* row = row_at(at);
+    for (int64_t position = 0; position < visible_count; ++position) {
+      const Stored* row = row_at(position);
       const float scale = scale_of(row, kSize);
-      float shares[Queries];
-      for (int g = 0; g < Queries; ++g) shares[g] = weights[g * seen + at] * scale;
+      float scaled_weights[Queries];
+      for (int g = 0; g < Queries; ++g) scaled_weights[g] = weights[g * visible_count + position] * scale;
       each_chunk([&](int c) __attribute__((always_inline)) {
         Vector value;
         load_chunk(row, c, value);
-        for (int g = 0; g < Queries; ++g) sums[g][c] += shares[g] * value;
+        for (int g = 0; g < Queries; ++g) sums[g][c] += scaled_weights[g] * value;
       });
     }
     std::memcpy(out, sums, sizeof sums);
   }
 };
 
-// The same for heads of any size, one at a time.
+// Like Heads16, for heads of any size, one at a time.
 template <typename Stored>
 struct HeadOfAnySize {
   template <typename Row>
-  static GUIDED_INLINE void score(const float* query, int64_t size, int64_t seen, float* scores, const Row& row_at) {
-    for (int64_t at = 0; at < seen; ++at) {
-      const Stored* row = row_at(at);
+  static GUIDED_INLINE void score(const float* query, int64_t size, int64_t visible_count, float* scores,
+                                  const Row& row_at) {
+    for (int64_t position = 0; position < visible_count; ++position) {
+      const Stored* row = row_at(position);
       Vector sum = {};
       for (int64_t c = 0; c < chunks_of(size); ++c) {
         Vector number, key;
         load(query + 16 * c, number);
-        load_some(row, c, size, key);
+        load_padded_chunk(row, c, size, key);
         sum += number * key;
       }
-      scores[at] = sum_of(sum) * scale_of(row, size);
+      scores[position] = sum_of(sum) * scale_of(row, size);
     }
   }
 
   template <typename Row>
-  static GUIDED_INLINE void add(const float* weights, int64_t size, int64_t seen, float* out, const Row& row_at) {
+  static GUIDED_INLINE void add(const float* weights, int64_t size, int64_t visible_count, float* out,
+                                const Row& row_at) {
     std::fill(out, out + 16 * chunks_of(size), 0.0F);
-    for (int64_t at = 0; at < seen; ++at) {
-      const Stored* row = row_at(at);
-      const float share = weights[at] * scale_of(row, size);
+    for (int64_t position = 0; position < visible_count; ++position) {
+      const Stored* row = row_at(position);
+      const float weight = weights[position] * scale_of(row, size);
       for (int64_t c = 0; c < chunks_of(size); ++c) {
         Vector sum, value;
         load(out + 16 * c, sum);
-        load_some(row, c, size, value);
-        sum += share * value;
+        load_padded_chunk(row, c, size, value);
+        sum += weight * value;
         std::memcpy(out + 16 * c, &sum, sizeof sum);
       }
     }
@@ -104,37 +106,37 @@ struct HeadOfAnySize {
 struct Scratch {
   std::vector<float> scores, queries, sums;
 
-  void make_room(int64_t heads, int64_t size, int64_t seen) {
-    scores.resize(static_cast<size_t>(heads * seen));
+  void resize(int64_t heads, int64_t size, int64_t visible_count) {
+    scores.resize(static_cast<size_t>(heads * visible_count));
     queries.assign(static_cast<size_t>(heads * size), 0.0F);
     sums.resize(static_cast<size_t>(heads * size));
   }
 };
 
-// Computes `Queries` heads of one position. Chunks 0: heads of any size, one at a time.
+// Computes `Queries` heads of one position. Chunks = 0: heads of any size, one at a time.
 template <typename Number, typename Stored, int Chunks, bool Unrolled, int Queries, typename Key, typename Value>
-GUIDED_INLINE void read_past(const Number* query, Number* out, int64_t size, int64_t seen, const Kind& kind,
-                             const Key& key, const Value& value, Scratch& scratch) {
-  scratch.make_room(Queries, 16 * chunks_of(size), seen);
+GUIDED_INLINE void attend_heads(const Number* query, Number* out, int64_t size, int64_t visible_count, const Kind& kind,
+                                const Key& key, const Value& value, Scratch& scratch) {
+  scratch.resize(Queries, 16 * chunks_of(size), visible_count);
   float *queries = scratch.queries.data(), *scores = scratch.scores.data(), *sums = scratch.sums.data();
   for (int64_t d = 0; d < Queries * size; ++d) queries[lane_of<Stored, Chunks>(d)] = read(query[d]) * kind.scale;
   if constexpr (Chunks > 0)
-    Heads16<Stored, Chunks, Queries, Unrolled>::score(queries, seen, scores, key);
+    Heads16<Stored, Chunks, Queries, Unrolled>::score(queries, visible_count, scores, key);
   else
-    HeadOfAnySize<Stored>::score(queries, size, seen, scores, key);
+    HeadOfAnySize<Stored>::score(queries, size, visible_count, scores, key);
   float totals[Queries];
-  for (int g = 0; g < Queries; ++g) totals[g] = softmax(scores + g * seen, seen, kind.softcap);
+  for (int g = 0; g < Queries; ++g) totals[g] = softmax(scores + g * visible_count, visible_count, kind.softcap);
   if constexpr (Chunks > 0)
-    Heads16<Stored, Chunks, Queries, Unrolled>::add(scores, seen, sums, value);
+    Heads16<Stored, Chunks, Queries, Unrolled>::add(scores, visible_count, sums, value);
   else
-    HeadOfAnySize<Stored>::add(scores, size, seen, sums, value);
+    HeadOfAnySize<Stored>::add(scores, size, visible_count, sums, value);
   for (int g = 0; g < Queries; ++g)
     for (int64_t d = 0; d < size; ++d)
       write(sums[g * size + lane_of<Stored, Chunks>(d)] / totals[g], out[g * size + d]);
 }
 
-// The sequence without its first positions.
-GUIDED_INLINE Sequence without_first(Sequence sequence, int64_t positions) {
+// Returns the sequence without its first positions.
+GUIDED_INLINE Sequence skip_first(Sequence sequence, int64_t positions) {
   if (sequence.slots == nullptr)
     sequence.start += positions;
   else
@@ -148,35 +150,35 @@ GUIDED_INLINE void attend(const Sequence& sequence, const Heads& shape, const Ki
                           const Queries<Number>& queries, Scratch& scratch) {
   const int64_t size = Chunks > 0 ? 16 * Chunks : shape.head_dim, group = shape.heads / shape.kv_heads;
   for (int64_t i = 0; i < sequence.count; ++i) {
-    const int64_t end = sequence.total - sequence.count + i + 1, seen = std::min(end, kind.window);
-    const Sequence window = without_first(sequence, end - seen);
-    const Past<Stored> past(window, shape, layer, head);
-    const auto row_of = [&](const Stored* base, int64_t at) {
-      const Stored* ahead = base + past.offset(std::min(at + kAhead, window.total - 1));
-      for (int64_t d = 0; d < size + kTail<Stored>; d += kLine / static_cast<int64_t>(sizeof(Stored)))
-        __builtin_prefetch(ahead + d);
-      return base + past.offset(at);
+    const int64_t end = sequence.total - sequence.count + i + 1, visible_count = std::min(end, kind.window);
+    const Sequence window = skip_first(sequence, end - visible_count);
+    const KvHead<Stored> kv(window, shape, layer, head);
+    const auto row_of = [&](const Stored* base, int64_t position) {
+      const Stored* prefetched_row = base + kv.offset(std::min(position + kPrefetchRows, window.total - 1));
+      for (int64_t d = 0; d < size + kTail<Stored>; d += kCacheLineBytes / static_cast<int64_t>(sizeof(Stored)))
+        __builtin_prefetch(prefetched_row + d);
+      return base + kv.offset(position);
     };
-    const auto key = [&](int64_t at) { return row_of(past.keys, at); };
-    const auto value = [&](int64_t at) { return row_of(past.values, at); };
+    const auto key = [&](int64_t position) { return row_of(kv.keys, position); };
+    const auto value = [&](int64_t position) { return row_of(kv.values, position); };
     const Number* query = queries.q + (sequence.first + i) * queries.stride + head * group * size;
     Number* result = queries.out + ((sequence.first + i) * shape.heads + head * group) * size;
     int64_t g = 0;
     if constexpr (Chunks > 0) {
       for (; g + 3 <= group; g += 3)
-        read_past<Number, Stored, Chunks, Unrolled, 3>(query + g * size, result + g * size, size, seen, kind, key,
-                                                       value, scratch);
+        attend_heads<Number, Stored, Chunks, Unrolled, 3>(query + g * size, result + g * size, size, visible_count,
+                                                          kind, key, value, scratch);
       for (; g + 2 <= group; g += 2)
-        read_past<Number, Stored, Chunks, Unrolled, 2>(query + g * size, result + g * size, size, seen, kind, key,
-                                                       value, scratch);
+        attend_heads<Number, Stored, Chunks, Unrolled, 2>(query + g * size, result + g * size, size, visible_count,
+                                                          kind, key, value, scratch);
     }
     for (; g < group; ++g)
-      read_past<Number, Stored, Chunks, Unrolled, 1>(query + g * size, result + g * size, size, seen, kind, key, value,
-                                                     scratch);
+      attend_heads<Number, Stored, Chunks, Unrolled, 1>(query + g * size, result + g * size, size, visible_count, kind,
+                                                        key, value, scratch);
   }
 }
 
-// One version for each instruction set.
+// One version per instruction set.
 template <typename Number>
 using Attend = void (*)(const Sequence&, const Heads&, const Kind&, int64_t, int64_t, const Queries<Number>&, Scratch&);
 
@@ -207,10 +209,11 @@ thread_local Scratch scratch;
 
 }  // namespace
 
-// A separate function, so that both forms of attention compute the same exponentials.
+// A separate function, so that both attention kernels compute bitwise equal exponentials.
 GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count, float softcap) {
   if (softcap > 0)
-    for (int64_t at = 0; at < count; ++at) scores[at] = softcap * hyperbolic_tangent(scores[at] / softcap);
+    for (int64_t position = 0; position < count; ++position)
+      scores[position] = softcap * hyperbolic_tangent(scores[position] / softcap);
   float lanes[kLanes];
   std::fill(lanes, lanes + kLanes, scores[0]);
   int64_t i = 0;
@@ -232,7 +235,7 @@ GUIDED_FOR_EACH_CPU float softmax(float* scores, int64_t count, float softcap) {
 template <typename Stored, typename Number>
 void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                   const Queries<Number>& queries) {
-  // For the common head sizes, and for any other.
+  // For the common head sizes, then for any other size.
   static const Attend<Number> kernels[] = {choose<Number, Stored, 4>(), choose<Number, Stored, 8>(),
                                            choose<Number, Stored, 16>(), choose<Number, Stored, 0>()};
   const int64_t size = shape.head_dim;

@@ -1,16 +1,16 @@
-// Causal attention of a few new positions, on a CPU, over keys and values in the slots of a cache.
+// Computes the causal attention of a few new positions on a CPU, over keys and values in the slots of a cache.
 //
 // In: queries (n, heads, head_dim) of the newest positions of one sequence; a layer's keys and values (slots, kv_heads,
 // head_dim), and the slots of the sequence in order. If there are fewer KV heads than query heads, groups of query
-// heads share one. Out: the attention output, in the shape of the queries. Query i of n reads the first total - n + i +
-// 1 positions, or only the last of these that fit into a window. Numbers are float32 or bfloat16. Everything is
-// accumulated in float32, in an order that depends only on the query's position: a score in sixteen lanes, each over
-// every sixteenth number of a head; exponentials in sixteen lanes over the positions; values one after another. How:
-// scores, their maximum, exponentials, the weighted sum of values; one KV head at a time, so that its group shares each
-// row of keys and values. Reading these once limits the speed. For a single query, torch's kernels spend several times
-// longer on tiling and threads than on the work. Keys and values may be packed (rows.hpp): the scale of a row is then
-// applied once, to its score or its weight. Cost: 4 n total heads head_dim operations. For long prompts,
-// attend_prompt.hpp gives the same bits faster.
+// heads share a KV head. Out: the attention output, with the shape of the queries. Query i of n reads the first total -
+// n + i + 1 positions, or the last of these if a window limits their number. Numbers are float32 or bfloat16.
+// Everything is accumulated in float32, in an order that depends only on the query's position: a score in sixteen
+// lanes, each over every sixteenth number of a head; exponentials in sixteen lanes over the positions; values one after
+// another. How: compute the scores, their maximum, the exponentials, and the weighted sum of values, one KV head at a
+// time, so that the head's group shares each row of keys and values. Reading these rows once limits the speed. For a
+// single query, torch's kernels spend several times longer on tiling and threads than on the work. Keys and values may
+// be packed (rows.hpp): the scale of a row is then applied once, to its score or weight. Cost: 4 n total heads head_dim
+// operations. For long prompts, attend_prompt.hpp computes bitwise equal results faster.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Sequence {
   const int64_t* slots;  // null: consecutive slots from `start`
   int64_t start;
   int64_t total;  // positions, including the new ones
-  int64_t first;  // row of the first new position among the queries
+  int64_t first;  // the query row of the first new position
   int64_t count;  // new positions
 };
 
@@ -37,13 +37,14 @@ struct Heads {
   int64_t head_dim;
 };
 
-// How a layer turns the products of queries and keys into scores, and which positions a query reads.
+// How a layer turns dot products of queries and keys into scores, and which positions a query reads.
 struct Kind {
-  float scale;     // the factor of the products
+  float scale;     // multiplies the dot products
   float softcap;   // c: scores become c tanh(score / c); 0: no cap
-  int64_t window;  // the most positions that a query reads, itself included
+  int64_t window;  // the maximum number of positions that a query reads, including its own
 
-  int64_t first_of(int64_t seen) const { return seen > window ? seen - window : 0; }  // the first position that is read
+  // The first position that a query reads if `visible_count` positions are not after it.
+  int64_t first_in_window(int64_t visible_count) const { return visible_count > window ? visible_count - window : 0; }
 };
 
 // Rows of queries are `stride` elements apart; the output is contiguous.

@@ -17,12 +17,12 @@
 namespace guided {
 namespace {
 
-constexpr int64_t kShare = 4;              // tiles that a thread takes at once
-constexpr int64_t kFewProducts = 1 << 17;  // with fewer products, a second thread starts too late to help
-constexpr float kNegligible = 1e-30F;      // numbers up to this count as 0
+constexpr int64_t kTilesPerTask = 4;       // tiles that a thread takes at once
+constexpr int64_t kFewProducts = 1 << 17;  // with fewer multiplications, a second thread starts too late to help
+constexpr float kNegligible = 1e-30F;      // magnitudes up to this count as 0
 constexpr int64_t kFewRows = 4;            // up to this many rows of x, reading weights takes longer than multiplying
-constexpr int64_t kAhead = 8192;           // prefetch distance, in bytes
-constexpr int64_t kCached = 256 << 10;     // bytes of x that stay in the cache while the weights are read
+constexpr int64_t kPrefetchBytes = 8192;   // prefetch distance, in bytes
+constexpr int64_t kCachedInputBytes = 256 << 10;  // bytes of x that stay in the cache while the weights are read
 
 // Rows of x, quantised to 8-bit integers.
 struct Inputs {
@@ -41,9 +41,9 @@ struct Types {
 };
 
 // The operations that differ between processors. `add` adds four products in each lane to `sum`. The numbers of x are
-// signed. `numbers`, those of the weights, are signed only if kSigned: Format::zero has then been subtracted. `Wide`:
-// they may have 8 bits. V: the index of the vector in 32 columns. `load_bytes` widens signed bytes by one instruction,
-// for which GCC 12 would generate one for each byte.
+// signed. `numbers`, from the weights, are signed only if kSigned: Format::zero_point has then been subtracted. `Wide`:
+// `numbers` may have 8 bits. V: the index of the vector in 32 columns. `load_bytes` widens signed bytes with one
+// instruction; GCC 12 would generate one instruction per byte.
 struct PlainInstructions {
   static constexpr int kLanes = 4;
   static constexpr bool kSigned = false;
@@ -85,7 +85,7 @@ struct Avx2 {
     std::memcpy(&four, x, sizeof four);
     const T::Word broadcast = T::Word{} + four;
     const Shorts ones = Shorts{} + 1;
-    // vpmaddubsw adds two products in 16 bits. They fit if `numbers` have 7 bits, or only the eighth bit.
+    // vpmaddubsw adds two products in 16 bits. The sum fits if `numbers` have 7 bits, or only the eighth bit.
     const T::Word low = Wide ? numbers & 0x7F7F7F7F : numbers;
     T::Int products;
     asm("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(low), "x"(broadcast));
@@ -120,7 +120,7 @@ struct AvxVnni : Avx2 {
     uint32_t four;
     std::memcpy(&four, x, sizeof four);
     const T::Word broadcast = T::Word{} + four;
-    T::Int in_register = sum;  // its address is not taken
+    T::Int in_register = sum;  // a copy whose address is not taken stays in a register
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(in_register) : "x"(numbers), "x"(broadcast));
     sum = in_register;
   }
@@ -159,7 +159,7 @@ struct Neon : PlainInstructions {
   static constexpr bool kSigned = true;
   template <bool Wide, int V>
   static GUIDED_INLINE void add(const T::Word& numbers, const int8_t* x, T::Int& sum) {
-    T::Word sixteen;  // shared by four vectors: the compiler loads them once
+    T::Word sixteen;  // shared by four vectors, so the compiler loads it once
     std::memcpy(&sixteen, x - 4 * (V % 4), sizeof sixteen);
     T::Int in_register = sum;
     asm("sdot %0.4s, %1.16b, %2.4b[%3]" : "+w"(in_register) : "w"(numbers), "w"(sixteen), "i"(V % 4));
@@ -184,63 +184,65 @@ struct Neon : PlainInstructions {
 };
 #endif
 
-// Unpacks vector V of the numbers of 32 columns. `planes`: their planes, from the first output to compute on.
+// Unpacks vector V of the numbers in 32 columns. `planes`: the planes of these columns, from the first output to
+// compute.
 template <typename Isa, Format F, int V>
-GUIDED_INLINE void take_numbers(const uint8_t* planes, typename Isa::T::Word& out) {
+GUIDED_INLINE void unpack_numbers(const uint8_t* planes, typename Isa::T::Word& out) {
   using Word = typename Isa::T::Word;
-  constexpr uint32_t kEach = 0x01010101;
-  std::memcpy(&out, planes + 64 * (V % F.low), sizeof out);
-  if constexpr (F.low < 8) out = (out >> (V / F.low * F.low)) & (((1U << F.low) - 1) * kEach);
-  if constexpr (F.high > 0) {
+  constexpr uint32_t kEveryByte = 0x01010101;
+  std::memcpy(&out, planes + 64 * (V % F.low_bits), sizeof out);
+  if constexpr (F.low_bits < 8) out = (out >> (V / F.low_bits * F.low_bits)) & (((1U << F.low_bits) - 1) * kEveryByte);
+  if constexpr (F.high_bits > 0) {
     Word high;
-    std::memcpy(&high, planes + 64 * F.low + 64 * (V % F.high), sizeof high);
-    constexpr int kShift = V / F.high * F.high - F.low;
+    std::memcpy(&high, planes + 64 * F.low_bits + 64 * (V % F.high_bits), sizeof high);
+    constexpr int kShift = V / F.high_bits * F.high_bits - F.low_bits;
     if constexpr (kShift >= 0)
       high >>= kShift;
     else
       high <<= -kShift;
-    out |= high & ((((1U << F.high) - 1) << F.low) * kEach);
+    out |= high & ((((1U << F.high_bits) - 1) << F.low_bits) * kEveryByte);
   }
-  if constexpr (F.table)
+  if constexpr (F.has_table)
     Isa::look_up(out);
-  else if constexpr (Isa::kSigned && F.zero > 0)
-    out = (Word)((typename Isa::T::Byte)out - static_cast<uint8_t>(F.zero));
+  else if constexpr (Isa::kSigned && F.zero_point > 0)
+    out = (Word)((typename Isa::T::Byte)out - static_cast<uint8_t>(F.zero_point));
 }
 
-// For each group of columns: the scale that multiplies its sums of products, and the rest that multiplies its sum of x.
+// For each group of columns: the scale, which multiplies the sums of products, and the offset, which multiplies the sum
+// of x.
 template <typename Isa, Format F>
 struct Factors {
   using T = typename Isa::T;
-  typename T::Float block, rest_of_block;
+  typename T::Float block_scale, block_offset;
   const uint8_t* small;
 
-  GUIDED_INLINE void begin(const uint8_t* scales, int64_t part) {
-    Isa::load_halves(scales + 2 * part, block);
+  GUIDED_INLINE void load_block(const uint8_t* scales, int64_t part) {
+    Isa::load_halves(scales + 2 * part, block_scale);
     if constexpr (F.scales != Scales::Half && F.scales != Scales::Small)
-      Isa::load_halves(scales + 32 + 2 * part, rest_of_block);
+      Isa::load_halves(scales + 32 + 2 * part, block_offset);
     small = scales + (F.scales == Scales::Small ? 32 : 64) + part;
   }
-  GUIDED_INLINE void of_group(int group, typename T::Float& scale, typename T::Float& rest) const {
-    if constexpr (F.scales == Scales::Half || F.scales == Scales::HalfRest) {
-      scale = block;
-      if constexpr (F.scales == Scales::HalfRest) rest = rest_of_block;
+  GUIDED_INLINE void load_group(int group, typename T::Float& scale, typename T::Float& offset) const {
+    if constexpr (F.scales == Scales::Half || F.scales == Scales::HalfOffset) {
+      scale = block_scale;
+      if constexpr (F.scales == Scales::HalfOffset) offset = block_offset;
       return;
     }
-    typename T::Int whole;
-    Isa::load_bytes(small + 16 * group, whole);
-    if constexpr (F.scales == Scales::NibblesRest) {
-      rest = -(rest_of_block * __builtin_convertvector((whole >> 4) & 15, typename T::Float));
-      whole &= 15;
+    typename T::Int integers;
+    Isa::load_bytes(small + 16 * group, integers);
+    if constexpr (F.scales == Scales::NibblesOffset) {
+      offset = -(block_offset * __builtin_convertvector((integers >> 4) & 15, typename T::Float));
+      integers &= 15;
     }
-    scale = block * __builtin_convertvector(whole, typename T::Float);
-    if constexpr (F.scales == Scales::SmallRest) {
-      Isa::load_bytes(small + 16 * (F.groups() + group), whole);
-      rest = -(rest_of_block * __builtin_convertvector(whole, typename T::Float));
+    scale = block_scale * __builtin_convertvector(integers, typename T::Float);
+    if constexpr (F.scales == Scales::SmallOffset) {
+      Isa::load_bytes(small + 16 * (F.groups() + group), integers);
+      offset = -(block_offset * __builtin_convertvector(integers, typename T::Float));
     }
   }
 };
 
-// Some quantised rows of x.
+// Consecutive quantised rows of x.
 struct Rows {
   const int8_t* numbers;
   const float* scales;
@@ -253,22 +255,22 @@ template <typename Isa, Format F, int Count, int First, int Last>
 GUIDED_INLINE void add_vectors(const uint8_t* planes, const int8_t* x, int64_t stride, typename Isa::T::Int* sums) {
   if constexpr (First < Last) {
     typename Isa::T::Word numbers;
-    take_numbers<Isa, F, First>(planes, numbers);
+    unpack_numbers<Isa, F, First>(planes, numbers);
 #pragma GCC unroll 16
     for (int m = 0; m < Count; ++m)
-      Isa::template add<F.low == 8 || F.table, First>(numbers, x + m * stride + 4 * First, sums[m]);
+      Isa::template add<F.low_bits == 8 || F.has_table, First>(numbers, x + m * stride + 4 * First, sums[m]);
     add_vectors<Isa, F, Count, First + 1, Last>(planes, x, stride, sums);
   }
 }
 
-// Adds one group. `Half`: which half of the 32 columns it is, if it has 16 columns.
+// Adds the products of one group of columns. `Half`: if groups have 16 columns, which half of the 32 columns it is.
 template <typename Isa, Format F, int Count, int Half>
 GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Isa, F>& factors, int group, const Rows& x,
                              int64_t column, typename Isa::T::Float* totals) {
   using T = typename Isa::T;
   constexpr int kFirst = 4 * Half, kLast = F.group == 32 ? 8 : kFirst + 4;
-  constexpr int kZero = Isa::kSigned ? 0 : F.zero;
-  constexpr bool kRest = F.scales != Scales::Half && F.scales != Scales::Small;
+  constexpr int kZero = Isa::kSigned ? 0 : F.zero_point;
+  constexpr bool kHasOffset = F.scales != Scales::Half && F.scales != Scales::Small;
   typename T::Int sums[Count];
   int32_t x_sums[Count];
 #pragma GCC unroll 16
@@ -278,13 +280,13 @@ GUIDED_INLINE void add_group(const uint8_t* planes, const Factors<Isa, F>& facto
     sums[m] = typename T::Int{} - kZero * x_sums[m];
   }
   add_vectors<Isa, F, Count, kFirst, kLast>(planes, x.numbers + column, x.ins, sums);
-  typename T::Float scale, rest;
-  factors.of_group(group, scale, rest);
+  typename T::Float scale, offset;
+  factors.load_group(group, scale, offset);
 #pragma GCC unroll 16
   for (int m = 0; m < Count; ++m) {
     const float x_scale = x.scales[(m * x.ins + column) / 32];
     totals[m] += scale * __builtin_convertvector(sums[m], typename T::Float) * x_scale;
-    if constexpr (kRest) totals[m] += rest * (x_scale * static_cast<float>(x_sums[m]));
+    if constexpr (kHasOffset) totals[m] += offset * (x_scale * static_cast<float>(x_sums[m]));
   }
 }
 
@@ -294,16 +296,16 @@ template <Format F>
 GUIDED_INLINE void prefetch(const uint8_t* tile, int part) {
   constexpr int kBytes = F.tile_bytes() / (F.columns / 32);
 #pragma GCC unroll 16
-  for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(tile + kAhead + part * kBytes + line);
+  for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(tile + kPrefetchBytes + part * kBytes + line);
 }
 
-// Computes the outputs `part` to `part` + kLanes - 1 of a tile for `Count` rows of x.
+// Computes outputs `part` to `part` + kLanes - 1 of a tile for `Count` rows of x.
 template <typename Isa, Format F, int Count>
 GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& x, typename Isa::T::Float* totals) {
   for (int m = 0; m < Count; ++m) totals[m] = typename Isa::T::Float{};
   for (int64_t column = 0; column < x.ins; tile += F.tile_bytes()) {
     Factors<Isa, F> factors;
-    factors.begin(tile, part);
+    factors.load_block(tile, part);
     const uint8_t* planes = tile + F.scale_bytes() + 4 * part;
 #pragma GCC unroll 1
     for (int c = 0; c < F.columns; c += 32, column += 32, planes += F.plane_bytes()) {
@@ -316,42 +318,43 @@ GUIDED_INLINE void multiply_tile(const uint8_t* tile, int64_t part, const Rows& 
 
 template <typename Number>
 struct Output {
-  const Number* bias;  // of the first output of the tile; null: none
+  const Number* bias;  // for the first output of the tile; null: none
   Number* out;
-  int64_t stride, outs;  // outs: of the tile, up to 16
+  int64_t stride, outs;  // outs: the outputs of the tile, up to 16
 };
 
-// `Count` rows from `row` on.
+// Computes a tile for `Count` rows of x, from `row` on.
 template <typename Isa, Format F, int Count, typename Number>
-GUIDED_INLINE void some_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t row,
-                             const Output<Number>& to) {
+GUIDED_INLINE void multiply_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t row,
+                                 const Output<Number>& output) {
   const Rows x{in.numbers.data() + row * ins, in.scales.data() + row * ins / 32, in.sums.data() + row * ins / 16, ins};
-  for (int64_t part = 0; part < to.outs; part += Isa::kLanes) {
+  for (int64_t part = 0; part < output.outs; part += Isa::kLanes) {
     typename Isa::T::Float totals[Count];
     multiply_tile<Isa, F, Count>(tile, part, x, totals);
     for (int m = 0; m < Count; ++m)
-      for (int64_t n = 0; n < Isa::kLanes && part + n < to.outs; ++n) {
+      for (int64_t n = 0; n < Isa::kLanes && part + n < output.outs; ++n) {
         const float total = totals[m][n];
-        write(to.bias == nullptr ? total : total + read(to.bias[part + n]), to.out[(row + m) * to.stride + part + n]);
+        write(output.bias == nullptr ? total : total + read(output.bias[part + n]),
+              output.out[(row + m) * output.stride + part + n]);
       }
   }
 }
 
-template <typename Isa, Format F, int Most, typename Number>
-GUIDED_INLINE void all_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows,
-                            const Output<Number>& to) {
+template <typename Isa, Format F, int MaxRows, typename Number>
+GUIDED_INLINE void multiply_all_rows(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows,
+                                     const Output<Number>& output) {
   int64_t row = 0;
-  for (; row + Most <= rows; row += Most) some_rows<Isa, F, Most>(tile, in, ins, row, to);
-  if constexpr (Most > 4)
-    for (; row + 4 <= rows; row += 4) some_rows<Isa, F, 4>(tile, in, ins, row, to);
-  for (; row + 2 <= rows; row += 2) some_rows<Isa, F, 2>(tile, in, ins, row, to);
-  if (row < rows) some_rows<Isa, F, 1>(tile, in, ins, row, to);
+  for (; row + MaxRows <= rows; row += MaxRows) multiply_rows<Isa, F, MaxRows>(tile, in, ins, row, output);
+  if constexpr (MaxRows > 4)
+    for (; row + 4 <= rows; row += 4) multiply_rows<Isa, F, 4>(tile, in, ins, row, output);
+  for (; row + 2 <= rows; row += 2) multiply_rows<Isa, F, 2>(tile, in, ins, row, output);
+  if (row < rows) multiply_rows<Isa, F, 1>(tile, in, ins, row, output);
 }
 
-#define GUIDED_TILE(name, level, Isa, Most)                                                                     \
-  template <Format F, typename Number>                                                                          \
-  level void name(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) { \
-    all_rows<Isa, F, Most>(tile, in, ins, rows, to);                                                            \
+#define GUIDED_TILE(name, level, Isa, MaxRows)                                                                      \
+  template <Format F, typename Number>                                                                              \
+  level void name(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& output) { \
+    multiply_all_rows<Isa, F, MaxRows>(tile, in, ins, rows, output);                                                \
   }
 GUIDED_TILE(tile_plain, , PlainInstructions, 2)
 #if defined(GUIDED_X86_CLONES)
@@ -364,10 +367,11 @@ GUIDED_TILE(tile_neon, GUIDED_NEON, Neon, 8)
 
 enum class Level { Plain, Avx2, AvxVnni, Avx512, Neon };
 
-// GUIDED_CPU=avxvnni, =avx2 or =plain selects less than the processor supports, for tests.
+// For tests, the environment variable GUIDED_CPU (avxvnni, avx2 or plain) selects fewer instructions than the processor
+// supports.
 Level choose_level() {
-  const char* set = std::getenv("GUIDED_CPU");
-  const std::string_view highest = set == nullptr ? "" : set;
+  const char* setting = std::getenv("GUIDED_CPU");
+  const std::string_view highest = setting == nullptr ? "" : setting;
   if (highest == "plain") return Level::Plain;
 #if defined(GUIDED_X86_CLONES)
   if (!__builtin_cpu_supports("x86-64-v3")) return Level::Plain;
@@ -394,41 +398,44 @@ Level level() {
 }
 
 template <Format F, typename Number>
-void multiply_one(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& to) {
+void multiply_one(const uint8_t* tile, const Inputs& in, int64_t ins, int64_t rows, const Output<Number>& output) {
 #if defined(GUIDED_X86_CLONES)
-  if (level() == Level::Avx512) return tile_avx512<F>(tile, in, ins, rows, to);
-  if (level() == Level::AvxVnni) return tile_avxvnni<F>(tile, in, ins, rows, to);
-  if (level() == Level::Avx2) return tile_avx2<F>(tile, in, ins, rows, to);
+  if (level() == Level::Avx512) return tile_avx512<F>(tile, in, ins, rows, output);
+  if (level() == Level::AvxVnni) return tile_avxvnni<F>(tile, in, ins, rows, output);
+  if (level() == Level::Avx2) return tile_avx2<F>(tile, in, ins, rows, output);
 #elif defined(GUIDED_NEON)
-  if (level() == Level::Neon) return tile_neon<F>(tile, in, ins, rows, to);
+  if (level() == Level::Neon) return tile_neon<F>(tile, in, ins, rows, output);
 #endif
-  tile_plain<F>(tile, in, ins, rows, to);
+  tile_plain<F>(tile, in, ins, rows, output);
 }
 
-// The greatest magnitude of 32 neighbours becomes 127; the others are rounded to nearest, ties to even. If one is not
-// finite, the scale becomes NaN, and so do all outputs of the row. If none exceeds kNegligible, all become 0.
+// Quantises 32 adjacent numbers at a time. The greatest magnitude becomes 127; the others are rounded to nearest, ties
+// to even. If a number is not finite, the scale becomes NaN, and so do all outputs of the row. If no magnitude exceeds
+// kNegligible, all numbers become 0.
 template <typename Number>
 GUIDED_FOR_EACH_CPU void quantise(const Number* x, int64_t size, int8_t* numbers, float* scales, int32_t* sums) {
   for (int64_t k = 0; k < size; k += kColumns) {
-    float some[kColumns], greatest = 0.0F;
-    int32_t wrong = 0;
+    float values[kColumns], greatest = 0.0F;
+    int32_t has_non_finite = 0;
     for (int i = 0; i < kColumns; ++i) {
-      some[i] = read(x[k + i]);
-      const float magnitude = some[i] < 0 ? -some[i] : some[i];
+      values[i] = read(x[k + i]);
+      const float magnitude = values[i] < 0 ? -values[i] : values[i];
       greatest = magnitude > greatest ? magnitude : greatest;
-      wrong |= magnitude <= std::numeric_limits<float>::max() ? 0 : 1;
+      has_non_finite |= magnitude <= std::numeric_limits<float>::max() ? 0 : 1;
     }
-    for (int i = 0; i < kColumns; ++i) some[i] = wrong ? 0.0F : some[i];
+    for (int i = 0; i < kColumns; ++i) values[i] = has_non_finite ? 0.0F : values[i];
     const float inverse = greatest > kNegligible ? 127.0F / greatest : 0.0F;
-    const float scale = wrong ? std::numeric_limits<float>::quiet_NaN() : inverse > 0 ? greatest / 127.0F : 0.0F;
-    int32_t whole[kColumns];
-    for (int i = 0; i < kColumns; ++i) whole[i] = static_cast<int32_t>(std::nearbyint(some[i] * inverse));
+    const float scale = has_non_finite ? std::numeric_limits<float>::quiet_NaN()
+                        : inverse > 0  ? greatest / 127.0F
+                                       : 0.0F;
+    int32_t integers[kColumns];
+    for (int i = 0; i < kColumns; ++i) integers[i] = static_cast<int32_t>(std::nearbyint(values[i] * inverse));
     int32_t first = 0, second = 0;
     for (int i = 0; i < 16; ++i) {
-      first += whole[i];
-      second += whole[16 + i];
+      first += integers[i];
+      second += integers[16 + i];
     }
-    for (int i = 0; i < kColumns; ++i) numbers[k + i] = static_cast<int8_t>(whole[i]);
+    for (int i = 0; i < kColumns; ++i) numbers[k + i] = static_cast<int8_t>(integers[i]);
     scales[k / 32] = scale;
     sums[k / 16] = first;
     sums[k / 16 + 1] = second;
@@ -439,7 +446,7 @@ GUIDED_FOR_EACH_CPU void quantise(const Number* x, int64_t size, int8_t* numbers
 
 template <typename Number>
 void multiply_blocks(const BlockProduct& p, const Number* x, const Number* bias, Number* out, int64_t threads) {
-  const int64_t rows_at_once = std::max<int64_t>(12, kCached / std::max<int64_t>(1, p.ins) / 12 * 12);
+  const int64_t rows_at_once = std::max<int64_t>(12, kCachedInputBytes / std::max<int64_t>(1, p.ins) / 12 * 12);
   thread_local Inputs in;
   for (int64_t row = 0; row < p.rows; row += rows_at_once) {
     const int64_t rows = std::min(rows_at_once, p.rows - row), size = rows * p.ins;
@@ -447,19 +454,21 @@ void multiply_blocks(const BlockProduct& p, const Number* x, const Number* bias,
     in.scales.resize(static_cast<size_t>(size / 32));
     in.sums.resize(static_cast<size_t>(size / 16));
     quantise(x + row * p.ins, size, in.numbers.data(), in.scales.data(), in.sums.data());
-    const Inputs& inputs = in;  // the caller's inputs, on every thread
+    const Inputs& inputs = in;  // every thread reads the caller's inputs
     int64_t first = 0;
     for (const BlockPart& part : *p.parts) {
       with_format(part.ggml_type, [&]<Format F>() {
         const int64_t tiles = (part.outs + kTileRows - 1) / kTileRows, bytes = p.ins / F.columns * F.tile_bytes();
-        share((tiles + kShare - 1) / kShare, size * part.outs < kFewProducts ? 1 : threads, [&](int64_t i) {
-          for (int64_t t = i * kShare; t < std::min(tiles, (i + 1) * kShare); ++t) {
-            const int64_t at = first + t * kTileRows;
-            const Output<Number> to{bias == nullptr ? nullptr : bias + at, out + row * p.outs + at, p.outs,
-                                    std::min(kTileRows, part.outs - t * kTileRows)};
-            multiply_one<F>(part.tiles + t * bytes, inputs, p.ins, rows, to);
-          }
-        });
+        share((tiles + kTilesPerTask - 1) / kTilesPerTask, size * part.outs < kFewProducts ? 1 : threads,
+              [&](int64_t i) {
+                for (int64_t t = i * kTilesPerTask; t < std::min(tiles, (i + 1) * kTilesPerTask); ++t) {
+                  const int64_t first_out = first + t * kTileRows;
+                  const Output<Number> output{bias == nullptr ? nullptr : bias + first_out,
+                                              out + row * p.outs + first_out, p.outs,
+                                              std::min(kTileRows, part.outs - t * kTileRows)};
+                  multiply_one<F>(part.tiles + t * bytes, inputs, p.ins, rows, output);
+                }
+              });
       });
       first += part.outs;
     }

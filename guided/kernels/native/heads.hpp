@@ -1,4 +1,4 @@
-// How rows of keys and values are read, and other code that both forms of attention share (attend_slots.hpp,
+// Reads rows of keys and values, and has other code that both attention kernels share (attend_slots.hpp,
 // attend_prompt.hpp).
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace guided {
 
-// Loads sixteen numbers of a row. In a row of bytes, these have the same position in sixteen 32-bit words: two shifts
-// extract them, without a shuffle.
+// Loads sixteen numbers of a row. In a row of bytes, they are the bytes with the same position in sixteen 32-bit words,
+// so two shifts extract them without a shuffle.
 template <typename Stored>
 GUIDED_INLINE void load_chunk(const Stored* row, int chunk, Vector& out) {
   if constexpr (std::is_same_v<Stored, int8_t>) {
@@ -25,7 +25,7 @@ GUIDED_INLINE void load_chunk(const Stored* row, int chunk, Vector& out) {
   }
 }
 
-// The position of number d of some heads after `load_chunk` has read them.
+// The position of number d of a row of heads after `load_chunk` has read it.
 template <typename Stored, int Chunks>
 GUIDED_INLINE int64_t lane_of(int64_t d) {
   static_assert(std::endian::native == std::endian::little);
@@ -34,10 +34,10 @@ GUIDED_INLINE int64_t lane_of(int64_t d) {
 
 // Loads sixteen numbers of a head of any size in order, with zeros after its end.
 template <typename Stored>
-GUIDED_INLINE void load_some(const Stored* row, int64_t chunk, int64_t size, Vector& out) {
-  const int64_t left = size - 16 * chunk;
+GUIDED_INLINE void load_padded_chunk(const Stored* row, int64_t chunk, int64_t size, Vector& out) {
+  const int64_t remaining = size - 16 * chunk;
   Stored numbers[16] = {};
-  std::memcpy(numbers, row + 16 * chunk, static_cast<size_t>(left < 16 ? left : 16) * sizeof(Stored));
+  std::memcpy(numbers, row + 16 * chunk, static_cast<size_t>(remaining < 16 ? remaining : 16) * sizeof(Stored));
   if constexpr (std::is_same_v<Stored, int8_t>) {
     using Bytes = int8_t __attribute__((vector_size(16)));
     Bytes bytes;
@@ -50,7 +50,7 @@ GUIDED_INLINE void load_some(const Stored* row, int64_t chunk, int64_t size, Vec
 
 GUIDED_INLINE int64_t chunks_of(int64_t size) { return (size + 15) / 16; }
 
-// kTail: how many elements after a row of numbers hold its scale. scale_of: this scale, or 1.
+// kTail: the number of elements after a row that hold its scale. scale_of: this scale, or 1 if there is none.
 template <typename Stored>
 constexpr int64_t kTail = std::is_same_v<Stored, int8_t> ? sizeof(float) : 0;
 
@@ -63,19 +63,19 @@ GUIDED_INLINE float scale_of(const Stored* row, int64_t size) {
 
 // The keys and values of a sequence for one KV head.
 template <typename Stored>
-struct Past {
+struct KvHead {
   const Stored *keys, *values;
-  int64_t row;  // elements between two slots
+  int64_t row_elements;  // elements between two slots
   const Sequence& sequence;
 
-  GUIDED_INLINE Past(const Sequence& of, const Heads& shape, int64_t layer, int64_t head)
-      : row(shape.kv_heads * (shape.head_dim + kTail<Stored>)), sequence(of) {
-    const int64_t first = layer * of.layer_stride + head * (shape.head_dim + kTail<Stored>);
-    keys = static_cast<const Stored*>(of.keys) + first;
-    values = static_cast<const Stored*>(of.values) + first;
+  GUIDED_INLINE KvHead(const Sequence& kv_sequence, const Heads& shape, int64_t layer, int64_t head)
+      : row_elements(shape.kv_heads * (shape.head_dim + kTail<Stored>)), sequence(kv_sequence) {
+    const int64_t first = layer * kv_sequence.layer_stride + head * (shape.head_dim + kTail<Stored>);
+    keys = static_cast<const Stored*>(kv_sequence.keys) + first;
+    values = static_cast<const Stored*>(kv_sequence.values) + first;
   }
-  GUIDED_INLINE int64_t offset(int64_t at) const {
-    return (sequence.slots == nullptr ? sequence.start + at : sequence.slots[at]) * row;
+  GUIDED_INLINE int64_t offset(int64_t position) const {
+    return (sequence.slots == nullptr ? sequence.start + position : sequence.slots[position]) * row_elements;
   }
 };
 
@@ -83,7 +83,8 @@ struct alignas(64) Line {  // a cache line
   float numbers[16];
 };
 
-// Caps the scores (`Kind`), subtracts their maximum, and replaces them by exponentials. Returns the sum of these.
+// Caps the scores (see `Kind`), subtracts their maximum, and replaces them with exponentials. Returns the sum of the
+// exponentials.
 float softmax(float* scores, int64_t count, float softcap);
 
 }  // namespace guided

@@ -21,16 +21,16 @@ struct Logits {
 };
 
 struct LogMasses {
-  double all;   // log of the sum of exponentials of all logits; -inf: there are none; NaN: one of them is NaN
-  double kept;  // the same for the allowed logits
+  double all;   // log of the sum of exponentials of all logits; -inf: all are -inf; NaN: a logit is NaN
+  double kept;  // log of the sum of exponentials of the allowed logits
 };
 
-// `behind`: the number of logits after the row that have no bit in the mask; they count for `all` only.
-LogMasses log_masses(const Logits& logits, int64_t behind);
+// `extra_count`: the number of logits after the row that have no bit in the mask. They count only for `all`.
+LogMasses log_masses(const Logits& logits, int64_t extra_count);
 
 struct Best {
   int64_t id;      // the lowest id with the greatest allowed logit
-  float logit;     // -inf: nothing is allowed
+  float logit;     // -inf: no token is allowed
   bool is_number;  // whether no allowed logit is NaN
 };
 Best best_logit(const Logits& logits);
@@ -43,11 +43,12 @@ inline bool is_greater(const Entry& a, const Entry& b) {
   return a.number > b.number || (a.number == b.number && a.id < b.id);
 }
 
-// The `count` greatest allowed logits, in any order, or all if there are fewer. Among equal logits, the lower id ranks
-// higher. Cost: one pass, and about two comparisons for each logit that is among the `count` greatest when it is read.
+// Writes the `count` greatest allowed logits to `out` in any order, or all if there are fewer. Among equal logits, the
+// lower id ranks higher. Cost: one pass, and about two comparisons for each logit that is among the `count` greatest
+// when it is read.
 void greatest_logits(const Logits& logits, int64_t count, std::vector<Entry>& out);
 
-// The weights of tokens in a draw: e ** ((logit - highest) * scale), or 0 if this exponent is below `lowest`.
+// The weight of a token in a draw: e ** ((logit - highest) * scale), or 0 if this exponent is below `lowest`.
 struct Weighting {
   float highest;
   float scale;   // 1 / temperature

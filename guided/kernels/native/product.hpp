@@ -1,13 +1,14 @@
-// Multiplies rows by a transposed matrix, on a CPU. The bits of a row do not depend on the other rows.
+// Multiplies rows by a transposed matrix, on a CPU. Each output row is bitwise independent of the other rows.
 //
-// In: x (rows, ins), weights (outs, ins), and optionally a bias (outs). All are float32 or all bfloat16; or the weights
-// are bfloat16 or float16 and the rest float32. Out: x W^T + bias, (rows, outs), accumulated in float32 and rounded
-// once. How: each result is sixteen partial sums, one for each lane of a vector. A lane adds its own inputs in order;
-// then the lanes are added in a fixed order. A few rows and outputs are computed together, so that loaded numbers are
-// used several times. This does not change the order of any sum, and neither do threads, which share the outputs. With
-// AVX512_BF16, a lane takes two neighbouring bfloat16 at a time, which gives other bits than other processors. On these
-// processors, x is rounded to bfloat16 if it is float32 and the weights are bfloat16. float16 is widened exactly. Cost:
-// rows * outs * ins multiplications; the weights are read once for a few hundred rows.
+// In: x (rows, ins), weights (outs, ins), and optionally a bias (outs). All have the same type, float32 or bfloat16; or
+// the weights are bfloat16 or float16, and x and bias are float32. Out: x W^T + bias, (rows, outs), accumulated in
+// float32 and rounded once. How: each result is the sum of sixteen partial sums, one for each lane of a vector. A lane
+// adds its own products in order; then the lanes are added in a fixed order. A few rows and outputs are computed
+// together, so that loaded numbers are used several times. This does not change the order of any sum, and neither do
+// threads, which share the outputs. With AVX512_BF16, a lane takes two adjacent bfloat16 numbers at a time, so the bits
+// differ from those on other processors. On these processors, x is rounded to bfloat16 if it is float32 and the weights
+// are bfloat16. float16 is widened exactly. Cost: rows * outs * ins multiplications; the weights are read once for a
+// few hundred rows.
 #pragma once
 
 #include <cstdint>

@@ -28,16 +28,16 @@ template <typename Number>
 GUIDED_INLINE void swiglu_row(const Number* gate, const Number* up, Number* out, int64_t size) {
   for (int64_t i = 0; i < size; ++i) {
     const float x = read(gate[i]);
-    const float small = exponential(x < 0 ? x : -x);  // never overflows
-    write(x * (x < 0 ? small : 1.0F) / (1.0F + small) * read(up[i]), out[i]);
+    const float power = exponential(x < 0 ? x : -x);  // never overflows
+    write(x * (x < 0 ? power : 1.0F) / (1.0F + power) * read(up[i]), out[i]);
   }
 }
 
 // x (1 + tanh(u)) / 2 = x / (1 + e ** -2u)
 GUIDED_INLINE float gelu_by_tanh(float x) {
   const float twice = 1.59576912F * (x + 0.044715F * x * x * x);
-  const float small = exponential(twice < 0 ? twice : -twice);  // never overflows
-  return x * (twice < 0 ? small : 1.0F) / (1.0F + small);
+  const float power = exponential(twice < 0 ? twice : -twice);  // never overflows
+  return x * (twice < 0 ? power : 1.0F) / (1.0F + power);
 }
 
 template <typename Number>
@@ -46,15 +46,15 @@ GUIDED_INLINE void geglu_row(const Number* gate, const Number* up, Number* out, 
 }
 
 template <typename Number>
-GUIDED_INLINE void gelu_row(bool exact, const Number* from, Number* out, int64_t size) {
+GUIDED_INLINE void gelu_row(bool exact, const Number* x, Number* out, int64_t size) {
   if (exact) {
     for (int64_t i = 0; i < size; ++i) {
-      const float x = read(from[i]);
-      write(0.5F * x * std::erfc(x * -0.70710678F), out[i]);
+      const float number = read(x[i]);
+      write(0.5F * number * std::erfc(number * -0.70710678F), out[i]);
     }
     return;
   }
-  for (int64_t i = 0; i < size; ++i) write(gelu_by_tanh(read(from[i])), out[i]);
+  for (int64_t i = 0; i < size; ++i) write(gelu_by_tanh(read(x[i])), out[i]);
 }
 
 template <typename Number>
@@ -66,12 +66,12 @@ GUIDED_INLINE void rotate_head(Number* x, const Number* cos, const Number* sin, 
   }
 }
 
-// Magnitudes are compared as bit patterns: infinity then sorts above all numbers, and NaN above infinity.
+// Magnitudes are compared as bit patterns, so that infinity sorts above all numbers, and NaN above infinity.
 template <typename Number>
 GUIDED_INLINE void pack_head(const Number* x, int8_t* out, int64_t size) {
-  uint32_t most = 0;
-  for (int64_t i = 0; i < size; ++i) most = std::max(most, std::bit_cast<uint32_t>(read(x[i])) & 0x7FFFFFFFU);
-  float scale = std::bit_cast<float>(most) / 127.0F;
+  uint32_t greatest = 0;
+  for (int64_t i = 0; i < size; ++i) greatest = std::max(greatest, std::bit_cast<uint32_t>(read(x[i])) & 0x7FFFFFFFU);
+  float scale = std::bit_cast<float>(greatest) / 127.0F;
   scale = scale < std::numeric_limits<float>::min() ? std::numeric_limits<float>::min() : scale;
   if (std::isfinite(scale))
     for (int64_t i = 0; i < size; ++i)  // the lowest bits of the sum are the quotient, rounded to nearest, ties to even

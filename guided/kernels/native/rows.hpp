@@ -1,8 +1,7 @@
-// The operations of a transformer on single rows between its matrix products, on a CPU, each in one pass.
+// The row-wise operations of a transformer between its matrix products, on a CPU, each in one pass.
 //
 // In and out: contiguous rows of float32 or bfloat16, computed in float32 and rounded once. torch runs several kernels
-// for each operation, whose starts take longer than the work if there are few rows. Cost: reading the bytes; no
-// threads.
+// for each operation. With few rows, starting them takes longer than the work. Cost: reading the bytes; no threads.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +18,17 @@ void rms_norm(const Number* x, const Number* weight, Number* out, int64_t rows, 
 template <typename Number>
 void swiglu(const Number* x, Number* out, int64_t rows, int64_t size);
 
-// gelu(gate) * up, for the same rows, by the tanh approximation.
+// gelu(gate) * up with the tanh approximation, for the same rows as swiglu.
 template <typename Number>
 void geglu(const Number* x, Number* out, int64_t rows, int64_t size);
 
-// x P(X <= x) for a normal X: `exact`, or by the tanh approximation.
+// x P(X <= x) for a standard normal X: exact, or with the tanh approximation.
 template <typename Number>
 void gelu(bool exact, const Number* x, Number* out, int64_t rows, int64_t size);
 
-// In place: (a, b), the first `turned` numbers of a head, become (a cos - b sin, b cos + a sin); see models/rotary.py.
-// Rows of x are `stride` apart. Rows of cos and sin are contiguous and have `turned` numbers; sin includes its sign.
+// Rotates heads in place: (a, b), the first `turned` numbers of a head, become (a cos - b sin, b cos + a sin); see
+// models/rotary.py. Rows of x are `stride` apart. Rows of cos and sin are contiguous and have `turned` numbers; sin
+// includes its sign.
 template <typename Number>
 void rotate(Number* x, int64_t stride, const Number* cos, const Number* sin, int64_t rows, int64_t heads, int64_t size,
             int64_t turned);
@@ -38,7 +38,7 @@ void rotate(Number* x, int64_t stride, const Number* cos, const Number* sin, int
 template <typename Number>
 void pack(const Number* x, int64_t stride, int8_t* out, int64_t rows, int64_t heads, int64_t size);
 
-// In place: cap tanh(x / cap).
+// Replaces x by cap tanh(x / cap), in place.
 void softcap(float* x, int64_t rows, int64_t size, float cap);
 
 }  // namespace guided

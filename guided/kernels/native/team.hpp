@@ -1,4 +1,4 @@
-// Shares work among torch's threads.
+// Divides work among torch's threads.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,11 @@
 namespace guided {
 
 // Calls `body(data)` on `threads` threads at once, and waits. It uses the threads of the OpenMP library that torch has
-// loaded. A second set of threads would compete with these for the processors, since they spin while they wait for
-// work. If the library is not GNU's, there is one call, on this thread.
+// loaded: a second set of threads would compete with them for the cores, since they spin while they wait for work. If
+// the library is not GNU's, `body(data)` is called once, on this thread.
 void run_team(void (*body)(void*), void* data, int64_t threads);
 
-// Calls work(i) for each i below `count`, on up to `threads` threads, in any order. The first exception is thrown here.
+// Calls work(i) for each i below `count`, on up to `threads` threads, in any order. Rethrows the first exception.
 template <typename Work>
 void share(int64_t count, int64_t threads, const Work& work) {
   if (threads <= 1 || count <= 1) {
@@ -27,12 +27,12 @@ void share(int64_t count, int64_t threads, const Work& work) {
     std::exception_ptr error = nullptr;
   } shared{work, count};
   const auto body = [](void* data) {
-    auto& all = *static_cast<Shared*>(data);
+    auto& shared_state = *static_cast<Shared*>(data);
     try {
-      for (int64_t i = all.next++; i < all.count; i = all.next++) all.work(i);
+      for (int64_t i = shared_state.next++; i < shared_state.count; i = shared_state.next++) shared_state.work(i);
     } catch (...) {
-      all.next = all.count;
-      if (!all.failed.test_and_set()) all.error = std::current_exception();
+      shared_state.next = shared_state.count;
+      if (!shared_state.failed.test_and_set()) shared_state.error = std::current_exception();
     }
   };
   run_team(body, &shared, threads < count ? threads : count);

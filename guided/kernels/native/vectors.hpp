@@ -8,7 +8,7 @@
 
 namespace guided {
 
-// Passed by reference, because instruction sets differ in how they pass them by value.
+// Vectors are passed by reference, because instruction sets pass them by value in different ways.
 using Vector = float __attribute__((vector_size(64)));
 using Words = uint32_t __attribute__((vector_size(64)));
 using Halves = uint16_t __attribute__((vector_size(32)));
@@ -41,7 +41,7 @@ GUIDED_INLINE float sum_of(const Vector& v) {
   return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
 }
 
-// The same for four vectors, whose lanes are gathered as they are added.
+// Writes the sums of four vectors; their lanes are gathered as they are added.
 GUIDED_INLINE void sums_of(const Vector* v, float* out) {
   const Vector halves[2] = {
       __builtin_shufflevector(v[0], v[1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +

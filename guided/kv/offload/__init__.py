@@ -1,1 +1,1 @@
-"""Keys and values in CPU memory, with a ring of slots on the compute device."""
+"""A cache in CPU memory, with a ring of slots on the compute device."""

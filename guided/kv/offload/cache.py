@@ -1,18 +1,18 @@
-"""Keys and values in CPU memory, for contexts that exceed the memory of the compute device.
+"""A cache in CPU memory, for contexts that exceed the memory of the compute device.
 
-Every sequence has blocks on the CPU (manager.py). A forward pass copies them to the device one after the other, through
-a ring of N slots (ring.py), and attends to each while the next ones are being copied. This module determines the
-segments and their order (`segments`). attention/segments.py attends to them and merges the results.
+Every sequence has blocks on the CPU (manager.py). A forward pass copies the blocks to the device one after the other,
+through a ring of N slots (ring.py), and attends to each block while the next blocks are being copied. This module
+determines the segments and their order (`segments`). attention/segments.py attends to them and merges the results.
 
 A step with fewer tokens than a block, all within one block, is a decoding step: the growing block stays in slot 0 from
-step to step, and is copied to the CPU when it is full. A step with at least a block of tokens, or with tokens on both
-sides of a block border, is a prefill step: block i of the sequence is written to slot i mod N, and copied to the CPU
-after attention to it, layer by layer. Loads for the next layer begin before this layer has ended.
+step to step, and is copied to the CPU when it is full. A step with at least a block of tokens, or with tokens in
+several blocks, is a prefill step: block i of the sequence is written to slot i mod N, and is copied to the CPU after
+attention to it, layer by layer. Loads for the next layer begin before the current layer has ended.
 
-Device memory: N blocks, independent of the number and lengths of sequences. Cost of a step: each sequence's past
-crosses the bus once. Sequences use the ring one after the other within a layer. If several sequences decode at the same
-time, slot 0 changes its owner, so each sequence also stores its new positions and loads its last block, in each layer
-and step. Prefixes are not reused; forks share blocks.
+Device memory: N blocks, independent of the number and lengths of sequences. Cost of a step: each sequence's keys and
+values cross the bus once. Within a layer, sequences use the ring one after the other. If several sequences decode at
+the same time, they take turns in slot 0, so each sequence also stores its new positions and loads its last block, in
+each layer and step. Prefixes are not reused; forks share blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch import Tensor
 from guided.kv.cache import CacheShape, KVView, Lease, Segment, SegmentedPlan
 from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyEngine
 from guided.kv.offload.cuda_copies import CudaCopies
-from guided.kv.offload.manager import HybridKVCacheManager, Table
+from guided.kv.offload.manager import BlockTable, HybridKVCacheManager
 from guided.kv.offload.ring import Load, RingBuffer, Turn
 from guided.kv.offload.slots import SlotTable
 
@@ -35,7 +35,8 @@ __all__ = ["OffloadCache"]
 
 
 class OffloadCache:
-    """`blocks` blocks on the CPU, `ring_slots` slots on the device, and `device_blocks` blocks that stay there."""
+    """`blocks` blocks on the CPU, `ring_slots` slots on the device, and `device_blocks` blocks that stay on the
+    device."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class OffloadCache:
     @property
     def capacity(self) -> int:
         """The total number of positions."""
-        return self.manager.blocks * self.block_size
+        return self.manager.block_count * self.block_size
 
     @property
     def available(self) -> int:
@@ -69,53 +70,53 @@ class OffloadCache:
         """No effect: on CUDA the CPU memory is pinned, so it is committed on allocation."""
 
     def open(self, tokens: Sequence[int], *, keep: int = 1, salt: str = "") -> Lease:
-        """An empty sequence."""
-        return Table(salt=salt)
+        """Open an empty sequence."""
+        return BlockTable(salt=salt)
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Allocate the missing blocks. Copy the block that is written next if others use it."""
-        assert isinstance(lease, Table)
+        """Allocate the missing blocks. Copy the block that is written next if other sequences share it."""
+        assert isinstance(lease, BlockTable)
         if new == 0:
             return True
         missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
-        at, stop = divmod(lease.length, self.block_size)
-        shared = at < len(lease.blocks) and lease.blocks[at].user_count > 1
-        if max(missing, 0) + shared > self.manager.free_count:
+        index, stop = divmod(lease.length, self.block_size)
+        is_shared = index < len(lease.blocks) and lease.blocks[index].reference_count > 1
+        if max(missing, 0) + is_shared > self.manager.free_count:
             return False
-        if shared:
-            lease.blocks[at] = self.manager.make_exclusive(lease.blocks[at], stop)
+        if is_shared:
+            lease.blocks[index] = self.manager.make_exclusive(lease.blocks[index], stop)
         lease.blocks += (self.manager.allocate() for _ in range(missing))
         return True
 
     def fork(self, lease: Lease) -> Lease:
         """Share all non-empty blocks."""
-        assert isinstance(lease, Table)
+        assert isinstance(lease, BlockTable)
         blocks = lease.blocks[: -(-lease.length // self.block_size)]
-        return Table(list(lease.tokens), lease.salt, blocks=[self.manager.use(block) for block in blocks])
+        return BlockTable(list(lease.tokens), lease.salt, blocks=[self.manager.retain(block) for block in blocks])
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions from `length` on, and release their blocks."""
-        assert isinstance(lease, Table)
+        assert isinstance(lease, BlockTable)
         lease.forget(length)
         self._release_after(lease, -(-length // self.block_size))
 
     def plan(self, leases: Sequence[Lease], counts: Sequence[int]) -> SegmentedPlan:
         """A plan that yields segments, one sequence after the other."""
-        return _OffloadPlan(self, [lease for lease in leases if isinstance(lease, Table)], counts)
+        return _OffloadPlan(self, [lease for lease in leases if isinstance(lease, BlockTable)], counts)
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Record the tokens of the new positions."""
-        assert isinstance(lease, Table)
+        assert isinstance(lease, BlockTable)
         lease.tokens += tokens
-        self.manager.may_offload(lease)
+        self.manager.maybe_offload(lease)
 
     def close(self, lease: Lease) -> None:
         """Release the blocks."""
-        assert isinstance(lease, Table)
+        assert isinstance(lease, BlockTable)
         lease.closed, lease.tokens = True, []
         self._release_after(lease, 0)
 
-    def _release_after(self, table: Table, blocks: int) -> None:
+    def _release_after(self, table: BlockTable, blocks: int) -> None:
         for block in reversed(table.blocks[blocks:]):
             self.manager.release(block)
         del table.blocks[blocks:]
@@ -123,8 +124,8 @@ class OffloadCache:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """New tokens of a sequence that are written to one block: tokens `first` to `last` (exclusive), at position `start`
-    of the block.
+    """New tokens of a sequence that are written to one block: tokens `first` to `last` (exclusive), from position
+    `start` of the block on.
     """
 
     block: Block
@@ -140,30 +141,30 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The work of a forward pass for one sequence, the same in each layer."""
+    """The work of a forward pass for one sequence, which is the same in each layer."""
 
     count: int
     is_decode: bool
     spans: list[_Span]
-    resident_slots: list[range]  # slots of complete blocks on the device
-    loaded_blocks: list[Block]  # complete blocks on the CPU
-    turns: list[Turn]  # how the loaded blocks pass through the ring
+    resident_slots: list[range]  # slots of full blocks on the device
+    loaded_blocks: list[Block]  # full blocks on the CPU
+    turns: list[Turn]  # the schedule of the loaded blocks in the ring
     resident_indices: list[int]  # the indices of the resident blocks in the sequence
     loaded_indices: list[int]  # the indices of the loaded blocks in the sequence
     length: int  # the number of positions, including new ones
 
     @property
     def initial_loads(self) -> int:
-        """The number of loads that start before the first attention."""
+        """The number of loads that start before the first call of attention."""
         return sum(1 for _ in takewhile(lambda turn: isinstance(turn, Load), self.turns))
 
 
 class _OffloadPlan:
-    def __init__(self, cache: OffloadCache, tables: Sequence[Table], counts: Sequence[int]) -> None:
+    def __init__(self, cache: OffloadCache, tables: Sequence[BlockTable], counts: Sequence[int]) -> None:
         self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
         self._device = cache.device
-        self._parts = [_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
-        self._started: tuple[int, int] | None = None  # layer and sequence whose first loads have started
+        self._parts = [_make_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
+        self._started: tuple[int, int] | None = None  # the layer and sequence whose first loads have started
         self._slots.wait_unused_loads()
 
     @property
@@ -179,27 +180,27 @@ class _OffloadPlan:
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
         """See `SegmentedPlan`."""
         part, slots, size, all_queries = self._parts[index], self._slots, self._size, slice(0, len(k))
-        self._begin(layer, index)
+        self._start_loads(layer, index)
         for span in part.spans[:1]:
             self._write(layer, part, span, k, v)
         resident_indices = iter(part.resident_indices)
-        for run in part.resident_slots:
-            positions = self._blocks(islice(resident_indices, len(run)))
-            yield Segment(all_queries, self._stored(run, layer, len(run) * size), positions)
+        for slot_range in part.resident_slots:
+            positions = self._block_positions(islice(resident_indices, len(slot_range)))
+            yield Segment(all_queries, self._view_slots(slot_range, layer, len(slot_range) * size), positions)
         for turn in part.turns[part.initial_loads :]:
             if isinstance(turn, Load):
                 slots.load(turn.slot, layer, part.loaded_blocks[turn.item], size)
             else:
-                positions = self._blocks(part.loaded_indices[item] for item in turn.items)
-                yield Segment(all_queries, self._stored(turn.slots, layer, len(turn.slots) * size), positions)
+                positions = self._block_positions(part.loaded_indices[item] for item in turn.items)
+                yield Segment(all_queries, self._view_slots(turn.slots, layer, len(turn.slots) * size), positions)
         if index + 1 == len(self._parts) and layer + 1 < self._layers:
-            self._begin(layer + 1, 0)
+            self._start_loads(layer + 1, 0)
         for number, span in enumerate(part.spans):
             if number:
                 if not span.block.on_device:
                     slots.vacate(span.slot, layer)
                 self._write(layer, part, span, k, v)
-            view = self._stored(range(span.slot, span.slot + 1), layer, span.stop)
+            view = self._view_slots(range(span.slot, span.slot + 1), layer, span.stop)
             begin = part.length - part.count + span.first - span.start
             positions = [range(begin, begin + span.stop)]
             yield Segment(slice(span.first, span.last), view, positions, is_causal=True)
@@ -208,14 +209,14 @@ class _OffloadPlan:
             if not (part.is_decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
 
-    def _stored(self, run: range, layer: int, stop: int) -> KVView:
-        k, v = self._slots.read(run, layer, stop)
+    def _view_slots(self, slot_range: range, layer: int, stop: int) -> KVView:
+        k, v = self._slots.read(slot_range, layer, stop)
         return KVView(k.unsqueeze(0), v.unsqueeze(0), slice(0, len(k)))
 
-    def _blocks(self, numbers: Iterable[int]) -> list[range]:
+    def _block_positions(self, numbers: Iterable[int]) -> list[range]:
         return [range(number * self._size, (number + 1) * self._size) for number in numbers]
 
-    def _begin(self, layer: int, index: int) -> None:
+    def _start_loads(self, layer: int, index: int) -> None:
         """Prepare the slot that is written first, and start the first loads."""
         if self._started == (layer, index):
             return
@@ -237,7 +238,7 @@ class _OffloadPlan:
             slots.load(turn.slot, layer, part.loaded_blocks[turn.item], self._size)
 
     def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
-        if span.first == span.last:  # nothing to write; a fork may have written more of the block
+        if span.first == span.last:  # nothing to write; a fork may have written later positions of the block
             return
         new = slice(span.first, span.last)
         if part.is_decode and not span.block.on_device:
@@ -246,29 +247,29 @@ class _OffloadPlan:
             self._slots.write(span.slot, layer, span.start, k[new], v[new])
 
 
-def _part(cache: OffloadCache, table: Table, count: int) -> _Part:
+def _make_part(cache: OffloadCache, table: BlockTable, count: int) -> _Part:
     size, ring, manager = cache.block_size, cache.ring, cache.manager
     start, end = table.length, table.length + count
     blocks = range(start // size, -(-end // size))
     is_decode = len(blocks) <= 1 and count < size
     spans = []
-    for at in blocks:
-        block, begin = table.blocks[at], max(start, at * size)
-        slot = block.number if block.on_device else ring.get_write_slot_for_prefill(at)
+    for index in blocks:
+        block, begin = table.blocks[index], max(start, index * size)
+        slot = block.number if block.on_device else ring.get_write_slot_for_prefill(index)
         if is_decode:
             slot = manager.get_write_slot_for_chunked_offload(table)
-        spans.append(_Span(block, slot, begin - at * size, begin - start, min(end, (at + 1) * size) - start))
-    past = manager.get_prefilled_blocks(table)
-    resident_indices = [i for i, block in enumerate(past) if block.on_device]
-    loaded_indices = [i for i, block in enumerate(past) if not block.on_device]
-    loaded_blocks = [past[i] for i in loaded_indices]
+        spans.append(_Span(block, slot, begin - index * size, begin - start, min(end, (index + 1) * size) - start))
+    full_blocks = manager.get_full_blocks(table)
+    resident_indices = [i for i, block in enumerate(full_blocks) if block.on_device]
+    loaded_indices = [i for i, block in enumerate(full_blocks) if not block.on_device]
+    loaded_blocks = [full_blocks[i] for i in loaded_indices]
     write_slot = ring.get_write_slot_for_prefill(start // size)
     turns = ring.decode(len(loaded_blocks)) if is_decode else ring.prefill(len(loaded_blocks), write_slot)
     return _Part(
         count,
         is_decode,
         spans,
-        _consecutive_ranges([past[i].number for i in resident_indices]),
+        _consecutive_ranges([full_blocks[i].number for i in resident_indices]),
         loaded_blocks,
         turns,
         resident_indices,

@@ -1,4 +1,4 @@
-"""Copies between the blocks of the CPU and the slots of the device, and their required order.
+"""Copies blocks between the CPU and the slots of the device, and defines the required order of these copies.
 
 A copy starts, runs asynchronously, and must be waited for, layer by layer. Rules for the caller:
 
@@ -6,8 +6,8 @@ A copy starts, runs asynchronously, and must be waited for, layer by layer. Rule
 - while a slot is copied to a block, wait with `wait_offload_layer` before you overwrite the slot, load the block, or
   copy to the block again.
 
-There are no other rules: the engine ensures that a load overwrites a slot only after computations with it have ended.
-`CheckedCopies` checks that callers follow these rules; `CudaCopies` (cuda_copies.py) uses streams and events.
+There are no other rules: the engine ensures that a load overwrites a slot only after computations with the slot have
+ended. `CheckedCopies` checks that callers follow these rules; `CudaCopies` (cuda_copies.py) uses streams and events.
 
 Layout, on both sides: (layers, blocks, block_size, kv_heads, head_dim), so a layer's part of a block is
 contiguous.
@@ -30,11 +30,11 @@ __all__ = ["Block", "CheckedCopies", "CopyEngine", "CopyOrderError", "SlotStore"
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Space for a block of positions: a slot of the device outside the ring, or a block of the CPU."""
+    """Space for a block of positions: a device slot outside the ring, or a CPU block."""
 
     number: int
     on_device: bool
-    user_count: int = 0
+    reference_count: int = 0
 
 
 class CopyEngine(Protocol):
@@ -44,26 +44,26 @@ class CopyEngine(Protocol):
         """Write new keys and values to a slot."""
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Views of consecutive slots: (positions, kv_heads, head_dim), the first `stop` positions."""
+        """Views of the first `stop` positions in consecutive slots: (positions, kv_heads, head_dim)."""
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
-        """Start to copy the first `stop` positions of a CPU block to a slot."""
+        """Start copying the first `stop` positions of a CPU block to a slot."""
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
         """Make later computations wait for the load."""
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
-        """Start to copy positions of a slot to a CPU block, in one layer or in all."""
+        """Start copying positions of a slot to a CPU block, in one layer or in all layers."""
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
-        """Make later computations and loads wait for the slot's copy."""
+        """Make later computations and loads wait for the copy from the slot."""
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
-        """Copy the first positions of a block in all layers. The copy is complete on return."""
+        """Copy the first `stop` positions of a block in all layers. The copy is complete on return."""
 
 
 class SlotStore:
-    """The tensors, and the operations on them without checks of their order."""
+    """The tensors, and operations on them that do not check the order of copies."""
 
     def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
         size, pinned = (block_size, shape.kv_heads, shape.head_dim), shape.device.type == "cuda"
@@ -81,8 +81,8 @@ class SlotStore:
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
         """See `CopyEngine`."""
-        at = slice(slots.start, slots.stop)
-        return self.k_device[layer, at].flatten(0, 1)[:stop], self.v_device[layer, at].flatten(0, 1)[:stop]
+        span = slice(slots.start, slots.stop)
+        return self.k_device[layer, span].flatten(0, 1)[:stop], self.v_device[layer, span].flatten(0, 1)[:stop]
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
         """See `CopyEngine`."""
@@ -97,25 +97,25 @@ class SlotStore:
 
     def copy_to_cpu(self, slot: int, layer: int, block: int, rows: range) -> None:
         """Copy to the CPU, possibly asynchronously."""
-        at = slice(rows.start, rows.stop)
-        self.k_cpu[layer, block, at].copy_(self.k_device[layer, slot, at], non_blocking=True)
-        self.v_cpu[layer, block, at].copy_(self.v_device[layer, slot, at], non_blocking=True)
+        span = slice(rows.start, rows.stop)
+        self.k_cpu[layer, block, span].copy_(self.k_device[layer, slot, span], non_blocking=True)
+        self.v_cpu[layer, block, span].copy_(self.v_device[layer, slot, span], non_blocking=True)
 
 
 _Copies: TypeAlias = dict[tuple[int, int], tuple[int, Callable[[], None]]]  # (slot, layer) -> block, pending copy
 
 
 class CopyOrderError(RuntimeError):
-    """A wait is missing: the operation would race with a copy."""
+    """A wait is missing, so the operation would race with a copy."""
 
 
 class CheckedCopies(SlotStore):
-    """Copies for a device that is the CPU itself, for tests and for machines without another device.
+    """Copies for tests and for machines without an accelerator, where the device is the CPU itself.
 
     A copy is executed as late as possible: when the caller waits for it. When it starts, its target is filled with NaN;
-    packed integer rows get all bits set, so the scale in them reads as NaN. A violation of the rules raises
+    in packed integer rows all bits are set, so that their scale is NaN. A violation of the rules raises
     `CopyOrderError`. `executes_at_once` is called for each copy. If it returns True, the copy is executed when it
-    starts: an accelerator may do either.
+    starts. An accelerator may do either.
     """
 
     def __init__(
@@ -150,11 +150,11 @@ class CheckedCopies(SlotStore):
         self._check_slot_is_idle(slot, layer, "loaded")
         self._check_block_is_not_written(block, [layer], "loaded")
         self.k_device[layer, slot] = self.v_device[layer, slot] = self._poison
-        self._begin(self._loads, slot, layer, block, partial(self.copy_to_device, slot, layer, block, stop))
+        self._start_copy(self._loads, slot, layer, block, partial(self.copy_to_device, slot, layer, block, stop))
 
     def wait_slot_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
-        self._loads.pop((slot, layer), _NOTHING)[1]()
+        self._loads.pop((slot, layer), _NO_COPY)[1]()
 
     def offload_slot_to_cpu(self, slot: int, block: int, rows: range, layer: int | None = None) -> None:
         """See `CopyEngine`."""
@@ -164,13 +164,13 @@ class CheckedCopies(SlotStore):
             self._check_block_is_not_read(block, [layer_index])
             self.k_cpu[layer_index, block, rows.start : rows.stop] = self._poison
             self.v_cpu[layer_index, block, rows.start : rows.stop] = self._poison
-            self._begin(
+            self._start_copy(
                 self._offloads, slot, layer_index, block, partial(self.copy_to_cpu, slot, layer_index, block, rows)
             )
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
-        self._offloads.pop((slot, layer), _NOTHING)[1]()
+        self._offloads.pop((slot, layer), _NO_COPY)[1]()
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
         """See `CopyEngine`."""
@@ -182,7 +182,7 @@ class CheckedCopies(SlotStore):
         super().copy_block(source, target, stop)
 
     # ---- the rules
-    def _begin(self, copies: _Copies, slot: int, layer: int, block: int, copy: Callable[[], None]) -> None:
+    def _start_copy(self, copies: _Copies, slot: int, layer: int, block: int, copy: Callable[[], None]) -> None:
         if self._executes_at_once():
             copy()
             copy = _do_nothing
@@ -208,12 +208,12 @@ class CheckedCopies(SlotStore):
 
 
 def _do_nothing() -> None:
-    """A copy that is already complete."""
+    """The pending part of a copy that is already complete."""
 
 
-_NOTHING = -1, _do_nothing
+_NO_COPY = -1, _do_nothing
 
 
-def _raise_if(violated: bool, message: str) -> None:
-    if violated:
+def _raise_if(is_violated: bool, message: str) -> None:
+    if is_violated:
         raise CopyOrderError(message)

@@ -1,7 +1,7 @@
-"""Copies for a CUDA device: a stream for each direction in addition to the compute stream, pinned memory, and events.
+"""Copies for a CUDA device, with pinned memory, events, and a stream for each direction beside the compute stream.
 
-There is an event for each slot and layer in each direction, so a layer waits only for its own data. Earlier calls may
-have read or written the target of a load, so the load stream waits for them.
+There is an event for each slot and layer in each direction, so a layer waits only for its own data. Earlier kernels may
+read or write the target of a load, so the load stream waits for them.
 
 Unit tests simulate streams on a CPU; `make gpu` runs the copies on a device.
 """
@@ -17,14 +17,14 @@ __all__ = ["CudaCopies"]
 
 
 class CudaCopies(SlotStore):
-    """See the module's docstring, and `CopyEngine`."""
+    """See the module docstring and `CopyEngine`."""
 
     def __init__(self, shape: CacheShape, slots: int, blocks: int, block_size: int) -> None:
         super().__init__(shape, slots, blocks, block_size)
         self._device = shape.device
-        self._load_stream, self._offload_stream = _stream(shape.device), _stream(shape.device)
-        self.ring_slot_ready = _events(slots, shape.layers)
-        self.ring_slot_offload_done = _events(slots, shape.layers)
+        self._load_stream, self._offload_stream = _new_stream(shape.device), _new_stream(shape.device)
+        self.ring_slot_ready = _new_events(slots, shape.layers)
+        self.ring_slot_offload_done = _new_events(slots, shape.layers)
 
     def load_to_slot_layer(self, slot: int, layer: int, block: int, stop: int) -> None:
         """See `CopyEngine`."""
@@ -52,15 +52,15 @@ class CudaCopies(SlotStore):
         self._load_stream.wait_event(done)
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
-        """See `CopyEngine`. Synchronizes the device, since the CPU itself may access the block; it is rare."""
+        """See `CopyEngine`. Synchronizes the device, since the CPU itself may access the block. Calls are rare."""
         torch.cuda.synchronize(self._device)
         super().copy_block(source, target, stop)
         torch.cuda.synchronize(self._device)
 
 
-def _stream(device: torch.device) -> torch.cuda.Stream:
+def _new_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def _events(slots: int, layers: int) -> list[list[torch.cuda.Event]]:
+def _new_events(slots: int, layers: int) -> list[list[torch.cuda.Event]]:
     return [[torch.cuda.Event() for _ in range(layers)] for _ in range(slots)]  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
-"""The blocks of each sequence, on the device and on the CPU.
+"""Allocates the blocks of sequences on the device and on the CPU.
 
 Device blocks, if there are any, lie outside the ring, and their contents are never moved. They are allocated first, so
-short sequences never leave the device. The length of a sequence alone determines which blocks are full; a separate
-list, filled during prefill, would miss the blocks that decoding fills.
+short sequences may stay on the device. Only the length of a sequence determines which of its blocks are full, since
+decoding also fills blocks, not only prefill.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from guided.kv.offload.copy_engine import Block
 from guided.kv.offload.ring import RingBuffer
 from guided.kv.offload.slots import SlotTable
 
-__all__ = ["HybridKVCacheManager", "Table"]
+__all__ = ["BlockTable", "HybridKVCacheManager"]
 
 
 @dataclass(eq=False)
-class Table(Lease):
-    """A sequence's blocks, in order. Forks may share the last one until it is written."""
+class BlockTable(Lease):
+    """A sequence's blocks in order. Forks may share the last block until one of them writes it."""
 
     blocks: list[Block] = field(default_factory=list)
 
@@ -31,38 +31,38 @@ class HybridKVCacheManager:
         self, slots: SlotTable, ring: RingBuffer, block_size: int, device_blocks: int, cpu_blocks: int
     ) -> None:
         self._slots, self._ring, self.block_size = slots, ring, block_size
-        self.blocks = device_blocks + cpu_blocks
-        self._device = [Block(ring.slots + i, on_device=True) for i in reversed(range(device_blocks))]
-        self._cpu = [Block(i, on_device=False) for i in reversed(range(cpu_blocks))]
+        self.block_count = device_blocks + cpu_blocks
+        self._free_device_blocks = [Block(ring.slots + i, on_device=True) for i in reversed(range(device_blocks))]
+        self._free_cpu_blocks = [Block(i, on_device=False) for i in reversed(range(cpu_blocks))]
 
     @property
     def free_count(self) -> int:
         """The number of unused blocks."""
-        return len(self._device) + len(self._cpu)
+        return len(self._free_device_blocks) + len(self._free_cpu_blocks)
 
     def allocate(self) -> Block:
-        """A device block, or a CPU block if no device block is free."""
-        if not self._device:
+        """Allocate a device block, or a CPU block if no device block is free."""
+        if not self._free_device_blocks:
             return self.allocate_cpu_only()
-        return self.use(self._device.pop())
+        return self.retain(self._free_device_blocks.pop())
 
     def allocate_cpu_only(self) -> Block:
-        """A CPU block."""
-        if not self._cpu:
+        """Allocate a CPU block."""
+        if not self._free_cpu_blocks:
             raise MemoryError("no block is free")
-        return self.use(self._cpu.pop())
+        return self.retain(self._free_cpu_blocks.pop())
 
-    def use(self, block: Block) -> Block:
+    def retain(self, block: Block) -> Block:
         """Increment the block's reference count."""
-        block.user_count += 1
+        block.reference_count += 1
         return block
 
     def release(self, block: Block) -> None:
         """Decrement the block's reference count; free the block at zero."""
-        block.user_count -= 1
-        if block.user_count == 0:
+        block.reference_count -= 1
+        if block.reference_count == 0:
             self._slots.forget(block)
-            (self._device if block.on_device else self._cpu).append(block)
+            (self._free_device_blocks if block.on_device else self._free_cpu_blocks).append(block)
 
     def make_exclusive(self, block: Block, stop: int) -> Block:
         """Replace a shared block, for one sequence, with a copy of its first `stop` positions."""
@@ -71,24 +71,24 @@ class HybridKVCacheManager:
         self.release(block)
         return new
 
-    def get_all_cpu_blocks(self, table: Table) -> list[int]:
-        """The numbers of a sequence's CPU blocks, in order."""
+    def get_cpu_block_ids(self, table: BlockTable) -> list[int]:
+        """The ids of a sequence's CPU blocks, in order."""
         return [block.number for block in table.blocks if not block.on_device]
 
-    def get_prefilled_blocks(self, table: Table) -> list[Block]:
-        """The full blocks, in order. Later positions attend to every slot in them."""
+    def get_full_blocks(self, table: BlockTable) -> list[Block]:
+        """The full blocks in order. Later positions attend to every position in them."""
         return table.blocks[: table.length // self.block_size]
 
-    def get_prefilled_cpu_blocks(self, table: Table) -> list[int]:
-        """The numbers of the full CPU blocks, which must be loaded for any new position."""
-        return [block.number for block in self.get_prefilled_blocks(table) if not block.on_device]
+    def get_full_cpu_block_ids(self, table: BlockTable) -> list[int]:
+        """The ids of the full CPU blocks, which must be loaded for any new position."""
+        return [block.number for block in self.get_full_blocks(table) if not block.on_device]
 
-    def get_write_slot_for_chunked_offload(self, table: Table) -> int:
-        """The slot for a decoding step's tokens: the decode slot, or the block itself if it stays on the device."""
+    def get_write_slot_for_chunked_offload(self, table: BlockTable) -> int:
+        """The slot for a decoding step's tokens: the decode slot, or the block's own slot if it stays on the device."""
         block = table.blocks[table.length // self.block_size]
         return block.number if block.on_device else self._ring.decode_slot
 
-    def may_offload(self, table: Table) -> None:
-        """Start to copy the last written block to the CPU, if it is full."""
+    def maybe_offload(self, table: BlockTable) -> None:
+        """Start copying the last written block to the CPU if it is full."""
         if table.length and table.length % self.block_size == 0:
             self._slots.flush(table.blocks[table.length // self.block_size - 1])

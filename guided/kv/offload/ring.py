@@ -1,12 +1,12 @@
-"""The schedule of the ring: which slot is used for what, and in which order blocks pass through it. It computes only
-slot numbers; copies are elsewhere.
+"""Schedules the ring: which block each slot holds, and in which order blocks pass through. It only computes slot
+numbers; other modules copy.
 
 A slot holds one block of positions on the device, in all layers; each layer's part is used separately. In prefill, the
-slots take turns: chunk i is written to slot i mod N, and the blocks before it are loaded into the N - 1 others. A slot
-is reloaded right after attention to it, so up to N - 1 loads run at once. In decoding, slot 0 holds the growing block.
-The other slots load the blocks before it in two halves: one kernel call attends to one half while the other half is
-being loaded. A half is (N - 1) // 2 slots, but at least one. With N = 2, both halves are the same slot, so blocks are
-loaded, waited for and attended to one by one.
+slots take turns: chunk i is written to slot i mod N, and the blocks before it are loaded into the N - 1 other slots. A
+slot is reloaded right after attention to it, so up to N - 1 loads run at once. In decoding, slot 0 holds the growing
+block. The other slots form two halves, which load the blocks before it: one kernel call attends to one half while the
+other half is being loaded. A half has (N - 1) // 2 slots, but at least one. With N = 2, both halves are the same slot,
+so blocks are loaded, waited for and attended to one by one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["Attend", "Load", "RingBuffer", "Turn"]
 
 
 class Load(NamedTuple):
-    """Start to copy an item into a slot."""
+    """Start copying an item into a slot."""
 
     slot: int
     item: int
 
 
 class Attend(NamedTuple):
-    """Wait for the loads into these consecutive slots, and compute with them."""
+    """Wait for the loads into these consecutive slots, then attend to them."""
 
     slots: range
     items: range
@@ -66,7 +66,7 @@ class RingBuffer:
         return list(range(1, self.slots))
 
     def prefill(self, items: int, write_slot: int) -> list[Turn]:
-        """The turns in which `items` blocks pass through the ring while another slot is written."""
+        """The turns in which `items` blocks pass through the ring while `write_slot` is written."""
         slots = self.get_load_slots_for_prefill(write_slot)
         depth = len(slots)
         turns: list[Turn] = [Load(slot, item) for item, slot in zip(range(items), slots, strict=False)]
@@ -82,9 +82,9 @@ class RingBuffer:
         half = self.decode_depth
         halves = [range(1, 1 + half), range(1 + half, 1 + 2 * half)] if self.slots > 2 else [range(1, 2)] * 2
         turns, pending = list[Turn](), list[Turn]()
-        for number, first in enumerate(range(0, items, half)):
+        for half_index, first in enumerate(range(0, items, half)):
             group = range(first, min(first + half, items))
-            slots = halves[number % 2][: len(group)]
+            slots = halves[half_index % 2][: len(group)]
             loads = [Load(slot, item) for slot, item in zip(slots, group, strict=True)]
             turns += [*loads, *pending] if halves[0] != halves[1] else [*pending, *loads]
             pending = [Attend(slots, group)]

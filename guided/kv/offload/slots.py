@@ -1,5 +1,4 @@
-"""Tracks the contents of each ring slot in each layer and the pending copies, and issues exactly the waits that are
-needed.
+"""Tracks the contents of each ring slot in each layer and the pending copies, so that it waits only if necessary.
 
 In: requests to load, write, read or store. Out: calls of a `CopyEngine`, with the waits that its rules require between
 them, each as late as possible. Cost: O(1) per call, and at most one wait per copy.
@@ -19,7 +18,8 @@ __all__ = ["SlotTable"]
 
 @dataclass(eq=False, slots=True)
 class _HeldBlock:
-    """The block whose first `stop` positions are in the decode slot of a layer. `unsaved_rows`: not on the CPU yet."""
+    """The block whose first `stop` positions are in a layer's decode slot. `unsaved_rows`: positions not yet on the
+    CPU."""
 
     block: Block
     stop: int
@@ -27,37 +27,37 @@ class _HeldBlock:
 
 
 class SlotTable:
-    """The slots of the ring, followed by the slots of blocks that stay on the device, which need no tracking."""
+    """The slots of the ring, followed by the slots of blocks that stay on the device. The latter need no tracking."""
 
     def __init__(self, engine: CopyEngine, layers: int) -> None:
         self.engine = engine
         self._held_blocks: list[_HeldBlock | None] = [None] * layers
-        self._loading = set[tuple[int, int]]()  # (slot, layer): not waited for yet
-        self._offloads_by_slot: dict[tuple[int, int], int] = {}  # (slot, layer): the block that the slot is copied to
-        self._offloads_by_block: dict[tuple[int, int], int] = {}  # (block, layer): the slot that is copied to the block
+        self._loading = set[tuple[int, int]]()  # (slot, layer) of loads that have not been waited for
+        self._offloads_by_slot: dict[tuple[int, int], int] = {}  # (slot, layer) -> the block to which it is copied
+        self._offloads_by_block: dict[tuple[int, int], int] = {}  # (block, layer) -> the slot that is copied to it
 
     # ---- slots
     def load(self, slot: int, layer: int, block: Block, stop: int) -> None:
-        """Start loading the first positions of a block into the slot, replacing its contents."""
+        """Start loading the first `stop` positions of a block into the slot, replacing its contents."""
         self.vacate(slot, layer)
         self._wait_block_written(block.number, layer)
         self.engine.load_to_slot_layer(slot, layer, block.number, stop)
         self._loading.add((slot, layer))
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
-        """The contents of the slots, after loading."""
+        """Wait for the loads into these slots, then return their contents."""
         for slot in slots:
             self._wait_loaded(slot, layer)
         return self.engine.read(slots, layer, stop)
 
     def write(self, slot: int, layer: int, start: int, k: Tensor, v: Tensor) -> None:
-        """Write new positions to a slot, after pending copies."""
+        """Write new positions to a slot after its pending copies."""
         self._wait_loaded(slot, layer)
         self._wait_slot_copied(slot, layer)
         self.engine.write(slot, layer, start, k, v)
 
     def vacate(self, slot: int, layer: int) -> None:
-        """Prepare a slot for other contents. Data that only this slot has is stored on the CPU."""
+        """Prepare a slot for other contents. First store data that only this slot has on the CPU."""
         if slot == RingBuffer.decode_slot:
             self._store_held(layer)
             self._held_blocks[layer] = None
@@ -87,7 +87,7 @@ class SlotTable:
         self._held_blocks[layer] = _HeldBlock(block, stop)
 
     def write_held(self, layer: int, start: int, k: Tensor, v: Tensor) -> None:
-        """Write new positions to the decode slot; they stay there until it is full or needed for another block."""
+        """Write new positions to the decode slot. They stay there until the block is full or the slot is needed."""
         held_block = self._held_blocks[layer]
         assert held_block is not None
         self.write(RingBuffer.decode_slot, layer, start, k, v)
@@ -96,7 +96,7 @@ class SlotTable:
         held_block.stop = start + len(k)
 
     def flush(self, block: Block) -> None:
-        """Start storing the part of a block that only the decode slot has, in all layers."""
+        """Start storing, in all layers, the part of a block that only the decode slot has."""
         for layer, held_block in enumerate(self._held_blocks):
             if held_block is not None and held_block.block is block:
                 self._store_held(layer)
@@ -110,7 +110,7 @@ class SlotTable:
 
     # ---- whole blocks
     def copy(self, source: Block, target: Block, stop: int) -> None:
-        """Copy the first positions of a block."""
+        """Copy the first `stop` positions of a block."""
         self.wait_unused_loads()
         self.flush(source)
         for block in (source, target):

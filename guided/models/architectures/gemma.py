@@ -1,4 +1,4 @@
-"""What the Gemma models have in common: tensor names, and fields of a `DecoderConfig`."""
+"""The common part of the Gemma models: tensor names, and fields of a `DecoderConfig`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GEMMA_NAMES: Final = replace(
 
 
 def gemma(dim: int, kinds: tuple[LayerKind, ...]) -> dict[str, Any]:
-    """The fields that all Gemma models share, independent of their files."""
+    """The fields of `DecoderConfig` that all Gemma models share, regardless of the file format."""
     return {
         "kinds": kinds,
         "norms": "both",

@@ -1,4 +1,5 @@
-"""Gemma 2: norms before and after, windows in every other layer, capped scores and logits (arXiv 2408.00118).
+"""Gemma 2: norms before and after attention and MLP, windows in every other layer, capped scores and logits (arXiv
+2408.00118).
 
 Gains are 1 + weight, embeddings are multiplied by the square root of their size, the gate is GELU in its tanh
 approximation, and the config sets the scale of the scores.

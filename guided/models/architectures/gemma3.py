@@ -1,7 +1,7 @@
-"""Gemma 3, text-only models: one layer in six reads all positions, the others a window (arXiv 2503.19786).
+"""Gemma 3, text-only models: one layer in six reads all positions, the others only a window (arXiv 2503.19786).
 
-Like Gemma 2, with norms over each head's queries and keys, no caps, and another base of rotary positions in layers with
-a window.
+Like Gemma 2, but with norms over each head's queries and keys, without caps, and with another rotary base in layers
+with a window.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files lack the scale of scores, the layers with a window and their base: use llama.cpp's values."""
+    """GGUF files lack the scale of scores, the layers with a window and their rotary base, so use llama.cpp's
+    values."""
     layers, dim = sizes["layers"], sizes["dim"]
     scale = (dim / sizes["heads"] if layers == 62 else sizes["head_dim"]) ** -0.5
-    windowed = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
-    full = LayerKind(AttentionKind(scale=scale), rope)
-    kinds = tuple(windowed if (layer + 1) % 6 else full for layer in range(layers))
+    window_kind = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
+    full_kind = LayerKind(AttentionKind(scale=scale), rope)
+    kinds = tuple(window_kind if (layer + 1) % 6 else full_kind for layer in range(layers))
     logit_softcap = numbers.number_or_none("final_logit_softcapping")
     return gemma(dim, kinds) | {"qk_norm": "head", "logit_softcap": logit_softcap}
 
@@ -54,7 +55,9 @@ def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rop
     if not isinstance(parameters, dict) or not {"full_attention", "sliding_attention"} & parameters.keys():
         return read_rope(reader, head_dim, context, 1e6), Rope(base)
     if reader.get("rope_scaling") or parameters.keys() - {"full_attention", "sliding_attention"}:
-        raise reader.refuse("rope_parameters", "rotary positions of more than two kinds of layers are not supported")
+        raise reader.unsupported(
+            "rope_parameters", "rotary positions of more than two kinds of layers are not supported"
+        )
     full_base = positive(reader.get("rope_theta", 1e6), "rope_theta", reader.where)
     full, sliding = (parameters.get(key) or {} for key in ("full_attention", "sliding_attention"))
     return (

@@ -1,4 +1,4 @@
-"""The GPT of nanoGPT and GPT-2, the usual architecture of character-level models.
+"""The GPT of nanoGPT and GPT-2, a common architecture of character-level models.
 
 Learned positions, LayerNorm, full multi-head attention, GELU, biases everywhere, and a head tied to the embedding, as
 in "Language Models are Unsupervised Multitask Learners" (2019). Positions are a table, so `context` is a hard limit.
@@ -40,12 +40,12 @@ class GPTConfig:
 
     @property
     def kv_heads(self) -> int:
-        """The same as the number of query heads."""
+        """The number of KV heads, which equals the number of query heads."""
         return self.heads
 
     @property
     def head_dim(self) -> int:
-        """The size of a head: the heads divide the hidden state evenly."""
+        """The size of a head. The heads divide the hidden state evenly."""
         return self.dim // self.heads
 
 
@@ -102,7 +102,7 @@ class GPT(TokenEmbedding):
         return cls(c, embedding, w.matrix(c.context, c.dim), layers, norm(), embedding)
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
+        """Hidden states after the last norm, (n, dim), for tokens (n,) at positions (n,)."""
         c = self.config
         x = self.embedding[tokens] + self.position_embedding[positions]
         for index, layer in enumerate(self.layers):

@@ -15,12 +15,12 @@ __all__ = ["ARCHITECTURE"]
 
 
 def _read_config(reader: ConfigReader) -> GPTConfig:
-    """The `GPTConfig` of a config.json."""
+    """Read a `GPTConfig` from config.json."""
     dim, heads = reader.size("n_embd"), reader.size("n_head")
     if dim % heads:
         raise ModelFileError(f"{reader.where}: n_embd ({dim}) is not a multiple of n_head ({heads})")
     if not reader.flag("scale_attn_weights", True):
-        raise reader.refuse("scale_attn_weights", "unscaled attention scores are not supported")
+        raise reader.unsupported("scale_attn_weights", "unscaled attention scores are not supported")
     gelu: Literal["tanh", "none"] = "tanh"
     if reader.one_of("activation_function", "gelu_new", "gelu_new", "gelu_pytorch_tanh", "gelu") == "gelu":
         gelu = "none"
@@ -37,7 +37,7 @@ def _read_config(reader: ConfigReader) -> GPTConfig:
 
 
 def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
-    """The model. GPT-2 stores matrices as (in, out), so they are transposed. The first GPT-2 checkpoints omit the
+    """Build the model. GPT-2 stores matrices as (in, out), so they are transposed. The first GPT-2 checkpoints omit the
     prefix "transformer." from tensor names.
     """
     parallel.refuse_splitting(w.where)

@@ -1,4 +1,4 @@
-"""Granite 3: Llama with multipliers of embeddings, scores, residuals and logits (arXiv 2404.05782)."""
+"""Granite 3: Llama with multipliers for embeddings, scores, residuals and logits (arXiv 2404.05782)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """The multipliers. Missing ones are 1; a missing scale of scores is 1 / sqrt(head_dim)."""
+    """Read the multipliers. A missing multiplier is 1; a missing scale of scores is 1 / sqrt(head_dim)."""
     return {
         "kinds": (LayerKind(AttentionKind(scale=numbers.number_or_none("attention.scale")), rope),),
         "embedding_scale": numbers.number_or_none("embedding_scale") or 1.0,

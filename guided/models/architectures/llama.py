@@ -1,6 +1,6 @@
 """Llama: the unmodified decoder ("LLaMA", arXiv 2302.13971; "The Llama 3 Herd of Models", 2407.21783).
 
-In: checkpoints of transformers, and GGUF files. Mistral's GGUF files also name Llama as their architecture.
+In: transformers checkpoints and GGUF files. Mistral's GGUF files also name Llama as their architecture.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mistral: Llama whose layers may all have a window, as in "Mistral 7B" (arXiv 2310.06825).
+"""Mistral: Llama, optionally with a window in all layers, as in "Mistral 7B" (arXiv 2310.06825).
 
 Its GGUF files name Llama as their architecture.
 """

@@ -1,9 +1,9 @@
 """nanochat's GPT (https://github.com/karpathy/nanochat): a modern small GPT without gains or biases.
 
 Differences from Llama: RMSNorm has no weights and is also applied to the embedding. Queries and keys are rotated
-backwards (by minus the angle: scores depend on the sign of the distance), and normed after the rotation. The MLP is
-ReLU squared. The head is a separate matrix, and the logits are soft-capped: cap * tanh(logits / cap). The definition is
-transformers' `NanoChat`. Weights are plain tensors in one dtype. Inference only.
+backwards (by minus the angle), which changes scores, and are normed after the rotation. The MLP is ReLU squared. The
+head is a separate matrix, and the logits are soft-capped: cap * tanh(logits / cap). This module follows transformers'
+`NanoChat`. Weights are plain tensors in one dtype. Inference only.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class NanoChat(TokenEmbedding):
         return cls(c, w.matrix(c.vocab_size, c.dim), layers, w.matrix(c.vocab_size, c.dim))
 
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Hidden states after the last norm, (n, dim), of tokens (n,) at positions (n,)."""
+        """Hidden states after the last norm, (n, dim), for tokens (n,) at positions (n,)."""
         c = self.config
         rotated_heads = c.heads + c.kv_heads
         cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
@@ -91,7 +91,7 @@ class NanoChat(TokenEmbedding):
         return self._norm(x)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the next token for hidden states (m, dim): float32, (m, vocab_size), owned by the caller."""
+        """Logits of the next token for hidden states (m, dim): float32 (m, vocab_size). The caller owns the tensor."""
         out, cap = super().logits(hidden), self.config.softcap
         return out if cap is None else softcap(out, cap)
 

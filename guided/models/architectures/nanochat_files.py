@@ -17,14 +17,14 @@ __all__ = ["ARCHITECTURE"]
 
 
 def _read_config(reader: ConfigReader) -> NanoChatConfig:
-    """The `NanoChatConfig` of a config.json."""
+    """Read a `NanoChatConfig` from config.json."""
     reader.one_of("hidden_act", "relu2", "relu2")
     c, softcap = sizes(reader), reader.number_or_none("final_logit_softcapping", None)
     return NanoChatConfig(**c, rope=read_rope(reader, c["head_dim"], c["context"]), softcap=softcap)
 
 
 def _build(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel) -> NanoChat:
-    """The model."""
+    """Build the model."""
     parallel.refuse_splitting(w.where)
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 

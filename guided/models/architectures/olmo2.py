@@ -1,4 +1,5 @@
-"""OLMo 2: norms after attention and MLP, and over all queries and all keys of a token (arXiv 2501.00656)."""
+"""OLMo 2: norms after attention and MLP, and norms over all query heads and all key heads of a token (arXiv
+2501.00656)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Phi-3, Phi-3.5 and Phi-4-mini: Llama with fused matrices and partially rotated heads (arXiv 2404.14219).
 
-With longrope, a text longer than the model's original training context uses other frequencies for all of its tokens, so
+With longrope, a sequence longer than the model's original context uses other frequencies for all of its tokens, so
 cached keys would become invalid. Such models are therefore limited to the original context, in which they agree with
-transformers. Longer requests are refused.
+transformers. Longer requests are rejected.
 """
 
 from __future__ import annotations
@@ -29,37 +29,39 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> tuple[Rope, int]:
-    """The rotary positions, and the number of positions for which they are valid."""
+    """Read the rotary positions, and the number of positions for which they are valid."""
     where, key = reader.where, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
     scaling = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
     if not isinstance(scaling, dict):
         raise ModelFileError(f"{where}: {key} is {brief(scaling, 100)}, but must be an object")
     parameters = dict(scaling)
     base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
-    part = parameters.pop("partial_rotary_factor", reader.get("partial_rotary_factor", 1.0))
-    part = positive(part, "partial_rotary_factor", where)
-    rotary_dim = int(head_dim * part)
+    rotary_factor = parameters.pop("partial_rotary_factor", reader.get("partial_rotary_factor", 1.0))
+    rotary_factor = positive(rotary_factor, "partial_rotary_factor", where)
+    rotary_dim = int(head_dim * rotary_factor)
     if not 2 <= rotary_dim <= head_dim or rotary_dim % 2:
         reason = f"{rotary_dim} of {head_dim} dimensions cannot form pairs"
-        raise ModelFileError(f"{where}: partial_rotary_factor is {part}: {reason}")
+        raise ModelFileError(f"{where}: partial_rotary_factor is {rotary_factor}: {reason}")
     if parameters.get("rope_type", parameters.get("type")) not in ("longrope", "su"):
         rope = rope_from(reader, key, parameters, rotary_dim, context, base)
         return Rope(rope.base, rope.factors, rotary_dim), context
-    for name in parameters.keys() - _LONGROPE:
-        raise reader.refuse(key, f"{name} is not supported for rotary positions of type longrope")
-    inner = parameters.get("original_max_position_embeddings", context)
-    first = size(inner if original is None else original, "original_max_position_embeddings", where)
+    for name in parameters.keys() - _LONGROPE_KEYS:
+        raise reader.unsupported(key, f"{name} is not supported for rotary positions of type longrope")
+    nested_original = parameters.get("original_max_position_embeddings", context)
+    original_context = size(
+        nested_original if original is None else original, "original_max_position_embeddings", where
+    )
     factors = parameters.get("short_factor")
     if not isinstance(factors, list) or len(factors) != rotary_dim // 2:
         raise ModelFileError(f"{where}: {key}.short_factor must have {rotary_dim // 2} numbers, one for each frequency")
     numbers = tuple(positive(factor, f"{key}.short_factor", where) for factor in factors)
-    stretch = positive(parameters.get("factor") or context / first, f"{key}.factor", where)
-    gain = 1.0 if stretch <= 1 else sqrt(1 + log(stretch) / log(first))
+    stretch = positive(parameters.get("factor") or context / original_context, f"{key}.factor", where)
+    gain = 1.0 if stretch <= 1 else sqrt(1 + log(stretch) / log(original_context))
     gain = positive(parameters.get("attention_factor") or gain, f"{key}.attention_factor", where)
-    return Rope(base, numbers, rotary_dim, gain), min(context, first)
+    return Rope(base, numbers, rotary_dim, gain), min(context, original_context)
 
 
-_LONGROPE: Final = {
+_LONGROPE_KEYS: Final = {
     "attention_factor", "factor", "long_factor", "original_max_position_embeddings", "rope_type", "short_factor",
     "type",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Qwen2 and Qwen2.5: Llama with biases of Q, K and V, as in "Qwen2 Technical Report" (arXiv 2407.10671)."""
+"""Qwen2 and Qwen2.5: Llama with biases for Q, K and V, as in "Qwen2 Technical Report" (arXiv 2407.10671)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Loads models from files: configs, named tensors, adapter configs, and the choice of the architecture."""
+"""Loads models from files: reads configs, tensors and adapter configs, and chooses the architecture."""

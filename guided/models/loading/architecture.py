@@ -1,7 +1,7 @@
 """Describes an architecture: its names, and functions that read its config and load its weights.
 
 Each architecture is one file that creates one `Architecture`; registry.py lists them. `decoder` creates the
-architectures of decoders (decoder.py), which only add a config and the names of tensors.
+architectures of decoders (decoder.py), which only add a config and tensor names.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Architecture", "Gguf", "decoder", "gguf_decoder"]
 
 @dataclass(frozen=True, slots=True)
 class Gguf:
-    """An architecture in GGUF files.
+    """How an architecture is stored in GGUF files.
 
     Attributes:
         config: reads the model's configuration from metadata and weights.
-        load: creates the model from its configuration, the weights, and this process's part.
-        name: its name in GGUF files; None: the same as in config.json.
+        load: creates this process's part of the model from the configuration and the weights.
+        name: the architecture's name in GGUF files; None: the same as in config.json.
     """
 
     config: Callable[[Mapping[str, Any], Weights], Any]
@@ -38,14 +38,15 @@ class Gguf:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """An architecture in the checkpoints of transformers, and optionally in GGUF files.
+    """An architecture in transformers checkpoints, and optionally in GGUF files.
 
     Attributes:
-        model_type, class_name: its names in config.json.
+        model_type, class_name: the architecture's names in config.json.
         config: reads the model's configuration from config.json.
-        load: creates the model from its configuration, the weights, whether the head is tied, and this process's part.
+        load: creates this process's part of the model from the configuration, the weights, and whether the head is
+            tied.
         tied: whether the head is tied to the embedding if config.json does not say.
-        gguf: the same for GGUF files; None: not supported.
+        gguf: how the architecture is stored in GGUF files; None: not supported.
     """
 
     model_type: str
@@ -65,7 +66,7 @@ def decoder(
     tied: bool = False,
     gguf: Gguf | None = None,
 ) -> Architecture:
-    """The architecture of a decoder. `names`: its tensor names, if they differ from Llama's."""
+    """Describe a decoder. `names`: its tensor names, if they differ from Llama's."""
 
     def load(config: DecoderConfig, weights: Weights, tied: bool, parallel: Parallel) -> Model:
         weights.skip(r"\.rotary_emb\.inv_freq")
@@ -75,8 +76,8 @@ def decoder(
 
 
 def gguf_decoder(describe: Describe, *, name: str | None = None, adjacent_pairs: bool = False) -> Gguf:
-    """A decoder in GGUF files. `adjacent_pairs`: the files store the two rows of a rotary pair next to each other. GGUF
-    files store the gains of norms with `norm_offset` already added.
+    """Describe a decoder in GGUF files. `adjacent_pairs`: whether the files store the two rows of a rotary pair next to
+    each other. GGUF files store the gains of norms with `norm_offset` already added.
     """
 
     def load(config: DecoderConfig, weights: Weights, parallel: Parallel) -> Model:

@@ -1,4 +1,4 @@
-"""Reads a JSON config. An error names each key that is neither read nor known to have no effect on the results.
+"""Reads a JSON config. A key that is neither read nor known to have no effect on the results raises an error.
 
 An unknown key is accepted if its value is null, false or empty, since configs disable features in this way.
 """
@@ -14,26 +14,26 @@ __all__ = ["ConfigReader", "positive", "size"]
 
 
 class ConfigReader:
-    """The values of one config. It records which keys were read."""
+    """The values of one config. Records which keys were read."""
 
-    def __init__(self, data: Any, where: str, inert: Collection[str]) -> None:
-        """`inert`: keys without effect on the results. Raises ModelFileError if the config is not an object."""
+    def __init__(self, data: Any, where: str, ignored_keys: Collection[str]) -> None:
+        """`ignored_keys`: keys without effect on the results. Raises ModelFileError if the config is not an object."""
         if not isinstance(data, dict):
             raise ModelFileError(f"{where}: a config is a JSON object")
-        self.data, self.where, self._read_keys = data, where, set(inert)
+        self.data, self.where, self._read_keys = data, where, set(ignored_keys)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default if it is missing or null."""
+        """The value, or the default if the key is missing or its value is null."""
         self._read_keys.add(key)
         value = self.data.get(key)
         return default if value is None else value
 
-    def get_or_default(self, key: str, default: Any) -> Any:
-        """The value, which may be null, or the default if it is missing."""
+    def get_nullable(self, key: str, default: Any) -> Any:
+        """The value, which may be null, or the default if the key is missing."""
         return self.get(key) if key in self.data else self.get(key, default)
 
-    def refuse(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
-        """The error to raise for a key."""
+    def unsupported(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
+        """Return the error to raise for a key."""
         return UnsupportedError(f"{self.where}: {reason}", pointer=key, hint=hint)
 
     def number(self, key: str, default: float | None = None) -> float:
@@ -46,7 +46,7 @@ class ConfigReader:
 
     def number_or_none(self, key: str, default: float | None) -> float | None:
         """A positive number, or None if the value is null."""
-        value = self.get_or_default(key, default)
+        value = self.get_nullable(key, default)
         return None if value is None else positive(value, key, self.where)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -60,16 +60,16 @@ class ConfigReader:
         """A name, which must be one of `allowed`."""
         value = self.get(key, default)
         if value not in allowed:
-            raise self.refuse(key, f"{key} {brief(value)} is not supported", f"supported: {', '.join(allowed)}")
+            raise self.unsupported(key, f"{key} {brief(value)} is not supported", f"supported: {', '.join(allowed)}")
         return str(value)
 
-    def finish(self, why: Mapping[str, str], else_why: str, hint: str = "") -> None:
-        """Raise for a remaining key that might change the results. `why`: reasons by key; `else_why`: the default
-        reason, with `{}` for the key.
+    def finish(self, reasons: Mapping[str, str], default_reason: str, hint: str = "") -> None:
+        """Raise an error for a key that was not read and might change the results. `reasons`: the reason for some keys;
+        `default_reason`: the reason for other keys, with `{}` for the key.
         """
         for key, value in self.data.items():
             if key not in self._read_keys and value:
-                raise self.refuse(key, why.get(key, else_why.replace("{}", key)), hint)
+                raise self.unsupported(key, reasons.get(key, default_reason.replace("{}", key)), hint)
 
 
 def positive(value: Any, key: str, where: str) -> float:

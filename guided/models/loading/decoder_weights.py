@@ -1,4 +1,4 @@
-"""Builds a decoder from named tensors, with the names of GGUF files or of transformers' checkpoints."""
+"""Builds a decoder from named tensors, with the names in GGUF files or in transformers checkpoints."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch import Tensor
 
 from guided.errors import UnsupportedError
 from guided.models.decoder import Decoder, DecoderConfig, Layer, layer_shapes
-from guided.models.loading.weights import Rows, Weights, in_order, rows_of
+from guided.models.loading.weights import Rows, Weights, count_rows, reorder_rows
 from guided.models.parallel import WHOLE, Parallel
 
-__all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "Names", "load_decoder", "part_of"]
+__all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "Names", "load_decoder", "own_config_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ HUGGINGFACE_NAMES: Final = Names(
     down="mlp.down_proj",
     qkv="self_attn.qkv_proj",
     gate_up="mlp.gate_up_proj",
-    attention_norm_after="",  # Llama has none; other architectures set their names
+    attention_norm_after="",  # Llama has no such norms; other architectures set the names
     ffn_norm_after="",
 )
 
@@ -101,17 +101,17 @@ def load_decoder(
     gain_offset: float = 0.0,
     parallel: Parallel = WHOLE,
 ) -> Decoder:
-    """The model, or this process's part of it.
+    """Load the model, or this process's part of it.
 
     Args:
-        adjacent_pairs: the file stores the two rows of a rotary pair in Q and K next to each other.
-        gain_offset: the offset that was added to the weights of norms in the file.
+        adjacent_pairs: whether the file stores the two rows of a rotary pair in Q and K next to each other.
+        gain_offset: the offset that is already added to the weights of norms in the file.
 
     Raises:
         ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: a tensor is unused, or the model
             cannot be split into this many parts.
     """
-    c, p, own_config = config, parallel, part_of(config, parallel, w.where)
+    c, p, own_config = config, parallel, own_config_of(config, parallel, w.where)
     own_layers = p.layers(c.layers, w.where)
     norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gain_offset)
     if p.is_first:  # load the largest matrices first, while memory is free
@@ -130,7 +130,7 @@ def load_decoder(
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The tensors of one layer of a file."""
+    """The tensors of one layer in a file."""
 
     config: DecoderConfig
     weights: Weights
@@ -177,15 +177,15 @@ class _Block:
             return _split_rows(self.weights.take_rows(self._name(names.qkv), sum(sizes), c.dim), sizes)
         names_and_sizes = zip((names.q, names.k, names.v), sizes, strict=True)
         q, k, v = (self.weights.take_rows(self._name(name), size, c.dim) for name, size in names_and_sizes)
-        return [self._half_split(q), self._half_split(k), v]
+        return [self._split_rotary_pairs(q), self._split_rotary_pairs(k), v]
 
-    def _half_split(self, rows: Rows) -> Rows:
-        """The rows of Q or K, with the two rows of each rotary pair half a head apart."""
+    def _split_rotary_pairs(self, rows: Rows) -> Rows:
+        """Reorder the rows of Q or K so that the two rows of each rotary pair are half a head apart."""
         if not self.adjacent_pairs:
             return rows
         size = self.config.head_dim
-        order = np.arange(rows_of(rows)).reshape(-1, size // 2, 2)
-        return in_order(rows, order.transpose(0, 2, 1).reshape(-1))
+        order = np.arange(count_rows(rows)).reshape(-1, size // 2, 2)
+        return reorder_rows(rows, order.transpose(0, 2, 1).reshape(-1))
 
     def _qkv_bias(self, sizes: tuple[int, ...]) -> list[Tensor]:
         names = self.names
@@ -203,13 +203,13 @@ class _Block:
 
 
 def _split_rows(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
-    """Split a matrix into blocks of rows."""
+    """Split a matrix by rows."""
     ends = accumulate(sizes)
-    return [in_order(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+    return [reorder_rows(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
-def part_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderConfig:
-    """The config of this process's part.
+def own_config_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderConfig:
+    """The config of this process's part of the model.
 
     Raises:
         UnsupportedError: the model cannot be split into this many parts.

@@ -1,7 +1,7 @@
 """Reads the metadata of GGUF files: the common part of all decoders.
 
-A value of the architecture that is neither read nor known to have no effect raises an error, unless it is 0. Names and
-meanings follow llama.cpp.
+A value under the architecture's prefix that is neither read nor known to have no effect raises an error, unless it is
+0. Names and meanings follow llama.cpp.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from guided.models.rotary import Rope, linear_factors
 
 __all__ = ["Describe", "GgufNumbers", "decoder_from_gguf", "fixed_fields"]
 
-# Numbers without effect on the results.
-_INERT = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_length", "rope.scaling.finetuned"}
+# Keys without effect on the results.
+_IGNORED_KEYS = {"vocab_size", "tensor_data_layout", "rope.scaling.original_context_length", "rope.scaling.finetuned"}
 
 
 class GgufNumbers:
-    """The values of a file's architecture, by key without the architecture's prefix. Records which keys were read."""
+    """The values of a file's architecture. Keys omit the architecture's prefix. Records which keys were read."""
 
     def __init__(self, metadata: Mapping[str, Any], where: str) -> None:
         self._prefix, self.where = f"{metadata['general.architecture']}.", where
         self._data = {key: value for key, value in metadata.items() if key.startswith(self._prefix)}
-        self._read_keys = {self._prefix + key for key in _INERT}
+        self._read_keys = {self._prefix + key for key in _IGNORED_KEYS}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value, or the default if it is missing."""
+        """The value, or the default if the key is missing."""
         self._read_keys.add(self._prefix + key)
         return self._data.get(self._prefix + key, default)
 
@@ -44,7 +44,7 @@ class GgufNumbers:
         return size(self.get(key, default), self._prefix + key, self.where)
 
     def number_or_none(self, key: str) -> float | None:
-        """A positive number, or None if it is missing or 0."""
+        """A positive number, or None if the key is missing or its value is 0."""
         return None if self.get(key, 0) == 0 else self.number(key)
 
     def finish(self) -> None:
@@ -55,18 +55,18 @@ class GgufNumbers:
 
 
 Describe: TypeAlias = Callable[[GgufNumbers, dict[str, Any], Rope], dict[str, Any]]
-"""A function of the numbers, the sizes (by their names in `DecoderConfig`) and the rotary positions. It returns the
+"""A function of the values, the sizes (by their names in `DecoderConfig`) and the rotary positions. It returns the
 remaining fields of the `DecoderConfig`.
 """
 
 
 def fixed_fields(**fields: Any) -> Describe:
-    """A `Describe` with fixed fields: the files of the architecture have no numbers for them."""
+    """A `Describe` that returns fixed fields, for architectures whose files have no values for them."""
     return lambda numbers, sizes, rope: fields
 
 
 def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: Describe) -> DecoderConfig:
-    """The configuration that metadata and tensors describe. Raises an error if it is not supported."""
+    """Read the configuration from metadata and tensors. Raises an error if it is not supported."""
     where, n = weights.where, GgufNumbers(metadata, weights.where)
     dim, heads = n.count("embedding_length"), n.count("attention.head_count")
     head_dim = n.count("attention.key_length", max(1, dim // heads))
@@ -85,14 +85,14 @@ def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: D
         "context": context,
         "norm_eps": n.number("attention.layer_norm_rms_epsilon"),
     }
-    rope = _rope(n, weights, head_dim)
+    rope = _read_rope(n, weights, head_dim)
     fields: dict[str, Any] = {"kinds": (LayerKind(rope=rope),)} | describe(n, sizes, rope)
     n.finish()
     return DecoderConfig(**sizes, **fields)
 
 
-def _rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
-    """The rotary positions."""
+def _read_rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
+    """Read the rotary positions."""
     where, scaling = weights.where, n.get("rope.scaling.type", "none")
     if not isinstance(scaling, str) or scaling not in ("none", "linear"):
         raise UnsupportedError(
@@ -100,15 +100,15 @@ def _rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
         )
     n.get("rope.scaling.factor")  # with the type "none", it has no effect
     factors = linear_factors(n.number("rope.scaling.factor"), head_dim) if scaling == "linear" else None
-    if "rope_freqs.weight" in weights:  # Llama 3.1 scales its frequencies by a table
+    if "rope_freqs.weight" in weights:  # Llama 3.1 divides its frequencies by a table
         if factors is not None:
             raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight is not supported", pointer=where)
-        factors = _factors(weights, head_dim)
+        factors = _read_factors(weights, head_dim)
     return Rope(n.number("rope.freq_base", 10000.0), factors)
 
 
-def _factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
-    """The divisors of the rotary frequencies."""
+def _read_factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
+    """Read the divisors of the rotary frequencies."""
     factors: list[float] = weights.take("rope_freqs.weight", head_dim // 2).tolist()
     if not all(isfinite(factor) and factor > 0 for factor in factors):
         raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' contains a number that is not positive and finite")

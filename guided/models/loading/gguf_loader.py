@@ -1,9 +1,9 @@
 """Loads models from GGUF files.
 
-In: an open `GgufFile`. Out: the model of an architecture in registry.py; dequantise.py lists the formats. Cost: one
-pass over the bytes, one tensor at a time. Anything in the file that is not used is an error: an unknown tensor, an
-unknown number of the architecture, an unsupported RoPE scaling or format. On a CPU, matrices may stay in the format of
-the file (block_matrix.py).
+In: an open `GgufFile`. Out: the model, whose architecture must be in registry.py; dequantise.py lists the formats.
+Cost: one pass over the bytes, one tensor at a time. Anything in the file that is not used is an error: an unknown
+tensor, an unknown value of the architecture, an unsupported RoPE scaling or format. On a CPU, matrices may stay in the
+format of the file (block_matrix.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from guided.files.dequantise import Blocks, dequantise, read_blocks
 from guided.files.gguf import GgufFile
-from guided.models.loading.registry import for_gguf
+from guided.models.loading.registry import find_gguf_architecture
 from guided.models.loading.weights import Weights
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
@@ -49,16 +49,16 @@ class _Tensors:
 
 
 def load_gguf(
-    file: GgufFile, *, dtype: torch.dtype, device: torch.device, as_stored: bool, parallel: Parallel = WHOLE
+    file: GgufFile, *, dtype: torch.dtype, device: torch.device, keep_format: bool, parallel: Parallel = WHOLE
 ) -> Model:
-    """The model in the file, its weights in `dtype` on `device`; or this process's part of it.
+    """Load the model in the file, or this process's part of it, with weights in `dtype` on `device`.
 
-    `as_stored`: on a CPU, matrices stay in the format of the file, and `dtype` is the dtype of activations.
+    `keep_format`: on a CPU, keep matrices in the format of the file; `dtype` is then the dtype of activations.
 
     Raises:
         UnsupportedError: an unsupported architecture or format, or a tensor that this model does not use.
         ModelFileError: a tensor is missing or has the wrong shape.
     """
-    weights = Weights(_Tensors(file), str(file.path), dtype, device, as_stored)
-    architecture = for_gguf(file.metadata.get("general.architecture"), weights.where)
+    weights = Weights(_Tensors(file), str(file.path), dtype, device, keep_format)
+    architecture = find_gguf_architecture(file.metadata.get("general.architecture"), weights.where)
     return architecture.load(architecture.config(file.metadata, weights), weights, parallel)

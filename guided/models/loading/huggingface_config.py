@@ -1,7 +1,7 @@
-"""Reads config.json of transformers' checkpoints: the common part of all architectures.
+"""Reads config.json of transformers checkpoints: the common part of all architectures.
 
-An error names each key that is neither read nor known to have no effect on the results: a model that differs from this
-implementation must not run. An unknown key is accepted if its value is null, false or empty, since configs disable
+A key that is neither read nor known to have no effect on the results raises an error, since a model that differs from
+this implementation must not run. An unknown key is accepted if its value is null, false or empty, since configs disable
 features in this way. Source: transformers' configuration_*.py and modeling_rope_utils.py.
 """
 
@@ -19,7 +19,7 @@ from guided.models.model import AttentionKind
 from guided.models.rotary import Rope, linear_factors, llama3_factors
 
 __all__ = [
-    "INERT",
+    "IGNORED_KEYS",
     "REASONS",
     "attention_biases",
     "kinds_of",
@@ -31,8 +31,8 @@ __all__ = [
     "sizes",
 ]
 
-# Keys without effect on the results: the origin of the model, its training, and sampling.
-INERT: Final = {
+# Keys without effect on the results. They describe the model's origin, its training, or sampling.
+IGNORED_KEYS: Final = {
     "_name_or_path", "architectures", "attention_dropout", "attn_implementation", "attn_pdrop", "auto_map",
     "bos_token_id", "cache_implementation",
     "do_sample", "dtype", "embd_pdrop", "eos_token_id", "id2label", "initializer_range", "label2id", "length_penalty",
@@ -59,7 +59,7 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float = 1e-6) -> dict[str, Any]:
-    """The sizes of an architecture with grouped heads and RMSNorm. The arguments are defaults for missing keys."""
+    """Read the sizes of an architecture with grouped heads and RMSNorm. The arguments are defaults for missing keys."""
     dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     head_dim = reader.size("head_dim", head_dim or max(1, dim // heads))
     kv_heads, context = reader.size("num_key_value_heads", heads), reader.size("max_position_embeddings")
@@ -78,44 +78,44 @@ def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float 
 
 
 def attention_biases(reader: ConfigReader) -> dict[str, Any]:
-    """Biases of all four projections, or of none."""
+    """Read whether all four projections of the attention have biases, or none."""
     has_bias = reader.flag("attention_bias", False)
     return {"qkv_bias": has_bias, "output_bias": has_bias}
 
 
 def layer_windows(
-    reader: ConfigReader, layers: int, slides: Callable[[int], bool], *, window: int | None = None
+    reader: ConfigReader, layers: int, has_window: Callable[[int], bool], *, window: int | None = None
 ) -> list[int | None]:
-    """The window of each layer, from `layer_types` or, if that is missing, from `slides`.
+    """Read the window of each layer from `layer_types`. If this key is missing, `has_window` decides for each layer.
 
     Args:
         window: the default for configs without `sliding_window`.
     """
-    sliding_window = reader.get_or_default("sliding_window", window)
+    sliding_window = reader.get_nullable("sliding_window", window)
     types = reader.get(
-        "layer_types", [_SLIDING if sliding_window is not None and slides(i) else _FULL for i in range(layers)]
+        "layer_types", [_SLIDING if sliding_window is not None and has_window(i) else _FULL for i in range(layers)]
     )
     if not isinstance(types, list) or len(types) != layers or not all(kind in (_FULL, _SLIDING) for kind in types):
         reason = f"layer_types is {brief(types, 200)}, not {_FULL} or {_SLIDING} for each of {layers} layers"
-        raise reader.refuse("layer_types", reason)
+        raise reader.unsupported("layer_types", reason)
     width = size(sliding_window, "sliding_window", reader.where) if _SLIDING in types else None
     return [width if kind == _SLIDING else None for kind in types]
 
 
 def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
-    """The windows in Qwen's configs: `use_sliding_window` enables the windows of the last layers."""
+    """Read the windows of Qwen's layers: `use_sliding_window` enables windows in the last layers."""
     first = reader.get("max_window_layers", 28)
     if isinstance(first, bool) or not isinstance(first, int) or first < 0:
         raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, but must be an integer")
     has_windows = reader.flag("use_sliding_window", False)
     windows = layer_windows(reader, layers, lambda layer: has_windows and layer >= first, window=4096)
     if not has_windows and any(windows):
-        raise reader.refuse("layer_types", "layers have windows, but use_sliding_window is off")
+        raise reader.unsupported("layer_types", "layers have windows, but use_sliding_window is off")
     return windows
 
 
 def one_window(reader: ConfigReader, layers: int, window: int | None = None) -> list[int | None]:
-    """The same window for all layers, if there is one."""
+    """Read the common window of all layers, if there is one."""
     return layer_windows(reader, layers, lambda layer: True, window=window)
 
 
@@ -126,14 +126,14 @@ def kinds_of(rope: Rope, windows: Sequence[int | None]) -> tuple[LayerKind, ...]
 
 
 def read_rope(reader: ConfigReader, head_dim: int, context: int, base: float = 10000.0) -> Rope:
-    """The rotary positions. Older configs have them in rope_theta and rope_scaling. `base`: the default base."""
+    """Read the rotary positions. Older configs store them in rope_theta and rope_scaling. `base`: the default base."""
     key = "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
     base = positive(reader.get("rope_theta", base), "rope_theta", reader.where)
     return rope_from(reader, key, reader.get(key, {}), head_dim, context, base)
 
 
 def rope_from(reader: ConfigReader, key: str, value: Any, head_dim: int, context: int, base: float) -> Rope:
-    """The rotary positions from the parameters at `key`. `base`: the default base."""
+    """Read the rotary positions from the parameters at `key`. `base`: the default base."""
     where = reader.where
     if not isinstance(value, dict):
         raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, but must be an object")
@@ -141,15 +141,15 @@ def rope_from(reader: ConfigReader, key: str, value: Any, head_dim: int, context
     base = positive(parameters.pop("rope_theta", base), "rope_theta", where)
     kind = parameters.pop("rope_type", parameters.pop("type", "default"))
     parameters.pop("type", None)  # some configs have both names
-    original = parameters.pop("original_max_position_embeddings", context)
+    original_context = parameters.pop("original_max_position_embeddings", context)
     if parameters.get("partial_rotary_factor") == 1:
         del parameters["partial_rotary_factor"]
     if not isinstance(kind, str) or kind not in _ROPE_KEYS:
         hint = f"supported: {', '.join(_ROPE_KEYS)}"
-        raise reader.refuse(key, f"rotary positions of type {brief(kind, 100)} are not supported", hint)
+        raise reader.unsupported(key, f"rotary positions of type {brief(kind, 100)} are not supported", hint)
     for name in parameters:
         if name not in _ROPE_KEYS[kind]:
-            raise reader.refuse(key, f"{name} is not supported for rotary positions of type {kind}")
+            raise reader.unsupported(key, f"{name} is not supported for rotary positions of type {kind}")
     numbers = {name: positive(parameters.get(name), f"{key}.{name}", where) for name in _ROPE_KEYS[kind]}
     if kind == "linear":
         return Rope(base, linear_factors(numbers["factor"], head_dim))
@@ -158,6 +158,8 @@ def rope_from(reader: ConfigReader, key: str, value: Any, head_dim: int, context
     low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
     if low >= high:
         raise ModelFileError(f"{where}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
-    original = positive(original, f"{key}.original_max_position_embeddings", where)
-    factors = llama3_factors(base, head_dim, factor=numbers["factor"], low=low, high=high, original_context=original)
+    original_context = positive(original_context, f"{key}.original_max_position_embeddings", where)
+    factors = llama3_factors(
+        base, head_dim, factor=numbers["factor"], low=low, high=high, original_context=original_context
+    )
     return Rope(base, factors)

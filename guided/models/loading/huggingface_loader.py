@@ -1,9 +1,9 @@
 """Loads models from directories in the format of transformers' `save_pretrained`.
 
 In: a directory with config.json and model.safetensors, or model.safetensors.index.json and the files that it names.
-Out: the model of an architecture in registry.py. Cost: one pass over the bytes, one tensor at a time. Weights are F32,
-F16 or BF16. Only safetensors are read, since other files may run code. Unused tensors and unknown keys are errors, see
-`Weights` and huggingface_config.py.
+Out: the model, whose architecture must be in registry.py. Cost: one pass over the bytes, one tensor at a time. Weights
+are F32, F16 or BF16. Only safetensors are read, since other formats may run code. Unused tensors and unknown keys are
+errors; see `Weights` and huggingface_config.py.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import torch
 from guided.errors import ModelFileError
 from guided.files.json_file import read_json
 from guided.files.safetensors import SafetensorFiles
-from guided.models.loading.registry import for_huggingface
+from guided.models.loading.registry import find_huggingface_architecture
 from guided.models.loading.weights import Weights
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
 
 __all__ = ["load_huggingface"]
 
-_INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
+_INDEX, _SINGLE_FILE = "model.safetensors.index.json", "model.safetensors"
 
 
 def load_huggingface(
     directory: str | os.PathLike[str], *, dtype: torch.dtype, device: torch.device, parallel: Parallel = WHOLE
 ) -> Model:
-    """The model in the directory, its weights in `dtype` on `device`; or this process's part of it.
+    """Load the model in the directory, or this process's part of it, with weights in `dtype` on `device`.
 
     Raises:
         GuidedError: a file or the package `safetensors` is missing.
@@ -40,16 +40,16 @@ def load_huggingface(
     if not (path / "config.json").is_file():
         raise ModelFileError(f"{path}: there is no config.json: not a model's directory")
     where = str(path / "config.json")
-    architecture, config, tied = for_huggingface(read_json(where), where)
+    architecture, config, tied = find_huggingface_architecture(read_json(where), where)
     with SafetensorFiles(_paths(path)) as tensors:
         return architecture.load(config, Weights(tensors, str(path), dtype, device), tied, parallel)
 
 
 def _paths(directory: Path) -> list[Path]:
-    """The files with the weights, all in the same directory."""
+    """The paths of the weight files, all in the same directory."""
     index = directory / _INDEX
     if not index.is_file():
-        return [directory / _SINGLE]
+        return [directory / _SINGLE_FILE]
     data = read_json(index)
     file_by_tensor = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(file_by_tensor, dict) or not all(isinstance(name, str) for name in file_by_tensor.values()):

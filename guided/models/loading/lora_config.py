@@ -2,8 +2,8 @@
 
 In: the JSON. Out: `LoraConfig`, which looks up modules by transformers' names, such as model.layers.0.self_attn.q_proj.
 Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists, other.get_pattern_key). The
-patterns are untrusted regular expressions: guided's own compiler reads them, with limits and in linear time. An error
-names each key that is neither read nor known to have no effect on the results.
+patterns are untrusted regular expressions, so guided's own compiler reads them, with limits and in linear time. A key
+that is neither read nor known to have no effect on the results raises an error.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from guided.matching.matcher import GrammarMatcher
 from guided.models.loading.config_reader import ConfigReader, size
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["CONFIG", "MERGE", "LoraConfig", "read_lora_config"]
+__all__ = ["CONFIG", "MERGE_HINT", "LoraConfig", "read_lora_config"]
 
 CONFIG: Final = "adapter_config.json"
-MERGE: Final = "merge it into its base model (peft: merge_and_unload), and load that"
+MERGE_HINT: Final = "merge it into its base model (peft: merge_and_unload), and load that"
 
 Matcher: TypeAlias = Callable[[str], bool]
 
-# Keys without effect on the results: the origin of the adapter, its initialisation, and its training.
-_INERT: Final = {
+# Keys without effect on the results. They describe the adapter's origin, initialisation or training.
+_IGNORED_KEYS: Final = {
     "auto_mapping", "base_model_name_or_path", "corda_config", "eva_config", "inference_mode", "loftq_config",
     "lora_dropout", "lora_ga_config", "megatron_core", "peft_version", "qalora_group_size", "revision",
     "runtime_config", "task_type",
 }  # fmt: skip
-_WHY: Final[Mapping[str, str]] = MappingProxyType(
+_REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "alora_invocation_tokens": "adapters that are activated by a token (aLoRA) are not supported",
         "ensure_weight_tying": "adapters that the head shares with the embedding are not supported",
@@ -52,7 +52,7 @@ _WHY: Final[Mapping[str, str]] = MappingProxyType(
         "use_qalora": "pooled adapters (QA-LoRA) are not supported",
     }
 )
-_INITS: Final = ("gaussian", "eva", "orthogonal", "mica")  # other initialisations change the base's weights
+_SUPPORTED_INITS: Final = ("gaussian", "eva", "orthogonal", "mica")  # other initialisations change the base weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class LoraConfig:
 
     Attributes:
         where: the path of the file.
-        targets: a function that tells whether a module is adapted.
+        targets: a function that returns whether a module is adapted.
     """
 
     where: str
@@ -77,14 +77,14 @@ class LoraConfig:
         return next((rank for matches, rank in self._ranks if matches(module)), self._rank)
 
     def scale(self, module: str) -> float:
-        """The factor of the low-rank product."""
+        """The factor by which the product of lora_B and lora_A is multiplied."""
         alpha = next((alpha for matches, alpha in self._alphas if matches(module)), self._alpha)
         rank = self.rank(module)
         return alpha / (math.sqrt(rank) if self._rslora else rank)
 
 
 def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
-    """The config in an adapter's directory.
+    """Read the config in an adapter's directory.
 
     Raises:
         ModelFileError: the config is missing or invalid. UnsupportedError: it requires an unsupported feature.
@@ -92,19 +92,21 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     path = Path(directory) / CONFIG
     if not path.is_file():
         raise ModelFileError(f"{directory}: there is no {CONFIG}: not a directory of a PEFT adapter")
-    reader = ConfigReader(read_json(path), str(path), _INERT)
+    reader = ConfigReader(read_json(path), str(path), _IGNORED_KEYS)
     kind = reader.get("peft_type")
     if kind != "LORA":
-        raise reader.refuse("peft_type", f"adapters of type {brief(kind, 100)} are not supported, only LORA", MERGE)
+        raise reader.unsupported(
+            "peft_type", f"adapters of type {brief(kind, 100)} are not supported, only LORA", MERGE_HINT
+        )
     bias = reader.get("bias", "none")
     if bias != "none":
         reason = f"biases that were trained with the adapter ({brief(bias, 100)}) are not supported"
-        raise reader.refuse("bias", reason, MERGE)
+        raise reader.unsupported("bias", reason, MERGE_HINT)
     init = reader.get("init_lora_weights", True)
-    if not isinstance(init, bool) and init not in _INITS:
+    if not isinstance(init, bool) and init not in _SUPPORTED_INITS:
         reason = f"adapters initialised with {brief(init, 100)} need a modified base model"
-        hint = f"save it with path_initial_model_for_weight_conversion, or {MERGE}"
-        raise reader.refuse("init_lora_weights", reason, hint)
+        hint = f"save it with path_initial_model_for_weight_conversion, or {MERGE_HINT}"
+        raise reader.unsupported("init_lora_weights", reason, hint)
     patterns = _Patterns(reader.where)
     config = LoraConfig(
         where=reader.where,
@@ -112,10 +114,10 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
         _rank=reader.size("r", 8),
         _alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.where),
         _rslora=reader.flag("use_rslora", False),
-        _ranks=_by_pattern(reader, "rank_pattern", patterns, size),
-        _alphas=_by_pattern(reader, "alpha_pattern", patterns, _number),
+        _ranks=_read_by_pattern(reader, "rank_pattern", patterns, size),
+        _alphas=_read_by_pattern(reader, "alpha_pattern", patterns, _number),
     )
-    reader.finish(_WHY, "the key {} of this adapter is not known", MERGE)
+    reader.finish(_REASONS, "the key {} of this adapter is not known", MERGE_HINT)
     return config
 
 
@@ -133,7 +135,7 @@ class _Patterns:
         self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
     def match_whole(self, pattern: str, key: str) -> Matcher:
-        """A matcher of whole names."""
+        """Make a matcher of whole names."""
         try:
             matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
         except GuidedError as error:
@@ -147,14 +149,14 @@ class _Patterns:
         return matches
 
     def match_end(self, pattern: str, key: str) -> Matcher:
-        """A matcher of whole names, and of names that end so after a dot."""
+        """Make a matcher of names that match as a whole or from a dot on."""
         return self.match_whole(rf"(?:.*\.)?(?:{pattern})", key)
 
 
-def _by_pattern(
+def _read_by_pattern(
     reader: ConfigReader, key: str, patterns: _Patterns, read: Callable[[Any, str, str], Any]
 ) -> tuple[tuple[Matcher, Any], ...]:
-    """The numbers for modules that match a pattern. The first matching pattern applies."""
+    """Read numbers for modules whose names match a pattern. The first matching pattern applies."""
     by_pattern = reader.get(key, {})
     if not isinstance(by_pattern, dict):
         raise ModelFileError(f"{reader.where}: {key} is {brief(by_pattern, 100)}, but must be an object")
@@ -165,7 +167,7 @@ def _by_pattern(
 
 
 def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
-    """A matcher of the adapted modules."""
+    """Make a matcher of the adapted modules."""
     included, excluded = reader.get("target_modules"), reader.get("exclude_modules", [])
     in_layers = _layer_matcher(reader, by_name=not isinstance(included, str))
     excludes = _name_matcher(reader, "exclude_modules", excluded, patterns)
@@ -177,7 +179,7 @@ def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
 
 
 def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> Matcher:
-    """A matcher of listed names or their ends, or of one pattern."""
+    """Make a matcher of names that are or end with a listed name, or that match one pattern."""
     if isinstance(names_or_pattern, str):
         return patterns.match_whole(names_or_pattern, key)
     if not isinstance(names_or_pattern, list) or not all(isinstance(name, str) for name in names_or_pattern):
@@ -185,11 +187,11 @@ def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, pattern
             f"{reader.where}: {key} is {brief(names_or_pattern, 200)}, but must be a list of names or a pattern"
         )
     names = frozenset(names_or_pattern)
-    return lambda name: any(name[at:] in names for at in range(len(name)) if at == 0 or name[at - 1] == ".")
+    return lambda name: any(name[i:] in names for i in range(len(name)) if i == 0 or name[i - 1] == ".")
 
 
 def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
-    """A matcher of modules in the layers of `layers_to_transform`; of all modules if this key is missing."""
+    """Make a matcher of modules in the layers of `layers_to_transform`, or of all modules if this key is missing."""
     layers, pattern = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = layers if isinstance(layers, list) else [layers]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
@@ -200,6 +202,8 @@ def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
         raise ModelFileError(f"{reader.where}: layers_to_transform cannot be used with a target_modules pattern")
     is_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
     if pattern and not is_layers:
-        raise reader.refuse("layers_pattern", f"layers_pattern must be 'layers', not {brief(pattern, 100)}", MERGE)
+        raise reader.unsupported(
+            "layers_pattern", f"layers_pattern must be 'layers', not {brief(pattern, 100)}", MERGE_HINT
+        )
     layer_names = {f"model.layers.{number}" for number in numbers}
     return lambda name: ".".join(name.split(".")[:3]) in layer_names

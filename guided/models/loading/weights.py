@@ -1,4 +1,4 @@
-"""Moves named tensors from a file into a model. Each must be present, have the expected shape, and be used.
+"""Moves named tensors from a file into a model. Each tensor must be present, have the expected shape, and be used.
 
 On a CPU, the matrices of a GGUF file may stay in the format of the file (block_matrix.py).
 """
@@ -19,7 +19,7 @@ from guided.files.dequantise import Blocks
 from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import AdaptedMatrix, Embedding, Matrix
 
-__all__ = ["Rows", "TensorFile", "Weights", "check_heads", "columns", "in_order", "rows_of"]
+__all__ = ["Rows", "TensorFile", "Weights", "check_heads", "count_rows", "reorder_rows", "take_columns"]
 
 Rows: TypeAlias = Tensor | Blocks  # a matrix, possibly in the format of the file
 
@@ -31,7 +31,7 @@ def check_heads(where: str, *, heads: int, kv_heads: int, head_dim: int, context
     """Check that the head sizes are possible, and that the tables of rotary positions fit into memory.
 
     Raises:
-        ModelFileError: they are not, or do not.
+        ModelFileError: the sizes are impossible, or the tables do not fit.
     """
     if heads % kv_heads or head_dim % 2:
         raise ModelFileError(f"{where}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit together")
@@ -55,39 +55,39 @@ class TensorFile(Protocol):
         """A matrix in the file's format, or None if `read` must be used."""
 
     def forget(self, name: str) -> None:
-        """Free the file's memory of a tensor that has been copied into the model."""
+        """Release the memory that the file holds for a tensor that has been copied into the model."""
 
 
-def in_order(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
-    """The rows of a matrix, in this order."""
+def reorder_rows(rows: Rows, order: npt.NDArray[np.int64]) -> Rows:
+    """Return the rows of a matrix in this order."""
     return rows.rows(order) if isinstance(rows, Blocks) else rows[torch.from_numpy(order)]
 
 
-def rows_of(rows: Rows) -> int:
+def count_rows(rows: Rows) -> int:
     """The number of rows."""
     return len(rows)
 
 
-def columns(rows: Rows, first: int, last: int) -> Rows:
-    """Columns of a matrix. If they cut a block of quantised values, the result is dequantised."""
+def take_columns(rows: Rows, embedding_matrix: int, last: int) -> Rows:
+    """Return columns of a matrix. If they cut a block of quantised values, the result is dequantised."""
     if isinstance(rows, Blocks):
-        part = rows.part(first, last)
-        return torch.from_numpy(rows.values())[:, first:last] if part is None else part
-    return rows[:, first:last]
+        part = rows.part(embedding_matrix, last)
+        return torch.from_numpy(rows.values())[:, embedding_matrix:last] if part is None else part
+    return rows[:, embedding_matrix:last]
 
 
 class Weights:
-    """Takes tensors from a file for a model in `dtype` on `device`. It records which were used.
+    """Takes tensors from a file for a model in `dtype` on `device`. Records which tensors were used.
 
-    `as_stored`: matrices stay in the format of the file if possible, with activations in `dtype`.
+    `keep_format`: whether matrices stay in the format of the file if possible, with activations in `dtype`.
     """
 
     def __init__(
-        self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, as_stored: bool = False
+        self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, keep_format: bool = False
     ) -> None:
         self._file, self.where, self.dtype, self.device = file, where, dtype, device
         self._unused, self._read_names = set(file.names()), list[str]()
-        self._as_stored = as_stored and device.type == "cpu"
+        self._keep_format = keep_format and device.type == "cpu"
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.names()
@@ -101,27 +101,27 @@ class Weights:
         return shape[0]
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """The values of a tensor.
+        """Read the values of a tensor.
 
         Raises:
-            ModelFileError: it is missing or has the wrong shape.
+            ModelFileError: the tensor is missing or has the wrong shape.
         """
         self._use(name, shape)
         return self._file.read(name)
 
     def take_rows(self, name: str, rows: int, columns: int) -> Rows:
-        """A matrix, in the format of the file if `as_stored`. Raises as `take`."""
+        """Read a matrix, in the format of the file if `keep_format`. Raises like `take`."""
         self._use(name, (rows, columns))
-        blocks = self._file.read_blocks(name) if self._as_stored else None
+        blocks = self._file.read_blocks(name) if self._keep_format else None
         return self._file.read(name) if blocks is None else blocks
 
     def put(self, *parts: Tensor) -> Tensor:
-        """Tensors, concatenated by rows, as one weight of the model."""
+        """Concatenate tensors by rows into one weight of the model."""
         matrix = parts[0] if len(parts) == 1 else torch.cat(parts)
         return self._release_source(matrix.to(device=self.device, dtype=self.dtype).contiguous())
 
     def matrix(self, *parts: Rows) -> Matrix:
-        """Matrices, concatenated by rows, as one weight of the model."""
+        """Concatenate matrices by rows into one weight of the model."""
         if BlockMatrix.fits(parts):
             return self._release_source(BlockMatrix(parts, self.dtype))
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
@@ -135,18 +135,19 @@ class Weights:
         tied: bool,
         part: Callable[[Rows], Rows] = lambda rows: rows,
     ) -> tuple[Embedding, Matrix]:
-        """The embedding, and this process's part of the output matrix. If tied, the output matrix is the embedding; if
-        the file has both, they must be equal. `part` selects the part of the output matrix.
+        """Read the embedding and this process's part of the output matrix. If `tied`, the output matrix is the
+        embedding; if the file contains both, they must be equal. `part` selects this process's part of the output
+        matrix.
         """
         stored = self.take_rows(embedding, rows, columns)
-        first = self.matrix(stored)
-        assert not isinstance(first, AdaptedMatrix)
+        embedding_matrix = self.matrix(stored)
+        assert not isinstance(embedding_matrix, AdaptedMatrix)
         if not tied:
-            return first, self.matrix(part(self.take_rows(head, rows, columns)))
+            return embedding_matrix, self.matrix(part(self.take_rows(head, rows, columns)))
         if head in self and not torch.equal(self.take(head, rows, columns), self.take(embedding, rows, columns)):
             raise ModelFileError(f"{self.where}: {head!r} is tied to the embedding, but differs from it")
         own_part = part(stored)
-        return first, first if own_part is stored else self.matrix(own_part)
+        return embedding_matrix, embedding_matrix if own_part is stored else self.matrix(own_part)
 
     def skip(self, pattern: str) -> None:
         """Ignore tensors whose values the model computes itself. `pattern` matches the end of their names."""
@@ -169,7 +170,7 @@ class Weights:
         self._read_names.append(name)
 
     def _release_source(self, weight: _Weight) -> _Weight:
-        """Free the file's memory of the tensors in this weight."""
+        """Release the memory that the file holds for the tensors in this weight."""
         for name in self._read_names:
             self._file.forget(name)
         self._read_names.clear()

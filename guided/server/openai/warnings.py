@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from guided.engine.matchers import layers
+from guided.engine.matchers import iterate_layers
 from guided.errors import Finding
 from guided.matching import GrammarMatcher
 from guided.server.engine_thread import Stream
@@ -59,4 +59,4 @@ def _get_findings(stream: Stream) -> Sequence[Finding]:
     if future is None or not future.done() or future.cancelled() or future.exception() is not None:
         return ()
     matcher = future.result()[0].sequence.matcher
-    return next((part.grammar.findings for part in layers(matcher) if isinstance(part, GrammarMatcher)), ())
+    return next((part.grammar.findings for part in iterate_layers(matcher) if isinstance(part, GrammarMatcher)), ())
