@@ -26,10 +26,22 @@ bool is_recursive(const std::vector<LoweredRule>& rules) {
   return false;
 }
 
-int32_t index_of(const std::vector<int32_t>& list, int64_t item) {
-  const auto it = std::ranges::find(list, item);
-  return it == list.end() ? -1 : static_cast<int32_t>(it - list.begin());
-}
+// The indices of the items of a list, each of which occurs once.
+class Indices {
+ public:
+  explicit Indices(const std::vector<int32_t>& list) {
+    for (size_t i = 0; i < list.size(); ++i) sorted_.emplace_back(list[i], static_cast<int32_t>(i));
+    std::ranges::sort(sorted_);
+  }
+  // -1: the list does not contain the item.
+  int32_t of(int64_t item) const {
+    const auto it = std::ranges::lower_bound(sorted_, item, {}, [](const auto& entry) { return int64_t{entry.first}; });
+    return it == sorted_.end() || it->first != item ? -1 : it->second;
+  }
+
+ private:
+  std::vector<std::pair<int32_t, int32_t>> sorted_;
+};
 
 // Stores the portable rules of a grammar in the vocabulary's cache, for later grammars.
 class RuleStore {
@@ -39,21 +51,25 @@ class RuleStore {
   void store_rules() {
     for (const LoweredRule& rule : rules_) {
       if (!rule.key.portable || !rule.prepared) continue;
-      if (auto cached = make_cached(rule, rule.key, 0)) caches_.rules.insert(rule.key.digest, std::move(cached));
+      const KeyIndices key{Indices(rule.key.refs), Indices(rule.key.scopes)};
+      if (auto cached = make_cached(rule, key, 0)) caches_.rules.insert(rule.key.digest, std::move(cached));
     }
   }
 
  private:
   static constexpr int kMaxCounterDepth = 50;  // the limit on nested counters
+  struct KeyIndices {
+    Indices refs, scopes;
+  };
 
   // Returns the rule with its counters; references become indices into the key. Null if the key lacks a called rule.
-  std::shared_ptr<const CachedRule> make_cached(const LoweredRule& rule, const RuleKey& key, int depth) {
+  std::shared_ptr<const CachedRule> make_cached(const LoweredRule& rule, const KeyIndices& key, int depth) {
     auto cached = std::make_shared<CachedRule>();
     cached->rule = rule.prepared;
     cached->min = rule.min;
     cached->max = rule.max;
     for (int32_t callee : rule.callees) {
-      cached->refs.push_back(index_of(key.refs, callee));
+      cached->refs.push_back(key.refs.of(callee));
       cached->closed &= cached->refs.back() < 0;
       if (cached->refs.back() >= 0) continue;
       if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kMaxCounterDepth)
@@ -67,14 +83,14 @@ class RuleStore {
     cached->effects = rule.effects;
     for (Effect& e : cached->effects)
       if (e.op == Effect::Open) {
-        e.a = index_of(key.scopes, e.a);
+        e.a = key.scopes.of(e.a);
         cached->closed = false;
       }
     return cached;
   }
 
   // Like make_cached, for a counter. A closed counter becomes one object, which all rules that contain it share.
-  std::shared_ptr<const CachedRule> make_cached_counter(int32_t rule, const RuleKey& key, int depth) {
+  std::shared_ptr<const CachedRule> make_cached_counter(int32_t rule, const KeyIndices& key, int depth) {
     if (const auto it = cached_counters_.find(rule); it != cached_counters_.end()) return it->second;
     auto cached = make_cached(rules_[rule], key, depth);
     if (cached && cached->closed) cached_counters_[rule] = cached;

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_map>
+#include <unordered_set>
 
+#include "base/call_meter.hpp"
 #include "json/json_number.hpp"
 
 namespace guided {
@@ -209,11 +212,32 @@ std::vector<int32_t> JsonValues::parts(int32_t frame) const {
   return out;
 }
 
-// The value of the member with this name in alternating names and values; -1 if there is none.
-static int32_t find_member(const std::vector<int32_t>& parts, int32_t name) {
-  for (size_t i = 0; i + 1 < parts.size(); i += 2)
-    if (parts[i] == name) return parts[i + 1];
-  return -1;
+constexpr int64_t kNamesPerUnit = 8;  // names that are compared in one unit of work
+
+// Compares the members of an unfinished object with those of `value`, an object. Neighbouring bytes ask for the same
+// members, so the last answer is kept.
+const JsonValues::MemberMatch& JsonValues::match_members(int32_t frame, int32_t value) const {
+  MemberMatch& match = last_match_;
+  const int32_t last_part = frames_[frame].last_part;
+  if (match.last_part == last_part && match.value == value) return match;
+  match = {last_part, value, true, -1, {}};
+  const std::vector<int32_t> target_parts = values_.parts(value), parts_so_far = parts(frame);
+  CallMeter::work(static_cast<int64_t>(target_parts.size() + parts_so_far.size()));
+  std::unordered_map<int32_t, int32_t> target_members;
+  for (size_t i = 0; i + 1 < target_parts.size(); i += 2) target_members[target_parts[i]] = target_parts[i + 1];
+  std::unordered_set<int32_t> names_read;
+  for (size_t i = 0; i < parts_so_far.size() && match.matches; i += 2) {
+    const auto member = target_members.find(parts_so_far[i]);
+    const int32_t expected = member == target_members.end() ? -1 : member->second;
+    if (i + 1 == parts_so_far.size())
+      match.next_value = expected;
+    else
+      match.matches = expected == parts_so_far[i + 1];
+    names_read.insert(parts_so_far[i]);
+  }
+  for (const auto& [name, _] : target_members)
+    if (!names_read.contains(name)) match.names_left.push_back(name);
+  return match;
 }
 
 bool JsonValues::scalar_may_become(int32_t text, int32_t value) const {
@@ -234,10 +258,10 @@ bool JsonValues::may_become(std::span<const int32_t> frames, int32_t text, int32
     const std::string& c = values_.content(value);
     if (c[0] == 'r') return true;
     if (c[0] != frame.kind) return false;
-    const std::vector<int32_t> target_parts = values_.parts(value), parts_so_far = parts(frames[level]);
     const bool ends_inside = level > 0 || is_in_scalar;  // the text ends inside a part of this container
-    const size_t n = parts_so_far.size();
     if (frame.kind == 'a') {
+      const std::vector<int32_t> target_parts = values_.parts(value), parts_so_far = parts(frames[level]);
+      const size_t n = parts_so_far.size();
       if (n > target_parts.size() || !std::equal(parts_so_far.begin(), parts_so_far.end(), target_parts.begin()))
         return false;
       if (!ends_inside) return frame.phase != Phase::Item || n < target_parts.size();
@@ -245,15 +269,14 @@ bool JsonValues::may_become(std::span<const int32_t> frames, int32_t text, int32
       value = target_parts[n];
       continue;
     }
-    for (size_t i = 0; i + 1 < n; i += 2)
-      if (find_member(target_parts, parts_so_far[i]) != parts_so_far[i + 1]) return false;
-    if (n % 2 == 0) {  // between members, or in a name
+    const MemberMatch& match = match_members(frames[level], value);
+    if (!match.matches) return false;
+    if (frame.part_count % 2 == 0) {  // between members, or in a name
       if (!ends_inside) return true;
-      for (size_t i = 0; i + 1 < target_parts.size(); i += 2)
-        if (find_member(parts_so_far, target_parts[i]) < 0 && scalar_may_become(text, target_parts[i])) return true;
-      return false;
+      CallMeter::work(static_cast<int64_t>(match.names_left.size()) / kNamesPerUnit);
+      return std::ranges::any_of(match.names_left, [&](int32_t name) { return scalar_may_become(text, name); });
     }
-    value = find_member(target_parts, parts_so_far[n - 1]);
+    value = match.next_value;
     if (value < 0 || !ends_inside) return value >= 0;
   }
   return scalar_may_become(text, value);

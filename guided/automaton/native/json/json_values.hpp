@@ -116,6 +116,15 @@ class JsonValues {
   std::vector<int32_t> open_frames(int32_t start, int32_t text) const;
   std::vector<int32_t> parts(int32_t frame) const;
   bool scalar_may_become(int32_t text, int32_t value) const;
+  static constexpr int32_t kNoMatch = -2;
+  struct MemberMatch {  // of an unfinished object and an object of which it may be a part
+    int32_t last_part = kNoMatch, value = kNoMatch;
+    bool matches = false;     // all complete members are members of the value
+    int32_t next_value = -1;  // the member whose name was read last; -1: the value has none, or no name was read
+    std::vector<int32_t> names_left;  // the names of the value's other members
+  };
+  const MemberMatch& match_members(int32_t frame, int32_t value) const;
+  mutable MemberMatch last_match_;
 
   static constexpr char kItemEnd = '\xff';
   void append_key(int32_t value, std::string& out) const;

@@ -58,6 +58,8 @@ Config& Arena::add_slot() {
   new (slot(id)) Config;
   count_.store(id + 1, std::memory_order_relaxed);
   charge(sizeof(Config));
+  if (const size_t bytes = uniqueness_.bytes(); bytes > uniqueness_bytes_)
+    charge(bytes - std::exchange(uniqueness_bytes_, bytes));
   return *slot(id);
 }
 

@@ -250,6 +250,7 @@ class Arena {
   PairMap merged_, token_steps_, steps_, raw_steps_, returns_;
   ThreadMap<int32_t> closures_;  // closures of single threads at positions with many effects
   Uniqueness uniqueness_;
+  size_t uniqueness_bytes_ = 0;  // those of uniqueness_ that have been charged
   UnboundedStrings unbounded_;
   ValueCounts counts_;
   FiniteStringSets finite_strings_;

@@ -70,7 +70,7 @@ int32_t Uniqueness::count_entries(int32_t state) const {
   return count;
 }
 
-bool Uniqueness::has_seen(int32_t state, WrittenValue value) const {
+bool Uniqueness::has_seen(int32_t state, WrittenValue value) {
   int32_t scope = states_[state].scope;
   for (int32_t depth = depth_of(scope); depth > value.first; --depth) scope = scopes_[scope].outer;
   return scope >= 0 && has_value(scopes_[scope].seen, value.second);

@@ -34,10 +34,14 @@ int32_t Uniqueness::intern_seen(int32_t previous, int32_t value) {
   Seen longer = seen_[previous];
   longer.previous = previous;
   longer.value = value;
-  if (value == kAnyValue)
+  longer.set = kPending;
+  if (value == kAnyValue) {
     ++longer.unknown_count;
-  else
-    add_value(longer, value);
+  } else {
+    ++longer.count;
+    longer.order_free_hash.a += mix(static_cast<uint64_t>(value) + 1);
+    longer.order_free_hash.b += combine(0x9216D5D98979FB1Bull, static_cast<uint64_t>(value));
+  }
   seen_.push_back(longer);
   bytes_ += kRecordBytes;
   return id;
@@ -135,15 +139,21 @@ int32_t Uniqueness::keep(int32_t state) {
 }
 
 // ---- values
-// Adds a value to a set.
-void Uniqueness::add_value(Seen& seen, int32_t value) {
-  seen.set = syntax_.insert(trie_, seen.set, value);
-  ++seen.count;
-  seen.order_free_hash.a += mix(static_cast<uint64_t>(value) + 1);
-  seen.order_free_hash.b += combine(0x9216D5D98979FB1Bull, static_cast<uint64_t>(value));
+// The root of a set in the trie. It is computed when it is first needed: a number may end after each of its digits, and
+// most of these sets are never used.
+int32_t Uniqueness::set_root(int32_t seen) {
+  std::vector<int32_t> path;
+  for (; seen_[seen].set == kPending; seen = seen_[seen].previous) path.push_back(seen);
+  int32_t root = seen_[seen].set;
+  for (size_t i = path.size(); i-- > 0;) {
+    Seen& longer = seen_[path[i]];
+    if (longer.value != kAnyValue) root = syntax_.insert(trie_, root, longer.value);
+    longer.set = root;
+  }
+  return root;
 }
 
-bool Uniqueness::has_value(int32_t seen, int32_t value) const { return trie_.has(seen_[seen].set, syntax_.key(value)); }
+bool Uniqueness::has_value(int32_t seen, int32_t value) { return trie_.has(set_root(seen), syntax_.key(value)); }
 
 int32_t Uniqueness::node_after(int32_t node, int32_t added_character) const {
   if (node < 0 || added_character == ValueSyntax::kNothing) return node;
@@ -183,7 +193,7 @@ int32_t Uniqueness::string_node(int32_t set, int32_t state) {
 int32_t Uniqueness::entry_node(int32_t scope, int32_t state) {
   const Scope& s = scopes_[scope];
   const State& m = states_[state];
-  const int32_t set = seen_[s.seen].set;
+  const int32_t set = set_root(s.seen);
   if (ValueSyntax::is_undecided(trie_, set)) return ValueSyntax::kUndecided;
   const ValueSyntax::Part part = syntax_.part(s.start, m.text);
   if (part == ValueSyntax::Part::String && scope == m.scope) return string_node(set, state);
@@ -213,7 +223,7 @@ int64_t Uniqueness::count_read_entries(int32_t state) const {
 }
 
 bool Uniqueness::can_tell_apart(int32_t state) {
-  return is_in_scalar(state) && !ValueSyntax::is_undecided(trie_, seen_[scopes_[states_[state].scope].seen].set);
+  return is_in_scalar(state) && !ValueSyntax::is_undecided(trie_, set_root(scopes_[states_[state].scope].seen));
 }
 
 bool Uniqueness::is_in_scalar(int32_t state) const {
@@ -245,7 +255,7 @@ std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t state) {
   if (m.scope < 0) return std::nullopt;
   const Scope& s = scopes_[m.scope];
   if (s.start < 0 || s.start == kUnknownText) return std::nullopt;
-  const int32_t set = seen_[s.seen].set;
+  const int32_t set = set_root(s.seen);
   std::optional<StringAhead> out(std::in_place);
   out->is_opened = m.text != s.start;
   out->is_nested = s.is_nested;
@@ -263,7 +273,7 @@ std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t state) {
 std::optional<bool> Uniqueness::has_seen_string(int32_t state, std::string_view text) {
   const int32_t scope = states_[state].scope;
   if (scope < 0 || seen_[scopes_[scope].seen].unknown_count > 0) return std::nullopt;
-  return trie_.has(seen_[scopes_[scope].seen].set, ValueSyntax::string_key(text));
+  return trie_.has(set_root(scopes_[scope].seen), ValueSyntax::string_key(text));
 }
 
 std::pair<int, bool> Uniqueness::count_open_entries(int32_t state) const {

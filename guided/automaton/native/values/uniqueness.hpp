@@ -145,7 +145,7 @@ class Uniqueness {
   int32_t notes(int32_t state) const { return states_[state].notes; }
   std::vector<WrittenValue> noted_values(int32_t notes) const;
   // Whether the scope that has `value.first` scopes around it has seen the value.
-  bool has_seen(int32_t state, WrittenValue value) const;
+  bool has_seen(int32_t state, WrittenValue value);
   // As with_unread_entries(). If no entry of the innermost scope is being read, the text of its next entry will be
   // unknown, too.
   int32_t without_next_entry(int32_t state);
@@ -179,12 +179,12 @@ class Uniqueness {
   struct Seen {  // a set of values, as a list, latest first. value: kAnyValue: unknown; -1: end of the list
     int32_t previous, value;
     int32_t unknown_count;   // how often the list contains kAnyValue
-    int32_t set;             // its root in the trie
+    int32_t set;             // its root in the trie, or kPending (set_root)
     int32_t count;           // the number of known values, including the known names
     int32_t known_names;     // the set that contains only the known names
     Digest order_free_hash;  // a hash that does not depend on the order of the values
   };
-  static constexpr int32_t kAnyValue = kUnknown, kUnread = -2;
+  static constexpr int32_t kAnyValue = kUnknown, kUnread = -2, kPending = -2;
   struct Scope {
     // start: the text at the start of the current entry; -1: there is no entry; kUnread: there is none, and the next
     // one will be unread
@@ -232,8 +232,8 @@ class Uniqueness {
   static int32_t unknown_set_state(int32_t ended, bool has_begun) {
     return kUnknownSet + 2 * std::min(ended, 2) + has_begun;
   }
-  void add_value(Seen& seen, int32_t value);
-  bool has_value(int32_t seen, int32_t value) const;
+  int32_t set_root(int32_t seen);
+  bool has_value(int32_t seen, int32_t value);
   bool scope_may_become_seen(int32_t scope, int32_t state);
   int32_t depth_of(int32_t scope) const;  // the number of scopes around it
   int32_t add_note(int32_t notes, WrittenValue value);
