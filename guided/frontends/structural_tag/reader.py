@@ -13,11 +13,12 @@ from typing import Any
 
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, brief
-from guided.frontends.json_schema.documents.source_spans import escape, syntax_hint
+from guided.frontends.json_schema.documents.source_spans import escape, json_error, syntax_hint
 from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
 from guided.frontends.structural_tag.formats import FORMATS, REQUIRED, Format
 from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
+from guided.meter import spend
 
 __all__ = ["read_structural_tag"]
 
@@ -65,18 +66,23 @@ def _parse_json(text: str, limits: Limits) -> object:
             f"the structural tag is not JSON: {error.msg}", text=text, span=(error.pos, error.pos + 1),
             hint=syntax_hint(text, error.pos) or "check commas, quotation marks and brackets around this position",
         ) from None  # fmt: skip
+    except _RepeatedMember:
+        raise json_error(text) from None
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
     except ValueError as error:
         raise SpecError(f"the structural tag is not JSON: {error}", hint="write shorter numbers") from None
 
 
+class _RepeatedMember(Exception):
+    """Raised by the hook of `json.loads`. A second scan then finds the member."""
+
+
 def _build_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    spend()
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise SpecError(f"the member {brief(repeated)} occurs twice in one object", hint="remove one of them")
+        raise _RepeatedMember
     return members
 
 
@@ -134,6 +140,9 @@ class _Reader:
             raise SpecError(
                 f"the schema is not JSON: {error}", pointer=pointer, hint="write the schema as an object"
             ) from None
+        except _RepeatedMember:
+            repeated = json_error(schema)
+            raise SpecError(repeated.message, pointer=pointer, hint=repeated.hint) from None
 
     def format(self, value: Any, pointer: str, depth: int = 0) -> Format:
         """Read a format of any type."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from guided.errors import SpecError
+from guided.errors import SpecError, brief
 
 __all__ = ["NOT_FINITE", "ScalarScanner", "escape", "json_error", "locate", "pointer_of", "scalar_spans", "syntax_hint"]
 
@@ -120,15 +120,16 @@ def syntax_hint(text: str, pos: int) -> str:
 
 def json_error(text: str) -> SpecError:
     """The error for a text with a duplicate key, or with a number that is not valid JSON."""
-    for event in _scan(text):
-        pointer = pointer_of(str(level.token) for level in event.path)
-        if event.kind == "duplicate":
-            message = f"the key {event.detail!r} is written twice in one object"
-            return SpecError(message, text=text, span=event.span, pointer=pointer, hint="remove one of the two")
-        if event.kind == "constant":
-            message = f"{event.detail} is not a JSON number"
-            return SpecError(message, text=text, span=event.span, pointer=pointer, hint=NOT_FINITE)
-    return SpecError("the schema is not JSON", text=text)
+    event = next((event for event in _scan(text) if event.kind != "value"), None)
+    if event is None:
+        return SpecError("the schema is not JSON", text=text)
+    is_duplicate = event.kind == "duplicate"
+    return SpecError(
+        f"the key {brief(event.detail)} is written twice in one object" if is_duplicate
+        else f"{event.detail} is not a JSON number",
+        text=text, span=event.span, pointer=pointer_of(str(level.token) for level in event.path),
+        hint="remove one of the two" if is_duplicate else NOT_FINITE,
+    )  # fmt: skip
 
 
 def locate(text: str, pointer: str) -> tuple[int, int]:
@@ -137,9 +138,10 @@ def locate(text: str, pointer: str) -> tuple[int, int]:
     if not tokens:
         return (0, len(text))
     for event in _scan(text):
-        path = event.path
-        if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
-            return event.span
+        if event.kind == "value" and len(event.path) == len(tokens):
+            levels = zip(reversed(event.path), reversed(tokens), strict=True)  # the last tokens differ most often
+            if all(str(level.token) == token for level, token in levels):
+                return event.span
     return (0, len(text))
 
 
