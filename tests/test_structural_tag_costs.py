@@ -7,6 +7,8 @@ import json
 import pytest
 
 import guided
+from guided.frontends.structural_tag.literal_arguments import LiteralArguments
+from guided.frontends.structural_tag.literal_forms import LITERAL_FORMS
 from guided.frontends.structural_tag.partial_json import PartialJson
 from tests.growth import assert_linear
 from tests.structural_tag_support import byte_compiler
@@ -47,5 +49,18 @@ def test_partial_json_is_read_in_linear_time(begin: str, piece: str) -> None:
         reader.read(begin)
         for _ in range(size):
             reader.read(piece)
+
+    assert_linear(read, 5_000)
+
+
+@pytest.mark.parametrize("in_one_piece", [False, True])
+@pytest.mark.parametrize(
+    ("begin", "piece"), [("x=[", "1,"), ("x=", "a"), ("", "a"), ("x=1", " "), ("x='", "\\n"), ("x=1", "?"), ("x=", "[")]
+)
+def test_literal_arguments_are_read_in_linear_time(begin: str, piece: str, in_one_piece: bool) -> None:
+    def read(size: int) -> None:
+        reader = LiteralArguments(LITERAL_FORMS["pythonic"])
+        for part in [begin + piece * size + " " * 100 * size] if in_one_piece else [begin, *[piece] * size]:
+            reader.read(part)
 
     assert_linear(read, 5_000)
