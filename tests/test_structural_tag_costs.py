@@ -7,6 +7,8 @@ import json
 import pytest
 
 import guided
+from guided.frontends.structural_tag.call_arguments import XmlArguments
+from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.literal_arguments import LiteralArguments
 from guided.frontends.structural_tag.literal_forms import LITERAL_FORMS
 from guided.frontends.structural_tag.partial_json import PartialJson
@@ -64,3 +66,46 @@ def test_literal_arguments_are_read_in_linear_time(begin: str, piece: str, in_on
             reader.read(part)
 
     assert_linear(read, 5_000)
+
+
+@pytest.mark.parametrize("in_one_piece", [False, True])
+@pytest.mark.parametrize(
+    ("style", "begin", "piece"),
+    [
+        ("glm_xml", "", "<arg_key>s</arg_key><arg_value>a</arg_value>"),
+        ("glm_xml", "<arg_key>s</arg_key><arg_value>a</arg_value>", "\n"),
+        ("qwen_xml", "<parameter=", "a"),
+        ("qwen_xml", "<parameter=n>", "1"),
+        ("qwen_xml", "<parameter=s>", "a"),
+        ("minimax_m3_xml", "]<]minimax[>[<o>", " "),
+        ("cohere_xml", '<cofl:value name="l" type="list">', '<cofl:value type="list">'),
+    ],
+)
+def test_arguments_that_are_elements_are_read_in_linear_time(
+    style: str, begin: str, piece: str, in_one_piece: bool
+) -> None:
+    types = {"s": "string", "n": "number", "o": "object"}
+    schema = {"type": "object", "properties": {name: {"type": kind} for name, kind in types.items()}}
+
+    def read(size: int) -> None:
+        reader, rest = XmlArguments(FORMS[style], schema), ""
+        for part in [begin + piece * size] if in_one_piece else [begin, *[piece] * size]:
+            rest = reader.read(rest + part)
+
+    assert_linear(read, 3_000)
+
+
+@pytest.mark.parametrize("style", ["qwen_3", "glm_4_7"])
+def test_many_calls_in_one_piece_are_read_in_linear_time(style: str) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    calls = {
+        "qwen_3": '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>\n',
+        "glm_4_7": "<tool_call>f</tool_call>",
+    }
+
+    def read(size: int) -> None:
+        reader = guided.tool_style(style).reader(tools)
+        reader.parts(calls[style] * size + "x" * 200 * size)
+        assert len(reader.calls) == size
+
+    assert_linear(read, 500)
