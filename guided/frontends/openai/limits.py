@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from guided.frontends.json_schema.check import Entry
-from guided.frontends.openai.parts import resolve_reference, schemas_in
+from guided.frontends.json_schema.documents.source_spans import reference_target
+from guided.frontends.openai.parts import schemas_in
 
 __all__ = ["limit_remarks"]
 
@@ -84,7 +85,7 @@ class _Levels:
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference not in self._depths:
             self._depths[reference] = 0
-            self._depths[reference] = self.depth(resolve_reference(self._root, reference))
+            self._depths[reference] = self.depth(reference_target(self._root, reference))
         inner = [
             subschema
             for pointer, subschema in schemas_in(schema)

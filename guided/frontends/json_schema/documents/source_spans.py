@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
 
 from guided.errors import SpecError, brief
 
-__all__ = ["NOT_FINITE", "ScalarScanner", "escape", "json_error", "locate", "pointer_of", "scalar_spans", "syntax_hint"]
+__all__ = [
+    "NOT_FINITE",
+    "ScalarScanner",
+    "escape",
+    "json_error",
+    "locate",
+    "pointer_of",
+    "reference_target",
+    "scalar_spans",
+    "syntax_hint",
+]
 
 NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
 _PYTHON_LITERALS = ("True", "False", "None")
@@ -28,6 +40,26 @@ def escape(token: str) -> str:
 def pointer_of(tokens: Iterable[str | int]) -> str:
     """The JSON Pointer of some tokens."""
     return "".join(["/" + escape(str(token)) for token in tokens])
+
+
+def reference_target(document: object, reference: object) -> Any:
+    """The value to which a reference within a document leads, such as `#/$defs/name`. None if there is no such value,
+    and for references to anchors.
+    """
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    fragment, target = unquote(reference[1:]), document
+    if fragment and not fragment.startswith("/"):
+        return None
+    for token in fragment.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping) and key in target:
+            target = target[key]
+        elif isinstance(target, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(target):
+            target = target[int(key[:9])]
+        else:
+            return None
+    return target
 
 
 _TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
