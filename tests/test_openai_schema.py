@@ -21,6 +21,7 @@ from guided.frontends.openai.response_format import close_objects
 from guided.frontends.openai.strict import to_strict
 from guided.testing import strategies
 from tests.effort import examples
+from tests.growth import assert_linear
 from tests.random_schemas import draw_schema
 
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
@@ -462,3 +463,15 @@ def test_references_into_lists(case, reference, reason):
     schema = object_of(a=case, b={"$ref": reference})
     refusals = [remark for remark in to_strict(schema)[1] if remark.status == "refused"]
     assert [(each.pointer, reason in each.reason) for each in refusals] == [("/properties/b/$ref", True)] * bool(reason)
+
+
+def chain_of_references(length: int) -> dict[str, Any]:
+    definitions: dict[str, Any] = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(length)}
+    return {**object_of(b={"$ref": "#/$defs/a0"}), "$defs": {**definitions, f"a{length}": INTEGER}}
+
+
+def test_references_in_a_row():
+    assert guided.to_openai_schema(chain_of_references(100))
+    with pytest.raises(LimitExceeded, match="depth"):
+        guided.to_openai_schema(chain_of_references(1500))
+    assert_linear(lambda length: to_strict(chain_of_references(length)), 500)

@@ -61,8 +61,16 @@ class FinitenessTest:
     def __init__(self, root: _Json) -> None:
         self.finite_references = set[str]()
         targets = {each["$ref"]: reference_target(root, each["$ref"]) for each in _references(root)}
-        while finite := {each for each in targets.keys() - self.finite_references if self.is_finite(targets[each])}:
-            self.finite_references |= finite
+        users: dict[str, list[str]] = {}  # for each reference, the references whose targets contain it
+        for reference, target in targets.items():
+            for inner in _references(target):
+                users.setdefault(inner["$ref"], []).append(reference)
+        work = [*targets]
+        while work:
+            reference = work.pop()
+            if reference not in self.finite_references and self.is_finite(targets[reference]):
+                self.finite_references.add(reference)
+                work += users.get(reference, ())
 
     def is_finite(self, value: Any) -> bool:
         """Whether a schema has a finite value."""
@@ -96,7 +104,7 @@ def is_annotation(keyword: str) -> bool:
     return keyword not in CONSTRAINING_KEYWORDS and keyword not in ("$defs", "definitions", *_IDENTIFIER_KEYWORDS)
 
 
-def _references(root: _Json) -> Iterator[_Json]:
+def _references(root: Any) -> Iterator[_Json]:
     work: list[Any] = [root]
     while work:
         if isinstance(value := work.pop(), dict):
