@@ -9,7 +9,8 @@ returns the text after the arguments once they may end; the caller passes this t
 valid JSON at any time. `new_text` returns new JSON text that can no longer change. All its results together are the
 JSON text of the arguments.
 
-Cost: each character is read once, except in a number that may continue. `text` copies the arguments so far.
+Cost: each character is read once. The beginning of an element is read again when it may be complete. `text` copies the
+arguments so far.
 """
 
 from __future__ import annotations
