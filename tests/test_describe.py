@@ -116,6 +116,22 @@ def test_forms(schema: object, form: str) -> None:
     assert schema_form(schema) == form
 
 
+def test_recursive_definitions_have_different_names() -> None:
+    def node(reference: str, member: str) -> dict[str, Any]:
+        return {"type": "object", "properties": {member: {"type": "string"}, "next": {"$ref": reference}}}
+
+    references = ("#/$defs/a/Node", "#/$defs/b/Node", "#/$defs/Node_2")
+    first, second, third = (node(reference, name) for reference, name in zip(references, "xyz", strict=True))
+    schema = {
+        "properties": {name: {"$ref": reference} for name, reference in zip("lmr", references, strict=True)},
+        "$defs": {"a": {"Node": first}, "b": {"Node": second}, "Node_2": third},
+    }
+    form = schema_form(schema)
+    assert '"l"?: Node,\n  "m"?: Node_2,\n  "r"?: Node_2_2' in form
+    for name, member in (("Node", "x"), ("Node_2", "y"), ("Node_2_2", "z")):
+        assert f'\n{name} = {{\n  "{member}"?: string,\n  "next"?: {name}\n}}' in form
+
+
 def test_recursive_definitions_are_named_once() -> None:
     text = described(Node)
     assert text is not None and text.count("Node =") == 1 and '"red" | "blue"' in text and "Node | null" in text

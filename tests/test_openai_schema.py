@@ -16,8 +16,12 @@ from jsonschema import Draft202012Validator
 
 import guided
 from guided.errors import LimitExceeded, SpecError
+from guided.frontends.openai.parts import merge
 from guided.frontends.openai.response_format import close_objects
+from guided.frontends.openai.strict import to_strict
 from guided.testing import strategies
+from tests.effort import examples
+from tests.growth import assert_linear
 from tests.random_schemas import draw_schema
 
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
@@ -388,3 +392,86 @@ def test_closed_closes_every_object_without_additional_properties():
     kept = {"type": "object", "additionalProperties": TEXT}
     assert close_objects(kept) == kept
     assert "additionalProperties" not in schema
+
+
+# ---- parts of allOf, and references
+
+INTEGER, STRING = {"type": "integer"}, {"type": "string"}
+KEYWORDS: dict[str, list[Any]] = {
+    "type": ["array", "object"], "required": [["x"], ["y"]], "minItems": [1], "not": [{"required": ["y"]}],
+    "properties": [{"x": INTEGER}, {"x": STRING}], "patternProperties": [{"^x": INTEGER}, {"^z": STRING}],
+    "additionalProperties": [False, INTEGER], "unevaluatedProperties": [False, INTEGER],
+    "items": [INTEGER, False], "prefixItems": [[INTEGER], [STRING, INTEGER]], "unevaluatedItems": [False, INTEGER],
+    "contains": [INTEGER, STRING], "minContains": [0, 2], "maxContains": [1],
+    "anyOf": [[{"properties": {"x": INTEGER}}, STRING], [{"prefixItems": [INTEGER]}, {"properties": {"y": True}}]],
+    "if": [{"required": ["x"]}, {"contains": INTEGER}], "then": [{"properties": {"y": STRING}}, {"minItems": 2}],
+    "else": [False, {"properties": {"z": True}}], "dependentSchemas": [{"x": {"properties": {"y": INTEGER}}}],
+    "$ref": ["#/$defs/a"], "allOf": [[{"properties": {"z": True}}]],
+}  # fmt: skip
+INSTANCES = [
+    {}, {"x": 1}, {"x": "s"}, {"y": 1}, {"x": 1, "y": "s"}, {"x": 1, "y": 1}, {"z": "s"}, {"z": 1}, {"x": 1, "z": "s"},
+    {"w": 1}, [], [1], ["a"], [1, "a"], ["a", 1], [1, 1], [1, 2, 3], "s", 3,
+]  # fmt: skip
+
+
+@examples(400)
+@given(st.randoms(use_true_random=False))
+def test_merged_schemas_allow_what_both_allow(source):
+    part, rest = ({key: source.choice(KEYWORDS[key]) for key in source.sample([*KEYWORDS], 2)} for _ in range(2))
+    merged = merge(part, rest)
+    if merged is not None:
+        definitions = {"$defs": {"a": {"properties": {"z": STRING}}}}
+        first, second, both = (Draft202012Validator({**each, **definitions}) for each in (part, rest, merged))
+        for value in INSTANCES:
+            assert both.is_valid(value) == (first.is_valid(value) and second.is_valid(value))
+
+
+@pytest.mark.parametrize(
+    ("part", "rest"),
+    [
+        ({"type": "array", "items": INTEGER}, {"prefixItems": [{"type": ["integer", "string"]}]}),
+        ({"unevaluatedProperties": False}, {"anyOf": [{"properties": {"x": STRING}}]}),
+        ({"unevaluatedItems": False}, {"contains": INTEGER}),
+        ({"contains": INTEGER}, {"minContains": 0}),
+        ({"if": INTEGER}, {"then": {"minimum": 3}}),
+        ({"minimum": 3}, {"exclusiveMinimum": True}),
+    ],
+)
+def test_keywords_that_depend_on_each_other_are_not_merged(part, rest):
+    assert merge(part, rest) is None
+    assert merge(rest, part) is None
+    assert merge(part, {"title": "a"}) == {**part, "title": "a"}
+
+
+def object_of(**members: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": members, "required": [*members], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("case", "reference", "reason"),
+    [
+        ({"anyOf": [INTEGER, STRING]}, "#/properties/a/anyOf/0", ""),
+        ({"anyOf": [INTEGER, STRING]}, "#/properties/%61/anyOf/1", ""),
+        ({"anyOf": [INTEGER, STRING]}, "#/properties/a/anyOf/2", "does not point to a schema"),
+        ({"anyOf": [INTEGER, STRING]}, "#/properties/a/anyOf", "does not point to a schema"),
+        ({"anyOf": [INTEGER, STRING]}, "#a", "does not point to a schema"),
+        ({"oneOf": [INTEGER, STRING]}, "#/properties/a/oneOf/0", "its target is rewritten"),
+        ({"allOf": [INTEGER, {"minimum": 1}]}, "#/properties/a/allOf/0", "its target is rewritten"),
+    ],
+)
+def test_references_into_lists(case, reference, reason):
+    schema = object_of(a=case, b={"$ref": reference})
+    refusals = [remark for remark in to_strict(schema)[1] if remark.status == "refused"]
+    assert [(each.pointer, reason in each.reason) for each in refusals] == [("/properties/b/$ref", True)] * bool(reason)
+
+
+def chain_of_references(length: int) -> dict[str, Any]:
+    definitions: dict[str, Any] = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(length)}
+    return {**object_of(b={"$ref": "#/$defs/a0"}), "$defs": {**definitions, f"a{length}": INTEGER}}
+
+
+def test_references_in_a_row():
+    assert guided.to_openai_schema(chain_of_references(100))
+    with pytest.raises(LimitExceeded, match="depth"):
+        guided.to_openai_schema(chain_of_references(1500))
+    assert_linear(lambda length: to_strict(chain_of_references(length)), 500)

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import typing
 import uuid
+from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 
 import jsonschema
@@ -302,6 +304,26 @@ def test_annotated_bounds():
     for tp in (Annotated[str, at.Ge(1)], Annotated[dt.date, at.MinLen(3)]):
         with pytest.raises(UnsupportedError, match="is not enforced"):
             type_to_schema(tp)
+
+
+@pytest.mark.parametrize("tp", [int, float])
+@pytest.mark.parametrize(("divisor", "factor"), [(3, 1), (Decimal("0.3"), 10), (0.75, 4), (10**400, 1)])
+def test_multiples_of_any_size(tp, divisor, factor):
+    at = pytest.importorskip("annotated_types", reason="annotated-types comes with pydantic")
+    multiples = Annotated[tp, at.MultipleOf(divisor)]
+    for value in (0, 3, 10**400, 10**400 + 2, 10**5000 + 5, -(10**400)):
+        if value * factor % int(divisor * factor):
+            with pytest.raises(SpecError, match="violates multipleOf"):
+                value_of(multiples, value)
+        else:
+            assert value_of(multiples, value) == (value if tp is int else value_of(float, value))
+
+
+@pytest.mark.parametrize("divisor", [0, -3, float("inf"), float("nan"), Decimal("nan"), Fraction(1, 3), "3"])
+def test_divisors_that_are_not_finite_and_positive_are_refused(divisor):
+    at = pytest.importorskip("annotated_types", reason="annotated-types comes with pydantic")
+    with pytest.raises(SpecError, match="multipleOf must be a finite number above 0"):
+        value_reader(Annotated[float, at.MultipleOf(divisor)])
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 import guided
-from tests.structural_tag_support import accepts, byte_compiler, compiler_with, of_format
+from tests.structural_tag_support import accepts, byte_compiler, compiler_with, of_format, walk
 
 ANY = {"type": "any_text"}
 TAG = {"begin": "<a>", "content": ANY, "end": "</a>"}
@@ -340,3 +341,43 @@ def test_the_type_of_a_structural_tag_may_be_left_out(as_text: bool) -> None:
     grammar = byte_compiler().compile_structural_tag(json.dumps(document) if as_text else document)
     assert accepts(grammar, list(b"yes"))
     assert not accepts(grammar, list(b"no"))
+
+
+def frozen(value: Any) -> Any:
+    """The value with read-only mappings and tuples in place of dicts and lists."""
+    if isinstance(value, dict):
+        return MappingProxyType({name: frozen(member) for name, member in value.items()})
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("style", ["qwen_3", "glm_4_7", "cohere"])
+def test_structural_tags_and_tools_may_be_any_mappings(style: str) -> None:
+    parameters = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    tool_style = guided.tool_style(style)
+    tag = tool_style.structural_tag(tools, tool_choice="required")
+    grammars = [
+        byte_compiler().compile_structural_tag(spec, allow_special_tokens=True)
+        for spec in (tag, frozen(tag), tool_style.structural_tag(frozen(tools), tool_choice="required"))
+    ]
+    texts = [walk(byte_compiler(), grammar, random.Random(1), 300) for grammar in grammars]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_legacy_structural_tags_may_be_any_mappings() -> None:
+    spec = {"structures": [{"begin": "<a>", "schema": {"type": "integer"}, "end": "</a>"}], "triggers": ["<a>"]}
+    grammar = byte_compiler().compile_structural_tag(frozen(spec))
+    assert accepts(grammar, list(b"b<a>1</a>"))
+    assert not accepts(grammar, list(b"b<a>c</a>"))
+
+
+@pytest.mark.parametrize("name", [["x"], {}, None, 5, b"qwen_3"])
+def test_names_of_styles_are_strings(name: Any) -> None:
+    with pytest.raises(guided.SpecError, match="there is no tool style"):
+        guided.tool_style(name)
+
+
+def test_arguments_of_any_mapping_are_objects() -> None:
+    form = {"type": "qwen_xml_parameter", "json_schema": {"type": "integer"}}
+    with pytest.raises(guided.SpecError, match="arguments must be an object"):
+        byte_compiler().compile_structural_tag(frozen(of_format(form)))

@@ -25,6 +25,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from guided.frontends.json_schema.documents.source_spans import reference_target
+
 __all__ = ["MAX_LENGTH", "schema_form"]
 
 MAX_LENGTH: Final = 6_000  # characters of a form
@@ -76,7 +78,7 @@ class _Writer:
         for reference, name in self._names.items():
             if name not in self._defined:
                 self._defined.add(name)
-                return name, self._find_target(reference)
+                return name, reference_target(self._document, reference)
         return None
 
     def write(self, schema: object, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
@@ -193,9 +195,10 @@ class _Writer:
 
     def _write_reference(self, reference: str, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         if reference in references or reference in self._names:
-            name = self._names.setdefault(reference, reference.rsplit("/", 1)[-1].strip("#") or "Value")
-            return name, []
-        target = self._find_target(reference)
+            if reference not in self._names:
+                self._names[reference] = self._new_name(reference)
+            return self._names[reference], []
+        target = reference_target(self._document, reference)
         if target is None:
             return _ANY, []
         form, notes = self.write(target, indent, (*references, reference))
@@ -203,27 +206,21 @@ class _Writer:
             return self._names[reference], []
         return form, notes
 
+    def _new_name(self, reference: str) -> str:
+        """A name for a definition that no other definition has."""
+        base_name = name = reference.rsplit("/", 1)[-1].strip("#") or "Value"
+        number, names = 1, {*self._names.values()}
+        while name in names:
+            number += 1
+            name = f"{base_name}_{number}"
+        return name
+
     def _resolve_reference(self, schema: object) -> object:
         for _ in range(_MAX_DEPTH):
             if not (isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str)):
                 break
-            schema = self._find_target(reference)
+            schema = reference_target(self._document, reference)
         return schema
-
-    def _find_target(self, reference: str) -> object:
-        """The schema that a reference within the document points to; None if there is none."""
-        if not reference.startswith("#"):
-            return None
-        target: Any = self._document
-        for token in reference[1:].split("/")[1:]:
-            key = token.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, Mapping) and key in target:
-                target = target[key]
-            elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
-                target = target[int(key)]
-            else:
-                return None
-        return target
 
 
 def _without_keyword(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
+from guided.errors import LimitExceeded
 from guided.frontends.json_schema.check import Entry
-from guided.frontends.openai.parts import resolve_reference, schemas_in
+from guided.frontends.json_schema.documents.source_spans import reference_target
+from guided.frontends.openai.parts import schemas_in
 
 __all__ = ["limit_remarks"]
 
@@ -19,6 +21,7 @@ _Json: TypeAlias = dict[str, Any]
 
 _MAX_LEVELS: Final = 10
 _MAX_MEMBERS: Final = 5000
+_MAX_REFERENCES: Final = 100  # references in a row; a few more work, depending on Python's stack
 _MAX_CHARACTERS: Final = 120_000
 _MAX_VALUES: Final = 1000
 _LARGE_ENUMERATION: Final = 250  # values of one enumeration
@@ -26,7 +29,11 @@ _MAX_LARGE_CHARACTERS: Final = 15_000  # characters of the values of such an enu
 
 
 def limit_remarks(schema: _Json) -> Iterator[Entry]:
-    """A remark for each exceeded limit."""
+    """A remark for each exceeded limit.
+
+    Raises:
+        LimitExceeded: references lead to references, too many times for Python's stack.
+    """
     members = values = characters = 0
     for pointer, subschema in _all_schemas(schema):
         for keyword in ("properties", "$defs", "definitions"):
@@ -52,7 +59,11 @@ def limit_remarks(schema: _Json) -> Iterator[Entry]:
         yield _limit_remark("", "values of enumerations", values, _MAX_VALUES)
     if characters > _MAX_CHARACTERS:
         yield _limit_remark("", "characters of names and values", characters, _MAX_CHARACTERS)
-    if (levels := _Levels(schema).depth(schema)) > _MAX_LEVELS:
+    try:
+        levels = _Levels(schema).depth(schema)
+    except RecursionError:
+        raise LimitExceeded("depth", _MAX_REFERENCES + 1, _MAX_REFERENCES, fixed=True) from None
+    if levels > _MAX_LEVELS:
         yield _limit_remark("", "levels of objects", levels, _MAX_LEVELS)
 
 
@@ -84,7 +95,7 @@ class _Levels:
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference not in self._depths:
             self._depths[reference] = 0
-            self._depths[reference] = self.depth(resolve_reference(self._root, reference))
+            self._depths[reference] = self.depth(reference_target(self._root, reference))
         inner = [
             subschema
             for pointer, subschema in schemas_in(schema)

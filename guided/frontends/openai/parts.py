@@ -1,4 +1,4 @@
-"""Helpers of strict.py: targets of references, conjunctions of two schemas, and disjoint schemas.
+"""Helpers of strict.py: references with finite values, conjunctions of two schemas, and disjoint schemas.
 
 In: schemas as dicts. Out: answers. "Yes" is always right; "no" may also mean "unknown".
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from guided.frontends.json_schema.documents.keywords import CONSTRAINING_KEYWORDS
-from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.documents.source_spans import escape, reference_target
 
 __all__ = [
     "FinitenessTest",
@@ -17,7 +17,6 @@ __all__ = [
     "have_distinct_values",
     "is_annotation",
     "merge",
-    "resolve_reference",
     "schemas_in",
     "types_of",
 ]
@@ -34,6 +33,21 @@ _TYPE_NAMES: Final = {
 }
 _SCHEMA_MAP_KEYWORDS: Final = ("properties", "$defs", "definitions")
 _IDENTIFIER_KEYWORDS: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # references may lead to them
+_DEPENDENT_KEYWORDS: Final = (
+    ("properties", "patternProperties", "additionalProperties"),
+    ("prefixItems", "items", "additionalItems"),
+    ("contains", "minContains", "maxContains"),
+    ("if", "then", "else"),
+)
+"""Groups of keywords of which one depends on others in the same schema."""
+_IN_PLACE_KEYWORDS: Final = (
+    "$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas",
+)  # fmt: skip
+_UNEVALUATED_KEYWORDS: Final = {
+    "unevaluatedProperties": (*_IN_PLACE_KEYWORDS, "properties", "patternProperties", "additionalProperties"),
+    "unevaluatedItems": (*_IN_PLACE_KEYWORDS, "prefixItems", "items", "additionalItems", "contains"),
+}
+"""The keywords on whose results in the same schema an unevaluated... keyword depends."""
 _SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "oneOf", "prefixItems")
 
 
@@ -46,9 +60,17 @@ class FinitenessTest:
 
     def __init__(self, root: _Json) -> None:
         self.finite_references = set[str]()
-        targets = {each["$ref"]: resolve_reference(root, each["$ref"]) for each in _references(root)}
-        while finite := {each for each in targets.keys() - self.finite_references if self.is_finite(targets[each])}:
-            self.finite_references |= finite
+        targets = {each["$ref"]: reference_target(root, each["$ref"]) for each in _references(root)}
+        users: dict[str, list[str]] = {}  # for each reference, the references whose targets contain it
+        for reference, target in targets.items():
+            for inner in _references(target):
+                users.setdefault(inner["$ref"], []).append(reference)
+        work = [*targets]
+        while work:
+            reference = work.pop()
+            if reference not in self.finite_references and self.is_finite(targets[reference]):
+                self.finite_references.add(reference)
+                work += users.get(reference, ())
 
     def is_finite(self, value: Any) -> bool:
         """Whether a schema has a finite value."""
@@ -82,7 +104,7 @@ def is_annotation(keyword: str) -> bool:
     return keyword not in CONSTRAINING_KEYWORDS and keyword not in ("$defs", "definitions", *_IDENTIFIER_KEYWORDS)
 
 
-def _references(root: _Json) -> Iterator[_Json]:
+def _references(root: Any) -> Iterator[_Json]:
     work: list[Any] = [root]
     while work:
         if isinstance(value := work.pop(), dict):
@@ -92,14 +114,25 @@ def _references(root: _Json) -> Iterator[_Json]:
 
 
 def merge(part: _Json, rest: _Json) -> _Json | None:
-    """Merge two schemas that both apply; None if both constrain the same thing. The annotations of `rest` take
-    precedence.
-    """
-    conflicts = {each for each in part.keys() & rest.keys() if not is_annotation(each) and part[each] != rest[each]}
-    member_keywords = {"additionalProperties", "unevaluatedProperties", "patternProperties", "properties"}
-    if conflicts or (part.keys() & member_keywords and rest.keys() & member_keywords):
+    """Merge two schemas that both apply; None if the result might differ. The annotations of `rest` take precedence."""
+    if any(part[each] != rest[each] for each in part.keys() & rest.keys() if not is_annotation(each)):
         return None
+    for group in [*_DEPENDENT_KEYWORDS, *_dependent_groups(part), *_dependent_groups(rest)]:
+        first, second = ({each: schema[each] for each in group if each in schema} for schema in (part, rest))
+        if first and second and first != second:
+            return None
     return {**part, **rest}
+
+
+def _dependent_groups(schema: _Json) -> Iterator[tuple[str, ...]]:
+    """More groups of keywords that depend on each other, because of one of the keywords in this schema."""
+    for keyword, others in _UNEVALUATED_KEYWORDS.items():
+        if keyword in schema:
+            yield (keyword, *others)
+    for bound in ("minimum", "maximum"):
+        exclusive_bound = f"exclusive{bound.title()}"
+        if isinstance(schema.get(exclusive_bound), bool):  # draft 4
+            yield bound, exclusive_bound
 
 
 def have_distinct_values(members: list[Any]) -> bool:
@@ -112,17 +145,6 @@ def have_distinct_values(members: list[Any]) -> bool:
             return False
         strings += values
     return len(strings) == len(set(strings))
-
-
-def resolve_reference(root: _Json, reference: Any) -> Any:
-    """The target of a reference inside the schema, or None."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return None
-    subschema: Any = root
-    for token in reference[1:].split("/")[1:]:
-        token = token.replace("~1", "/").replace("~0", "~")
-        subschema = subschema.get(token) if isinstance(subschema, dict) else None
-    return subschema
 
 
 def as_type_list(types: Any) -> list[Any]:

@@ -16,14 +16,13 @@ from typing import Any, Final, TypeAlias
 
 from guided.errors import LimitExceeded, brief
 from guided.frontends.json_schema.check import Entry
-from guided.frontends.json_schema.documents.source_spans import escape
+from guided.frontends.json_schema.documents.source_spans import escape, reference_target
 from guided.frontends.openai.parts import (
     FinitenessTest,
     as_type_list,
     have_distinct_values,
     is_annotation,
     merge,
-    resolve_reference,
     types_of,
 )
 
@@ -33,6 +32,7 @@ _Json: TypeAlias = dict[str, Any]
 
 _MEMBERS_HINT: Final = "write a list of objects with a key and a value"
 _ITEMS_HINT: Final = "write an object with a member for each item, or bounds of the length"
+_REFERENCE_HINT: Final = "write #/$defs/NAME"
 _HINTS: Final[Mapping[str, str]] = {
     keyword: hint
     for hint, keywords in (
@@ -45,7 +45,7 @@ _HINTS: Final[Mapping[str, str]] = {
         (_MEMBERS_HINT, "patternProperties propertyNames minProperties maxProperties additionalProperties"),
         (_MEMBERS_HINT, "unevaluatedProperties"),
         (_ITEMS_HINT, "prefixItems additionalItems unevaluatedItems contains minContains maxContains uniqueItems"),
-        ("write #/$defs/NAME", "$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor"),
+        (_REFERENCE_HINT, "$id $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor"),
     )
     for keyword in keywords.split()
 }
@@ -78,12 +78,16 @@ class _Writer:
         self._root = root
         self.remarks: list[Entry] = []
         self._finiteness = FinitenessTest(root)
+        self._kept_references: list[tuple[str, str]] = []  # the location of each reference in the result, and itself
         self._open_references = set[str]()  # references that are being replaced by their targets
         self._count = 0
 
     def convert(self) -> _Json:
         """The rewritten schema."""
         schema = self._convert_schema(self._root, "", 0)
+        for pointer, reference in self._kept_references:
+            if not isinstance(reference_target(schema, reference), dict):
+                self._add_refusal(pointer, "its target is rewritten, and no longer at this location", _REFERENCE_HINT)
         if not isinstance(schema, dict) or schema.get("type") != "object":
             has_cases = isinstance(schema, dict) and "anyOf" in schema
             reason = "the root must be an object" + (", not anyOf" if has_cases else "")
@@ -160,10 +164,12 @@ class _Writer:
     def _check_keyword(self, keyword: str, inner: Any, pointer: str) -> None:
         if keyword == "format" and inner not in _SUPPORTED_FORMATS:
             self._add_refusal(pointer, f"the format {brief(inner)} is not supported", _HINTS[keyword])
-        elif keyword == "$ref" and not isinstance(resolve_reference(self._root, inner), dict):
-            self._add_refusal(
-                pointer, "this reference does not point to a schema in this document", "write #/$defs/NAME"
-            )
+        elif keyword == "$ref":
+            if isinstance(reference_target(self._root, inner), dict):
+                self._kept_references.append((pointer, inner))
+            else:
+                reason = "this reference does not point to a schema in this document"
+                self._add_refusal(pointer, reason, _REFERENCE_HINT)
         elif keyword == "additionalProperties" and inner is not False:
             self._add_refusal(pointer, "objects may only have the members that they declare", _HINTS[keyword])
         elif keyword not in _SUPPORTED_KEYWORDS:
@@ -218,7 +224,7 @@ class _Writer:
     def _inline_target(self, value: _Json, pointer: str) -> _Json | None:
         """A schema in which the reference is replaced by its target. None if this is impossible."""
         other_keywords = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
-        target_schema = resolve_reference(self._root, value["$ref"])
+        target_schema = reference_target(self._root, value["$ref"])
         merged = merge(target_schema, other_keywords) if isinstance(target_schema, dict) else None
         if merged is None and not all(map(is_annotation, other_keywords)):
             self._add_refusal(f"{pointer}/$ref", "a reference must stand alone", "write out its target")
@@ -240,7 +246,7 @@ class _Writer:
     def _are_exclusive(self, cases: list[Any]) -> bool:
         """Whether no value satisfies two of the cases."""
         resolved = [
-            resolve_reference(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each
+            reference_target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each
             for each in cases
         ]
         if not all(isinstance(case, dict) for case in resolved):

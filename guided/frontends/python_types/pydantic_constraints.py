@@ -14,6 +14,7 @@ Source: pydantic, `_internal/_known_annotated_metadata.py` and `_internal/_valid
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -44,7 +45,7 @@ def constraint_of(function: object) -> dict[str, Any] | None:
 def _accepted_values_schema(name: str, value: Any, validate: Callable[[Any], object]) -> dict[str, Any]:
     if name in _LENGTH_KEYWORDS and isinstance(value, int):
         return {"type": LENGTH_TYPES, **dict.fromkeys(_LENGTH_KEYWORDS[name], value)}
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != math.inf
     if name in _NUMBER_KEYWORDS and is_number:
         keyword = _NUMBER_KEYWORDS[name]
     elif name == "multiple_of" and isinstance(value, int):

@@ -33,7 +33,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 
-from guided.errors import UnsupportedError, brief
+from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.json_schema.documents.source_spans import NOT_FINITE
 from guided.frontends.python_types.pydantic_constraints import (
     LENGTH_TYPES,
     NONSTANDARD_KEYWORDS,
@@ -71,6 +72,7 @@ _BOUNDS_OF: Final[dict[type, tuple[str, ...]]] = {
 }
 """The annotated-types bounds that pydantic enforces on types that are strings in JSON."""
 _BOUND_KEYS: Final = ("gt", "ge", "lt", "le")
+_MAX_EXPONENT: Final = 4_000  # as in a JSON Schema that is a dict
 
 
 def is_read_by_pydantic(tp: Any) -> bool:
@@ -101,13 +103,15 @@ def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
     """The schema of a type that pydantic reads. `ref_template`: as in pydantic."""
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
+    from pydantic_core import SchemaError
 
     try:
         schema: dict[str, Any] = TypeAdapter(tp).json_schema(
             ref_template=ref_template, schema_generator=_generator_class()
         )
-    except (PydanticUserError, TypeError) as error:  # TypeError: a bound that the type does not have
-        reason = str(error).splitlines()[0]
+    except (PydanticUserError, SchemaError, TypeError) as error:  # TypeError: a bound that the type does not have
+        lines = str(error).splitlines()
+        reason = " ".join(lines).strip() if isinstance(error, SchemaError) else lines[0]
         raise UnsupportedError(f"{brief(tp)} is not supported, since pydantic cannot describe it: {reason}") from None
     result: dict[str, Any] = _finish_schema(schema)
     return result
@@ -189,13 +193,12 @@ def _decimal_schema(schema: dict[str, Any]) -> dict[str, Any]:
     number: dict[str, Any] = {"type": "number"}
     for key, keyword in zip(_BOUND_KEYS, ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"), strict=True):
         if schema.get(key) is not None:
-            number[keyword] = float(schema[key])
+            number[keyword] = _exact_number(schema[key])
     if schema.get("multiple_of") is not None:
-        number["multipleOf"] = float(schema["multiple_of"])
+        number["multipleOf"] = _exact_number(schema["multiple_of"])
     has_bounds = len(number) > 1
     if digits is not None or places is not None:
-        step = 10.0 ** -(places or 0)
-        parts: list[dict[str, Any]] = [{"multipleOf": step if places else 1}]
+        parts: list[dict[str, Any]] = [{"multipleOf": _exact_number(decimal.Decimal((0, (1,), -(places or 0))))}]
         if digits is not None:
             limit = 10 ** max(0, digits - (places or 0))
             parts.append({"exclusiveMinimum": -limit, "exclusiveMaximum": limit})
@@ -204,11 +207,29 @@ def _decimal_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return number if has_bounds else {"anyOf": [number, text]}
 
 
+def _exact_number(value: Any) -> int | float:
+    """A Decimal as a number that `json.dumps` writes exactly."""
+    number = decimal.Decimal(value)
+    if not number.is_finite():
+        raise SpecError(f"{number} is not a JSON number", hint=NOT_FINITE)
+    if number.adjusted() > _MAX_EXPONENT:
+        raise SpecError(f"a number has more than {_MAX_EXPONENT:,} digits", hint="write a smaller number")
+    if number == number.to_integral_value():
+        return int(number)
+    if decimal.Decimal(repr(float(number))) != number:
+        message = f"{brief(number)} cannot be stored as a float without rounding"
+        raise UnsupportedError(message, hint="write a number with at most 15 digits")
+    return float(number)
+
+
 def _date_schema(schema: dict[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {"type": "string", "format": "date"}
     day = datetime.timedelta(days=1)
-    low = max((b for b in (schema.get("ge"), schema.get("gt") and schema["gt"] + day) if b), default=None)
-    high = min((b for b in (schema.get("le"), schema.get("lt") and schema["lt"] - day) if b), default=None)
+    try:
+        low = max((b for b in (schema.get("ge"), schema.get("gt") and schema["gt"] + day) if b), default=None)
+        high = min((b for b in (schema.get("le"), schema.get("lt") and schema["lt"] - day) if b), default=None)
+    except OverflowError:  # no date is after the last one or before the first one
+        return {"not": {}}
     if low is not None or high is not None:
         out["pattern"] = date_pattern(low and low.isoformat(), high and high.isoformat())
     return _with_now_condition(out, "date", schema)

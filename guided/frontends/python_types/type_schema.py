@@ -17,6 +17,7 @@ import collections.abc
 import enum
 import types
 import typing
+from decimal import Decimal
 from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
@@ -258,10 +259,16 @@ def _tighten(schema: dict[str, Any], keyword: str, bound: Any) -> None:
     """Add a bound to a schema, in addition to any existing one."""
     if bound is None:  # annotated_types.Len without an upper bound
         return
-    if keyword == "multipleOf" and schema.get(keyword, bound) != bound:
-        raise UnsupportedError(
-            f"multiples of both {schema[keyword]} and {bound} are not supported", hint="give one divisor"
-        )
+    if keyword == "multipleOf":
+        if not isinstance(bound, int | float | Decimal) or not Decimal(bound).is_finite() or bound <= 0:
+            raise SpecError(
+                f"multipleOf must be a finite number above 0, not {brief(bound)}", hint="give another divisor"
+            )
+        if schema.get(keyword, bound) != bound:
+            raise UnsupportedError(
+                f"multiples of both {brief(schema[keyword])} and {brief(bound)} are not supported",
+                hint="give one divisor",
+            )
     stricter = max if keyword.startswith(("min", "exclusiveMin")) else min
     schema[keyword] = stricter(schema.get(keyword, bound), bound)
 

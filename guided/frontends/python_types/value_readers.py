@@ -370,7 +370,10 @@ def _construct(make: Callable[[], Any], tp: Any, location: _Location) -> Any:
 
 
 def _is_multiple(value: Any, divisor: Any) -> bool:
-    return math.isfinite(value) and (Fraction(repr(value)) / Fraction(repr(divisor))).denominator == 1
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    dividend, step = (Fraction(float.__repr__(n) if isinstance(n, float) else n) for n in (value, divisor))
+    return (dividend / step).denominator == 1  # a float is the number that JSON spells: 0.1 is a tenth
 
 
 _NUMBER, _SIZES = (int, float), {"Length": str, "Items": list, "Properties": dict}
@@ -391,7 +394,7 @@ def _with_bounds(read: _Reader, schema: dict[str, Any]) -> _Reader:
     def read_checked(value: Any, location: _Location) -> Any:
         for keyword, bound, kinds, holds in checks:
             if isinstance(value, kinds) and not isinstance(value, bool) and not holds(value, bound):
-                raise location.error(f"{brief(value)} violates {keyword} {bound!r}")
+                raise location.error(f"{brief(value)} violates {keyword} {brief(bound)}")
         return read(value, location)
 
     return read_checked if checks else read

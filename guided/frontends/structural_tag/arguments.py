@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +54,7 @@ _REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
     """A part for the arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
     schema, schema_pointer = fmt["json_schema"], f"{fmt.pointer}/json_schema"
-    if isinstance(schema, dict) and isinstance(kind := schema.get("type"), str) and kind != "object":
+    if isinstance(schema, Mapping) and isinstance(kind := schema.get("type"), str) and kind != "object":
         raise SpecError(
             f"arguments must be an object, not {brief(kind)}", pointer=f"{schema_pointer}/type", hint='write "object"'
         )

@@ -9,7 +9,8 @@ returns the text after the arguments once they may end; the caller passes this t
 valid JSON at any time. `new_text` returns new JSON text that can no longer change. All its results together are the
 JSON text of the arguments.
 
-Cost: each character is read once, except in a number that may continue. `text` copies the arguments so far.
+Cost: each character is read once. The beginning of an element is read again when it may be complete. `text` copies the
+arguments so far.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from guided.frontends.structural_tag.partial_json import PartialJson
 __all__ = ["JsonArguments", "XmlArguments", "json_string", "possible_mark_length"]
 
 _WHITESPACE: Final = " \t\r\n"
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
 _STRING_KIND: Final = frozenset(("string",))
 _OTHER_KINDS: Final = frozenset(("object", "array", "number", "boolean", "null"))
 _KINDS_BY_LABEL: Final = {"json": {"number", "boolean", "null"}, "dict": {"object"}, "list": {"array"}}
@@ -75,7 +77,7 @@ class _Container:
         name: the JSON text before it: its name, if it is a member.
         end: the text that ends its element.
         parts: the JSON of its members or items so far.
-        path: the keys and indices that lead to it.
+        key: its name or index in the container around it.
     """
 
     kind: str
@@ -83,7 +85,7 @@ class _Container:
     name: str = ""
     end: str = ""
     parts: list[str] = field(default_factory=list)
-    path: tuple[str | int, ...] = ()
+    key: str | int = ""
 
 
 @dataclass
@@ -92,11 +94,11 @@ class _Value:
 
     Attributes:
         kinds: the types that the value may have.
-        certain_text: the part of a string value that was removed from the buffer, as JSON without quotation marks.
-        search_start: the offset in the buffer from which the end of the element is searched.
+        parts: the text that was removed from the buffer. If the value is certainly a string: as JSON, without quotation
+            marks.
         is_emitted: whether `new_text` has returned its name.
         is_framed: whether it is a string with a line end before and after it.
-        path: the keys and indices that lead to it.
+        key: its name or index.
         start: where it begins in the text of the arguments.
     """
 
@@ -104,10 +106,9 @@ class _Value:
     kinds: set[str]
     name: str
     end: str
-    path: tuple[str | int, ...]
+    key: str | int
     start: int
-    certain_text: str = ""
-    search_start: int = 0
+    parts: list[str] = field(default_factory=list)
     is_emitted: bool = False
     is_framed: bool = False
 
@@ -121,11 +122,13 @@ class XmlArguments:
         self._open_containers = [_Container("object", frozenset() if self._places is None else self._places.root)]
         self._value: _Value | None = None
         self._buffer, self._size = "", 0  # the text that is not interpreted yet; the size of all text so far
+        self._position = 0  # the end of the text that has been interpreted, in the buffer
+        self._tried = 0  # the length of the text, at the beginning of the buffer, that contains no complete header
         self._spans: list[tuple[str, int, int]] = []
         self._new_parts = ["{"]
-        self._headers = {
-            kind: _header_pattern(form, kind) for kind in (("object", "array") if form.nests else ("object",))
-        }
+        kinds = ("object", "array") if form.nests else ("object",)
+        self._headers = {kind: _header_pattern(form, kind) for kind in kinds}
+        self._header_ends = {kind: _header_ends(form, kind) for kind in kinds}
 
     @property
     def may_end(self) -> bool:
@@ -136,9 +139,14 @@ class XmlArguments:
         """Read a piece, and return the text after the last complete element, if the arguments may end there."""
         self._buffer += piece
         self._size += len(piece)
-        while self._read_next():
+        while self._may_complete() and self._read_next():
             pass
-        rest, self._buffer = (self._buffer, "") if self.may_end else ("", self._buffer)
+        rest, self._position = self._buffer[self._position :], 0
+        self._tried = len(rest) if self._value is None else 0
+        if not self.may_end:
+            self._buffer = rest
+            return ""
+        self._buffer = ""
         self._size -= len(rest)
         return rest
 
@@ -146,7 +154,7 @@ class XmlArguments:
         """The arguments so far."""
         open_value = ""
         if self._value is not None and self._value.kinds == {"string"}:
-            open_value = f'{self._value.name}"{self._value.certain_text}"'
+            open_value = f'{self._value.name}"{"".join(self._value.parts)}"'
         for container in reversed(self._open_containers):
             open_value = _format_container(
                 container.kind, container.name, [*container.parts, *([open_value] if open_value else [])]
@@ -166,24 +174,39 @@ class XmlArguments:
         """Emit the beginning of a member or an item."""
         self._new_parts.append(f"{', ' if self._open_containers[-1].parts else ''}{name}{begin}")
 
+    def _may_complete(self) -> bool:
+        """Whether the new text may complete a header or the end of a container, if one of them is incomplete."""
+        container = self._open_containers[-1]
+        ends = self._header_ends[container.kind]
+        if self._value is not None or self._position or not self._tried or not ends:
+            return True
+        return any(self._buffer.find(end, self._tried) >= 0 for end in (*ends, *container.end[-1:]))
+
     def _read_next(self) -> bool:
         """Read the beginning, the value or the end of an element. Returns False if this is incomplete."""
         if self._value is not None:
             return self._read_value(self._value)
         container = self._open_containers[-1]
-        stripped_buffer = self._buffer.lstrip(_WHITESPACE)
-        if container.end and stripped_buffer.startswith(container.end):
-            self._buffer = stripped_buffer[len(container.end) :]
+        start = self._skip_space()
+        if container.end and self._buffer.startswith(container.end, start):
+            self._position = start + len(container.end)
             self._open_containers.pop()
             self._new_parts.append("}" if container.kind == "object" else "]")
             self._open_containers[-1].parts.append(_format_container(container.kind, container.name, container.parts))
             return True
-        match = self._headers[container.kind].match(stripped_buffer)
+        match = self._headers[container.kind].match(self._buffer, start)
         if match is None:
+            if container.end:
+                self._position = start
             return False
-        self._buffer = stripped_buffer[match.end() :]
+        self._position = match.end()
         self._begin_element(container, match)
         return True
+
+    def _skip_space(self) -> int:
+        """The offset in the buffer of the next character that is not whitespace."""
+        match = _SPACE.match(self._buffer, self._position)
+        return self._position if match is None else match.end()
 
     def _begin_element(self, container: _Container, match: re.Match[str]) -> None:
         """Begin an element."""
@@ -202,34 +225,34 @@ class XmlArguments:
         elif (places := self._places) is not None:
             place, place_kinds = places.read(place, key)
             kinds = place_kinds or kinds  # `place_kinds` is empty for a name that only the compiler's options allow
-        start = self._size - len(self._buffer)
-        self._value = _Value(place, set(kinds), name, end, (*container.path, key), start)
+        start = self._size - len(self._buffer) + self._position
+        self._value = _Value(place, set(kinds), name, end, key, start)
 
     def _read_value(self, value: _Value) -> bool:
         """Read the value of an element as far as it is in the buffer. Returns False if more text is needed."""
         if self._form.nests and (container_kinds := value.kinds & {"object", "array"}):
-            has_elements = self._has_elements()
+            has_elements = self._has_elements(value)
             if has_elements is None:
                 return False
             if has_elements:
                 (kind,) = container_kinds
                 self._emit_begin(value.name, "{" if kind == "object" else "[")
-                self._open_containers.append(_Container(kind, value.place, value.name, value.end, path=value.path))
+                self._open_containers.append(_Container(kind, value.place, value.name, value.end, key=value.key))
                 self._value = None
                 return True
             value.kinds -= container_kinds
-        end_offset = self._buffer.find(value.end, value.search_start)
+        end_offset = self._buffer.find(value.end, self._position)
         if value.kinds == {"string"}:
-            length = self._read_string(value, end_offset)
-            self._buffer, end_offset = self._buffer[length:], end_offset - length if end_offset >= 0 else end_offset
+            self._read_string(value, end_offset)
+        else:
+            self._move_to_parts(value, end_offset if end_offset >= 0 else len(self._buffer) - len(value.end) + 1)
         if end_offset < 0:
-            value.search_start = max(0, len(self._buffer) - len(value.end) + 1)
             return False
-        value_text = self._buffer[:end_offset]
+        value_text = "".join(value.parts)
         spans = [("", value.start, self._size - len(self._buffer) + end_offset)]
-        self._buffer = self._buffer[end_offset + len(value.end) :]
+        self._position = end_offset + len(value.end)
         if value.kinds == {"string"}:
-            json_value = f'"{value.certain_text}"'
+            json_value = f'"{value_text}"'
             self._new_parts.append('"')
         elif "string" in value.kinds and not is_json(value_text, value.kinds, nests=self._form.nests):
             is_framed = self._form.lines and len(value_text) > 1 and value_text[0] == "\n"
@@ -237,39 +260,56 @@ class XmlArguments:
         else:
             json_value = value_text.strip(_WHITESPACE)
             spans = [(inner, value.start + start, value.start + end) for inner, start, end in _value_spans(value_text)]
-        self._spans += [(pointer_of(value.path) + inner, start, end) for inner, start, end in spans]
+        pointer = pointer_of([*(container.key for container in self._open_containers[1:]), value.key])
+        self._spans += [(pointer + inner, start, end) for inner, start, end in spans]
         if not value.is_emitted:
             self._emit_begin(value.name, json_value)
         self._open_containers[-1].parts.append(value.name + json_value)
         self._value = None
         return True
 
-    def _read_string(self, value: _Value, end_offset: int) -> int:
-        """Emit the certain part of a string, and return its length in the buffer."""
+    def _move_to_parts(self, value: _Value, end: int) -> None:
+        """Remove the text of a value before an offset from the buffer."""
+        if end > self._position:
+            value.parts.append(self._buffer[self._position : end])
+            self._position = end
+
+    def _read_string(self, value: _Value, end_offset: int) -> None:
+        """Emit the certain part of a string, and remove it from the buffer."""
         if not value.is_emitted:
             self._emit_begin(value.name, '"')
             value.is_emitted = True
-        begin, certain_end = (
-            0,
-            end_offset if end_offset >= 0 else len(self._buffer) - possible_mark_length(self._buffer, {value.end: ""}),
-        )
+        begin = self._position
+        certain_end = end_offset
+        if end_offset < 0:
+            certain_end = len(self._buffer) - possible_mark_length(self._buffer[begin:], {value.end: ""})
         if self._form.lines:
-            if not value.certain_text and not value.is_framed and self._buffer.startswith("\n") and end_offset != 1:
-                if certain_end < 2:  # the line end may be the whole string
-                    return 0
-                begin, value.is_framed = 1, True
+            is_first = not value.parts and not value.is_framed
+            if is_first and self._buffer.startswith("\n", begin) and end_offset != begin + 1:
+                if certain_end < begin + 2:  # the line end may be the whole string
+                    return
+                begin, value.is_framed = begin + 1, True
             certain_end -= value.is_framed and certain_end > begin and self._buffer[certain_end - 1] == "\n"
-        new_text = json_string(self._buffer[begin:certain_end])[1:-1]
-        self._new_parts.append(new_text)
-        value.certain_text += new_text
-        return certain_end
+        if certain_end > begin:
+            value.parts.append(json_string(self._buffer[begin:certain_end])[1:-1])
+            self._new_parts.append(value.parts[-1])
+        self._position = certain_end if end_offset < 0 else end_offset
 
-    def _has_elements(self) -> bool | None:
-        """Whether the value of an element consists of elements; None if this is not known yet."""
+    def _has_elements(self, value: _Value) -> bool | None:
+        """Whether a value consists of elements; None if this is not known yet."""
         if self._form.is_typed:
             return True
-        buffered, element_begin = self._buffer.lstrip(_WHITESPACE), self._form.excluded
-        return True if buffered.startswith(element_begin) else None if element_begin.startswith(buffered) else False
+        start, element_begin = self._skip_space(), self._form.excluded
+        if self._buffer.startswith(element_begin, start):
+            value.parts.clear()  # whitespace before the first element
+            return True
+        if element_begin.startswith(self._buffer[start : start + len(element_begin)]):
+            self._move_to_parts(value, start)
+            return None
+        if value.parts:
+            self._buffer, self._position = "".join((*value.parts, self._buffer[self._position :])), 0
+            value.parts.clear()
+        return False
 
 
 def _value_spans(text: str) -> list[tuple[str, int, int]]:
@@ -305,6 +345,12 @@ def _header_pattern(form: ElementForm, kind: str) -> re.Pattern[str]:
     other = pattern(form.other).replace(re.escape("{type}"), f"(?P<type>{types})")
     begin = f"{pattern(form.begin)}{name}{pattern(form.after)}" if kind == "object" else pattern(form.item)
     return re.compile(f"{begin}(?:(?P<string>{pattern(form.string)})|{other})")
+
+
+def _header_ends(form: ElementForm, kind: str) -> set[str]:
+    """The last characters of the texts that `_header_pattern` matches; empty if they are not known."""
+    ends = {(form.after if kind == "object" else form.item) + rest for rest in (form.string, form.other)}
+    return set() if any(not end or end.endswith("}") for end in ends) else {end[-1] for end in ends}
 
 
 def _format_container(kind: str, name: str, parts: list[str]) -> str:

@@ -30,6 +30,7 @@ from guided.frontends.structural_tag.tools import Function
 __all__ = ["Call", "CallPart", "CallReader", "TextPart"]
 
 _NO_NAME_FOLLOWS: Final = "(?=[^a-zA-Z0-9_.-])"
+_CHUNK: Final = 4096  # characters that are interpreted at once; each call of a long piece copies at most this much
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,8 @@ class CallReader:
                         _make_call_begin(first_begin, function)
                     )
         self._end = markup.end_pattern
+        self._end_length = max(len(end.text) for end in markup.ends) if markup.has_fixed_ends else 0
+        self._searched = 0  # the length of the text, at the beginning of the buffer, that was searched for the end
         self._form = argument_form(markup.arguments)
         self._mode_marks, self._section_marks = _mode_marks(style), _section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
@@ -151,10 +154,12 @@ class CallReader:
 
     def parts(self, piece: str) -> list[TextPart | CallPart]:
         """Read the next piece, and return its parts in order. `calls` has the arguments of calls that have ended."""
-        self._buffer += piece
-        self._size += len(piece)
-        while self._read_next():
-            pass
+        for start in range(0, len(piece), _CHUNK):
+            chunk = piece[start : start + _CHUNK]
+            self._buffer += chunk
+            self._size += len(chunk)
+            while self._read_next():
+                pass
         if self._current_arguments is not None and (new_text := self._current_arguments.new_text(is_complete=False)):
             self._emit_call_part(new_text)
         parts, self._parts = self._parts, []
@@ -226,9 +231,15 @@ class CallReader:
     def _read_arguments(self) -> bool:
         """Read arguments, and end the call if its end has been read."""
         assert self._current_arguments is not None
-        self._buffer = self._current_arguments.read(self._buffer)
-        end = self._end.search(self._buffer) if self._current_arguments.may_end else None
+        rest = self._current_arguments.read(self._buffer)
+        if len(rest) < len(self._buffer):
+            self._searched = 0
+        self._buffer = rest
+        if not self._current_arguments.may_end:
+            return False
+        end = self._end.search(rest, max(0, self._searched - self._end_length + 1) if self._end_length else 0)
         if end is None:
+            self._searched = len(rest)
             return False
         call, arguments_start = self.calls[-1], self._arguments_start
         self.calls[-1] = replace(call, arguments=self._current_arguments.text(), complete=True)
@@ -238,6 +249,7 @@ class CallReader:
         ]
         self._emit_call_part(self._current_arguments.new_text(is_complete=True), ends=True)
         self._buffer, self._current_arguments = self._buffer[end.end() :], None
+        self._searched = 0
         return True
 
 

@@ -23,9 +23,9 @@ from guided.frontends.structural_tag.literal_forms import LiteralForm
 
 __all__ = ["LiteralArguments"]
 
-_WHITESPACE: Final = " \t\r\n"
+_WHITESPACE: Final = re.compile(r"[ \t\r\n]*")
 _CLOSING: Final = ")]}"
-_WORD: Final = re.compile(r"[^\s,:=()\[\]{}]+")
+_WORD_END: Final = re.compile(r"[\s,:=()\[\]{}]")
 _NAME_END: Final = re.compile(r"[=:,()\[\]{}]")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _CONSTANTS: Final = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
@@ -54,14 +54,13 @@ class LiteralArguments:
     def __init__(self, form: LiteralForm) -> None:
         self._form, self._json = form, JsonArguments()
         self._buffer, self._offset = "", 0  # the text that is not interpreted yet, and its offset in the arguments
+        self._position = 0  # the end of the text that has been interpreted, in the buffer
         self._open_containers = [_OpenContainer(True)]
         self._expects = "name"  # name, value, or comma
-        self._quote, self._value_start = (
-            "",
-            0,
-        )  # the delimiter of the string that is being read ("": none); where the value begins
-        self._name_parts: list[str] = []
-        self._search_start = 0  # the offset in the buffer from which the end of a name is searched
+        self._quote = ""  # the delimiter of the string that is being read; "": none
+        self._value_start = 0  # where the value begins
+        self._word_parts: list[str] = []  # the beginning of a name without delimiters or a word, which may continue
+        self._name_parts: list[str] = []  # the beginning of a name with delimiters
         self._spans: list[tuple[str, int, int]] = []
         self._emit("{")
 
@@ -77,8 +76,9 @@ class LiteralArguments:
         self._buffer += piece
         while self._open_containers and self._read_token():
             pass
-        rest, self._buffer = ("", self._buffer) if self._open_containers else (self._buffer, "")
-        return rest
+        rest, self._offset, self._position = self._buffer[self._position :], self._offset + self._position, 0
+        self._buffer = rest if self._open_containers else ""
+        return "" if self._open_containers else rest
 
     def text(self) -> str:
         """The arguments so far, as valid JSON."""
@@ -95,25 +95,21 @@ class LiteralArguments:
     def _emit(self, json: str) -> None:
         self._json.read(json)
 
-    def _skip(self, count: int) -> None:
-        self._buffer, self._offset = self._buffer[count:], self._offset + count
-
     def _read_token(self) -> bool:
-        """Read a token. Returns False if it is not complete."""
+        """Read a token, or a part of it. Returns False if more text is needed."""
         if self._quote:
             return self._read_string()
-        skipped = len(self._buffer) - len(self._buffer.lstrip(_WHITESPACE))
-        if skipped:
-            self._skip(skipped)
-            self._search_start = 0
-        if not self._buffer:
+        if not self._word_parts and (space := _WHITESPACE.match(self._buffer, self._position)) is not None:
+            self._position = space.end()
+        if self._position == len(self._buffer):
             return False
-        if self._expects != "value" and self._buffer[0] in _CLOSING and not self._search_start:
+        char = self._buffer[self._position]
+        if self._expects != "value" and char in _CLOSING and not self._word_parts:
             return self._close()
         if self._expects == "comma":
-            if self._buffer[0] == ",":
+            if char == ",":
                 self._expects = "name" if self._open_containers[-1].is_object else "value"
-            self._skip(1)
+            self._position += 1
             return True
         return self._read_name() if self._expects == "name" else self._read_value()
 
@@ -122,47 +118,55 @@ class LiteralArguments:
         container = self._open_containers.pop()
         self._emit("}" if container.is_object else "]")
         if self._open_containers:
-            self._skip(1)
-        if not container.count and self._open_containers:
-            self._spans.append((self._pointer(), self._value_start, self._offset))
+            self._position += 1
+            if not container.count:
+                self._add_span()
         self._expects = "comma"
         return True
 
     def _begin_quote(self) -> bool | None:
         """Begin a string, if there is a delimiter. Returns None if more text is needed to decide."""
         for quote in dict.fromkeys((*self._form.quotes, *(("'", '"') if self._form.escapes else ()))):
-            if self._buffer.startswith(quote):
-                self._quote, self._value_start = quote, self._offset
-                self._skip(len(quote))
+            if self._buffer.startswith(quote, self._position):
+                self._quote, self._value_start = quote, self._offset + self._position
+                self._position += len(quote)
                 return True
-            if quote.startswith(self._buffer):
+            if quote.startswith(self._buffer[self._position : self._position + len(quote)]):
                 return None
         return False
 
+    def _read_word(self, end_pattern: re.Pattern[str]) -> str | None:
+        """Read the text before the next match of a pattern. Returns None if more text is needed."""
+        match = end_pattern.search(self._buffer, self._position)
+        end = len(self._buffer) if match is None else match.start()
+        self._word_parts.append(self._buffer[self._position : end])
+        self._position = end
+        if match is None:
+            return None
+        word, self._word_parts = "".join(self._word_parts), []
+        return word
+
     def _read_name(self) -> bool:
-        begins_string = self._begin_quote() if not self._search_start else False
+        begins_string = self._begin_quote() if not self._word_parts else False
         if begins_string is None:
             return False
         if begins_string:
             self._name_parts = []
             return True
-        end = _NAME_END.search(self._buffer, self._search_start)
-        if end is None:
-            self._search_start = len(self._buffer)
+        name = self._read_word(_NAME_END)
+        if name is None:
             return False
-        if end[0] in "=:":
-            self._begin_member(self._buffer[: end.start()].strip())
-            self._skip(end.end())
-        else:  # a name without a value
-            self._skip(end.end() - (end[0] in _CLOSING))
-            self._search_start = 0
+        end_char = self._buffer[self._position]
+        if end_char in "=:":
+            self._begin_member(name.strip())
+        self._position += end_char not in _CLOSING  # with any other end, it is a name without a value
         return True
 
     def _begin_member(self, name: str) -> None:
         container = self._open_containers[-1]
         self._emit(f"{', ' if container.count else ''}{json_string(name)}: ")
         container.key, container.count = name, container.count + 1
-        self._expects, self._search_start = "value", 0
+        self._expects = "value"
 
     def _begin_value(self) -> None:
         """Begin a value; items of arrays are numbered here."""
@@ -172,7 +176,9 @@ class LiteralArguments:
             container.key, container.count = container.count, container.count + 1
 
     def _read_value(self) -> bool:
-        first_char = self._buffer[0]
+        if self._word_parts:
+            return self._read_word_value()
+        first_char = self._buffer[self._position]
         if first_char in _CLOSING:
             if self._open_containers[-1].is_object:  # a name without a value
                 self._emit("null")
@@ -186,30 +192,36 @@ class LiteralArguments:
         elif first_char in "[{(":
             self._begin_value()
             self._emit("{" if first_char == "{" else "[")
-            self._value_start = self._offset
+            self._value_start = self._offset + self._position
             self._open_containers.append(_OpenContainer(first_char == "{"))
             self._expects = "name" if first_char == "{" else "value"
-            self._skip(1)
-        elif (word := _WORD.match(self._buffer)) is None:
-            self._skip(1)
-        elif word.end() == len(self._buffer):
-            return False
+            self._position += 1
+        elif _WORD_END.match(first_char) is not None:
+            self._position += 1
         else:
-            self._begin_value()
-            self._emit(_json_word(word[0]))
-            self._spans.append((self._pointer(), self._offset, self._offset + word.end()))
-            self._expects = "comma"
-            self._skip(word.end())
+            self._value_start = self._offset + self._position
+            return self._read_word_value()
+        return True
+
+    def _read_word_value(self) -> bool:
+        """Read a number or a constant. Returns False if it may continue."""
+        word = self._read_word(_WORD_END)
+        if word is None:
+            return False
+        self._begin_value()
+        self._emit(_json_word(word))
+        self._add_span()
+        self._expects = "comma"
         return True
 
     def _read_string(self) -> bool:
         """Read the characters of a string that are complete, and its end. Returns False if more text is needed."""
-        position, parts = 0, list[str]()
+        position, parts = self._position, list[str]()
         while position < len(self._buffer):
             char = self._buffer[position]
             if self._buffer.startswith(self._quote, position):
                 self._add_characters("".join(parts))
-                self._skip(position + len(self._quote))
+                self._position = position + len(self._quote)
                 self._end_string()
                 return True
             if char == "\\" and self._form.escapes:
@@ -229,7 +241,7 @@ class LiteralArguments:
             parts.append(char)
             position += 1
         self._add_characters("".join(parts))
-        self._skip(position)
+        self._position = position
         return False
 
     def _add_characters(self, text: str) -> None:
@@ -242,13 +254,15 @@ class LiteralArguments:
         self._quote = ""
         if self._expects == "value":
             self._emit('"')
-            self._spans.append((self._pointer(), self._value_start, self._offset))
+            self._add_span()
             self._expects = "comma"
             return
         self._begin_member("".join(self._name_parts))  # the colon after the name is skipped
 
-    def _pointer(self) -> str:
-        return pointer_of(tuple(container.key for container in self._open_containers))
+    def _add_span(self) -> None:
+        """Add the span of the value that ends here."""
+        pointer = pointer_of(container.key for container in self._open_containers)
+        self._spans.append((pointer, self._value_start, self._offset + self._position))
 
 
 def _json_word(word: str) -> str:

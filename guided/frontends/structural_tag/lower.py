@@ -307,15 +307,13 @@ class Lowering:
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
         tag_parts = list(tags_by_trigger.items())
-        free_part, text_and_tag = self._free_text_and_tags(
-            fmt, tag_parts, (*fmt["excludes"], *enclosing.strings), f"{fmt.pointer}/triggers"
-        )
+        excludes = (*fmt["excludes"], *enclosing.strings)
+        free_part, text_and_tag = self._free_text_and_tags(tag_parts, excludes, f"{fmt.pointer}/triggers")
         first_tag = choice(*[sequence(self.string_part(b, p), rest) for _, tags in tag_parts for b, p, rest in tags])
         return _arrange(free_part, text_and_tag, first_tag, fmt)
 
     def _free_text_and_tags(
         self,
-        fmt: Format,
         tag_parts: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]],
         never: Sequence[str],
         triggers_pointer: str,
@@ -362,7 +360,7 @@ class Lowering:
             (pattern, [(pattern, f"{fmt.pointer}/rules/{number}/0", self.part(content))])
             for number, (pattern, content) in enumerate(fmt["rules"])
         ]
-        free_part, text_and_tag = self._free_text_and_tags(fmt, tag_parts, fmt["excludes"], f"{fmt.pointer}/rules")
+        free_part, text_and_tag = self._free_text_and_tags(tag_parts, fmt["excludes"], f"{fmt.pointer}/rules")
         return sequence(repeat(text_and_tag), free_part) if fmt["loop"] else choice(free_part, text_and_tag)
 
     # --- triggers that are tokens

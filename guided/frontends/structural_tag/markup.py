@@ -107,6 +107,11 @@ class Markup:
         return cls(begins, ends, call["arguments"], call.get("first", 0))
 
     @property
+    def has_fixed_ends(self) -> bool:
+        """Whether no text after the arguments has a placeholder."""
+        return not any(_PLACEHOLDER.search(end.text) for end in self.ends)
+
+    @property
     def end_pattern(self) -> re.Pattern[str]:
         """A regular expression for the text after the arguments."""
         return re.compile("|".join(re.escape(end.head("")) + end.rest("") for end in self.ends))

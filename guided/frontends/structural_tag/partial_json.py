@@ -7,8 +7,8 @@
 An incomplete string is kept as far as it was written. Left out are a name without its value, and a number, `true`,
 `false` or `null` that may continue.
 
-Cost: `read` visits each character once, except in a number or word that may continue. `certain_prefix` is linear in the
-nesting depth, and `completed_text` copies the text.
+Cost: `read` visits each character once. `certain_prefix` is linear in the nesting depth, and `completed_text` copies
+the text. What it does not do: check the text. It stops at a character that it cannot read.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import Final
 
 __all__ = ["PartialJson", "completed_json"]
 
-_TOKEN: Final = re.compile(r'\s*([{}\[\],:"]|[-+.0-9A-Za-z]+)')  # a number ends where the next token begins
-_PUNCTUATION: Final = '{}[],:"'
+_WHITESPACE: Final = re.compile(r"\s*")
+_WORD: Final = re.compile(r"[-+.0-9A-Za-z]*")  # a number or a constant ends where the next token begins
 _CHARACTERS: Final = re.compile(  # complete characters, not half of a surrogate pair
     r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4})*', re.DOTALL
 )
+_MAX_INCOMPLETE: Final = len(r"\ud83d\ude0")  # the longest beginning of a character that is not complete
 
 
 class PartialJson:
@@ -35,12 +36,12 @@ class PartialJson:
     def __init__(self) -> None:
         self.end = -1
         self._pieces: list[str] = []
-        self._window, self._base = "", 0  # the text that is still needed, and its offset
-        self._token_end = 0  # the end of the last token, in the window
-        self._string_end = -1  # the end of the last complete character of a string, in the window; -1: outside
+        self._window, self._base = "", 0  # the text that is not read yet, and its offset
+        self._position = 0  # the end of the text that has been read, in the window
+        self._in_string = self._in_word = self._is_invalid = False
         self._closers: list[str] = []
         self._is_name = False  # whether the next string is the name of a member
-        self._certain_end, self._certain_closers = 0, ""
+        self._certain_end = 0  # the end of the last complete value, or of the last opening bracket
 
     @property
     def text(self) -> str:
@@ -51,12 +52,13 @@ class PartialJson:
     def read(self, piece: str) -> str:
         """Read a piece, and return the text after the value, if it has ended."""
         self._pieces.append(piece)
+        if self._is_invalid:
+            return ""
         self._window += piece
         while self.end < 0 and self._read_token():
             pass
-        read_end = self._token_end if self._string_end < 0 else self._string_end
-        self._window, self._base = self._window[read_end:], self._base + read_end
-        self._token_end, self._string_end = 0, min(self._string_end, 0)
+        self._window, self._base = self._window[self._position :], self._base + self._position
+        self._position = 0
         if self.end < 0:
             return ""
         rest, self._window = self._window, ""
@@ -65,57 +67,79 @@ class PartialJson:
     @property
     def certain_prefix(self) -> tuple[int, str]:
         """The number of characters of the text that are certain, and the text that completes them."""
-        if self._string_end >= 0 and not self._is_name:
-            return self._base + self._string_end, f'"{"".join(reversed(self._closers))}'
-        return self._certain_end, self._certain_closers
+        closers = "".join(reversed(self._closers))
+        if self._in_string and not self._is_name:
+            return self._base, '"' + closers
+        return self._certain_end, closers
 
     def completed_text(self, *, with_unfinished_strings: bool = True) -> str:
         """The certain part of the value as JSON; "" if nothing is certain."""
-        length, closers = self.certain_prefix if with_unfinished_strings else (self._certain_end, self._certain_closers)
+        length, closers = self.certain_prefix
+        if not with_unfinished_strings:
+            length, closers = self._certain_end, closers.removeprefix('"')
         return self.text[:length] + closers
 
     def _read_token(self) -> bool:
-        """Read a token. Returns False if it is not complete."""
-        if self._string_end >= 0:
-            match = _CHARACTERS.match(self._window, self._string_end)
-            assert match is not None
-            self._string_end = match.end()
-            if not self._window.startswith('"', self._string_end):
+        """Read a token, or a part of it. Returns False if more text is needed."""
+        if self._in_string:
+            return self._read_string()
+        if self._in_word:
+            self._position = _end_of(_WORD, self._window, self._position)
+            if self._position == len(self._window):
                 return False
-            self._token_end, self._string_end = self._string_end + 1, -1
+            self._in_word = False
             if not self._is_name:
                 self._end_value()
             return True
-        match = _TOKEN.match(self._window, self._token_end)
-        if match is None or (match.end() == len(self._window) and match[1] not in _PUNCTUATION):
+        self._position = _end_of(_WHITESPACE, self._window, self._position)
+        if self._position == len(self._window):
             return False
-        token, self._token_end = match[1], match.end()
-        match token:
+        match token := self._window[self._position]:
             case '"':
-                self._string_end = self._token_end
+                self._in_string = True
             case "{" | "[":
                 self._closers.append("}" if token == "{" else "]")
                 self._is_name = token == "{"
-                self._mark_certain()
+                self._certain_end = self._base + self._position + 1
             case "}" | "]":
                 del self._closers[-1:]
                 self._is_name = False
+                self._position += 1
                 self._end_value()
+                return True
             case ",":
                 self._is_name = self._closers[-1:] == ["}"]
             case ":":
                 self._is_name = False
-            case _ if not self._is_name:
-                self._end_value()
+            case _:
+                self._in_word = _WORD.fullmatch(token) is not None
+                self._is_invalid = not self._in_word
+                return self._in_word
+        self._position += 1
+        return True
+
+    def _read_string(self) -> bool:
+        """Read the characters of a string that are complete, and its end."""
+        self._position = _end_of(_CHARACTERS, self._window, self._position)
+        if not self._window.startswith('"', self._position):
+            self._is_invalid = len(self._window) - self._position > _MAX_INCOMPLETE
+            return False
+        self._position += 1
+        self._in_string = False
+        if not self._is_name:
+            self._end_value()
         return True
 
     def _end_value(self) -> None:
-        self._mark_certain()
+        self._certain_end = self._base + self._position
         if not self._closers:
-            self.end = self._base + self._token_end
+            self.end = self._certain_end
 
-    def _mark_certain(self) -> None:
-        self._certain_end, self._certain_closers = self._base + self._token_end, "".join(reversed(self._closers))
+
+def _end_of(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
+    assert match is not None  # the patterns match the empty text
+    return match.end()
 
 
 def completed_json(text: str, *, with_unfinished_strings: bool = True) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, brief
-from guided.frontends.json_schema.documents.source_spans import escape, syntax_hint
+from guided.frontends.json_schema.documents.source_spans import escape, json_error, syntax_hint
 from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
 from guided.frontends.structural_tag.formats import FORMATS, REQUIRED, Format
 from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
+from guided.meter import spend
 
 __all__ = ["read_structural_tag"]
 
@@ -33,7 +34,7 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
         LimitExceeded: it is too long, or nests too deeply.
     """
     document = _parse_json(spec, limits) if isinstance(spec, str) else spec
-    if not isinstance(document, dict):
+    if not isinstance(document, Mapping):
         raise SpecError(
             f"a structural tag is an object, not {_describe_kind(document)}",
             hint='write {"type": "structural_tag", "format": {...}}',
@@ -52,7 +53,7 @@ def read_structural_tag(spec: str | Mapping[str, Any], limits: Limits) -> Format
         )  # fmt: skip
     if "format" not in document:
         raise SpecError('"format" is missing', hint='write "format": {"type": "any_text"}, or another format')
-    return reader.format(document["format"], "/format", 1)
+    return reader.format(document["format"], "/format")
 
 
 def _parse_json(text: str, limits: Limits) -> object:
@@ -65,25 +66,32 @@ def _parse_json(text: str, limits: Limits) -> object:
             f"the structural tag is not JSON: {error.msg}", text=text, span=(error.pos, error.pos + 1),
             hint=syntax_hint(text, error.pos) or "check commas, quotation marks and brackets around this position",
         ) from None  # fmt: skip
+    except _RepeatedMember:
+        raise json_error(text) from None
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
     except ValueError as error:
         raise SpecError(f"the structural tag is not JSON: {error}", hint="write shorter numbers") from None
 
 
+class _RepeatedMember(Exception):
+    """Raised by the hook of `json.loads`. A second scan then finds the member."""
+
+
 def _build_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    spend()
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise SpecError(f"the member {brief(repeated)} occurs twice in one object", hint="remove one of them")
+        raise _RepeatedMember
     return members
 
 
 def _describe_kind(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "an object"
     names = {
-        dict: "an object",
         list: "an array",
+        tuple: "an array",
         str: "a string",
         bool: "a boolean",
         int: "a number",
@@ -99,7 +107,7 @@ class _Reader:
         self.limits = limits
         self.depth = self.formats_read = 0
 
-    def read_legacy(self, document: dict[str, Any]) -> Format:
+    def read_legacy(self, document: Mapping[str, Any]) -> Format:
         """Read vLLM's older form. It may contain `"type": "structural_tag"`."""
         self.check_members(document, "", ("type", "structures", "triggers"))
         for name in ("structures", "triggers"):
@@ -134,10 +142,13 @@ class _Reader:
             raise SpecError(
                 f"the schema is not JSON: {error}", pointer=pointer, hint="write the schema as an object"
             ) from None
+        except _RepeatedMember:
+            repeated = json_error(schema)
+            raise SpecError(repeated.message, pointer=pointer, hint=repeated.hint) from None
 
-    def format(self, value: Any, pointer: str, depth: int = 0) -> Format:
+    def format(self, value: Any, pointer: str) -> Format:
         """Read a format of any type."""
-        if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
             raise SpecError(
                 f"a format is an object, not {_describe_kind(value)}",
                 pointer=pointer,
@@ -152,7 +163,7 @@ class _Reader:
             raise SpecError(f"there is no format {brief(name)}", pointer=f"{pointer}/type", hint=hint)
         return self.format_of_type(name, value, pointer)
 
-    def format_of_type(self, name: str, value: dict[str, Any], pointer: str) -> Format:
+    def format_of_type(self, name: str, value: Mapping[str, Any], pointer: str) -> Format:
         """Read the fields of a format."""
         self.depth, self.formats_read = self.depth + 1, self.formats_read + 1
         if self.formats_read * _NODES_PER_FORMAT > self.limits.nodes:
@@ -176,7 +187,7 @@ class _Reader:
 
     def check_members(self, value: Any, pointer: str, known_names: tuple[str, ...]) -> None:
         """Refuse a value that is not an object, and unknown members."""
-        if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
             raise SpecError(
                 f"this is {_describe_kind(value)}, not an object",
                 pointer=pointer,
@@ -232,8 +243,8 @@ class _Reader:
     def style(self, value: Any, pointer: str) -> ArgumentForm | None:
         return argument_form(value, pointer)
 
-    def schema(self, value: Any, pointer: str) -> dict[str, Any] | bool:
-        if not isinstance(value, dict | bool):
+    def schema(self, value: Any, pointer: str) -> Mapping[str, Any] | bool:
+        if not isinstance(value, Mapping | bool):
             raise SpecError(
                 f"this is {_describe_kind(value)}, not a schema",
                 pointer=pointer,
@@ -289,15 +300,15 @@ class _Reader:
         )
 
     def markers(self, value: Any, pointer: str) -> tuple[str, ...] | Format:
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             return self._read_token_format(value, pointer)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return tuple(
                 [self.string(item, item_pointer) for item_pointer, item in self._read_items(value, pointer, "strings")]
             )
         return (self.string(value, pointer),)
 
-    def _read_token_format(self, value: dict[str, Any], pointer: str) -> Format:
+    def _read_token_format(self, value: Mapping[str, Any], pointer: str) -> Format:
         if value.get("type", "token") != "token":
             raise SpecError(
                 'this is not a format of type "token"', pointer=f"{pointer}/type", hint="write a string, or a token"
@@ -307,7 +318,7 @@ class _Reader:
     def tags(self, value: Any, pointer: str) -> tuple[Format, ...]:
         out = []
         for item_pointer, item in self._read_items(value, pointer, "tags"):
-            if not isinstance(item, dict):
+            if not isinstance(item, Mapping):
                 raise SpecError(
                     f"a tag is an object, not {_describe_kind(item)}",
                     pointer=item_pointer,

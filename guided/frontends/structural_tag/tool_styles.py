@@ -390,15 +390,19 @@ def _structural_tag(format_object: Json) -> Json:
     return {"type": "structural_tag", "format": format_object}
 
 
-@cache
 def tool_style(name: str) -> ToolStyle:
     """The style with this name.
 
     Raises:
         SpecError: the name is unknown.
     """
-    if name not in TOOL_STYLES:
+    if not isinstance(name, str) or name not in TOOL_STYLES:
         similar_name = close_name(name, TOOL_STYLES)
         hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(TOOL_STYLES)}"
         raise SpecError(f"there is no tool style {brief(name)}", hint=hint)
+    return _read_style(name)
+
+
+@cache
+def _read_style(name: str) -> ToolStyle:
     return ToolStyle(name, json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8")))

@@ -109,7 +109,7 @@ def _read_function(tool: object, pointer: str) -> Function:
     parameters = function.get("parameters")
     if parameters is None:
         parameters = dict(_NO_ARGUMENTS)
-    if not isinstance(parameters, dict | bool):
+    if not isinstance(parameters, Mapping | bool):
         raise SpecError(
             f"the parameters are {brief(parameters)}, not a schema", pointer=f"{pointer}/function/parameters",
             hint='write {"type": "object", "properties": {...}}',

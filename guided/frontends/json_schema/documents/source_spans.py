@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
 
-from guided.errors import SpecError
+from guided.errors import SpecError, brief
 
-__all__ = ["NOT_FINITE", "ScalarScanner", "escape", "json_error", "locate", "pointer_of", "scalar_spans", "syntax_hint"]
+__all__ = [
+    "NOT_FINITE",
+    "ScalarScanner",
+    "escape",
+    "json_error",
+    "locate",
+    "pointer_of",
+    "reference_target",
+    "scalar_spans",
+    "syntax_hint",
+]
 
 NOT_FINITE = "JSON has no NaN and no infinities: leave the bound out, or write a finite number"
 _PYTHON_LITERALS = ("True", "False", "None")
@@ -28,6 +40,26 @@ def escape(token: str) -> str:
 def pointer_of(tokens: Iterable[str | int]) -> str:
     """The JSON Pointer of some tokens."""
     return "".join(["/" + escape(str(token)) for token in tokens])
+
+
+def reference_target(document: object, reference: object) -> Any:
+    """The value to which a reference within a document leads, such as `#/$defs/name`. None if there is no such value,
+    and for references to anchors.
+    """
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    fragment, target = unquote(reference[1:]), document
+    if fragment and not fragment.startswith("/"):
+        return None
+    for token in fragment.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, Mapping) and key in target:
+            target = target[key]
+        elif isinstance(target, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(target):
+            target = target[int(key[:9])]
+        else:
+            return None
+    return target
 
 
 _TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
@@ -120,15 +152,16 @@ def syntax_hint(text: str, pos: int) -> str:
 
 def json_error(text: str) -> SpecError:
     """The error for a text with a duplicate key, or with a number that is not valid JSON."""
-    for event in _scan(text):
-        pointer = pointer_of(str(level.token) for level in event.path)
-        if event.kind == "duplicate":
-            message = f"the key {event.detail!r} is written twice in one object"
-            return SpecError(message, text=text, span=event.span, pointer=pointer, hint="remove one of the two")
-        if event.kind == "constant":
-            message = f"{event.detail} is not a JSON number"
-            return SpecError(message, text=text, span=event.span, pointer=pointer, hint=NOT_FINITE)
-    return SpecError("the schema is not JSON", text=text)
+    event = next((event for event in _scan(text) if event.kind != "value"), None)
+    if event is None:
+        return SpecError("the schema is not JSON", text=text)
+    is_duplicate = event.kind == "duplicate"
+    return SpecError(
+        f"the key {brief(event.detail)} is written twice in one object" if is_duplicate
+        else f"{event.detail} is not a JSON number",
+        text=text, span=event.span, pointer=pointer_of(str(level.token) for level in event.path),
+        hint="remove one of the two" if is_duplicate else NOT_FINITE,
+    )  # fmt: skip
 
 
 def locate(text: str, pointer: str) -> tuple[int, int]:
@@ -137,9 +170,10 @@ def locate(text: str, pointer: str) -> tuple[int, int]:
     if not tokens:
         return (0, len(text))
     for event in _scan(text):
-        path = event.path
-        if event.kind == "value" and len(path) == len(tokens) and tokens == [str(level.token) for level in path]:
-            return event.span
+        if event.kind == "value" and len(event.path) == len(tokens):
+            levels = zip(reversed(event.path), reversed(tokens), strict=True)  # the last tokens differ most often
+            if all(str(level.token) == token for level, token in levels):
+                return event.span
     return (0, len(text))
 
 
