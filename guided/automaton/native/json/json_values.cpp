@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/call_meter.hpp"
 #include "json/json_number.hpp"
@@ -214,30 +213,33 @@ std::vector<int32_t> JsonValues::parts(int32_t frame) const {
 
 constexpr int64_t kNamesPerUnit = 8;  // names that are compared in one unit of work
 
-// Compares the members of an unfinished object with those of `value`, an object. Neighbouring bytes ask for the same
-// members, so the last answer is kept.
-const JsonValues::MemberMatch& JsonValues::match_members(int32_t frame, int32_t value) const {
-  MemberMatch& match = last_match_;
+// Compares the parts of an unfinished object with `value`, an object. Neighbouring bytes ask for the same parts or for
+// one more, so the last comparison of each level of nesting is kept and continued.
+const JsonValues::Comparison& JsonValues::compare_parts(size_t level, int32_t frame, int32_t value) const {
+  if (level >= comparisons_.size()) comparisons_.resize(level + 1);
+  Comparison& comparison = comparisons_[level];
   const int32_t last_part = frames_[frame].last_part;
-  if (match.last_part == last_part && match.value == value) return match;
-  match = {last_part, value, true, -1, {}};
-  const std::vector<int32_t> target_parts = values_.parts(value), parts_so_far = parts(frame);
-  CallMeter::work(static_cast<int64_t>(target_parts.size() + parts_so_far.size()));
-  std::unordered_map<int32_t, int32_t> target_members;
-  for (size_t i = 0; i + 1 < target_parts.size(); i += 2) target_members[target_parts[i]] = target_parts[i + 1];
-  std::unordered_set<int32_t> names_read;
-  for (size_t i = 0; i < parts_so_far.size() && match.matches; i += 2) {
-    const auto member = target_members.find(parts_so_far[i]);
-    const int32_t expected = member == target_members.end() ? -1 : member->second;
-    if (i + 1 == parts_so_far.size())
-      match.next_value = expected;
-    else
-      match.matches = expected == parts_so_far[i + 1];
-    names_read.insert(parts_so_far[i]);
+  if (comparison.value == value && comparison.last_part == last_part) return comparison;
+  auto add = [&](int32_t part, bool is_name) {
+    if (!is_name) {
+      comparison.is_part &= part == comparison.next_value;
+      return;
+    }
+    const auto member = comparison.members_left.find(part);
+    comparison.next_value = member == comparison.members_left.end() ? -1 : member->second;
+    if (comparison.next_value >= 0) comparison.members_left.erase(member);
+  };
+  if (comparison.value == value && last_part >= 0 && parts_[last_part].previous == comparison.last_part) {
+    add(parts_[last_part].value, frames_[frame].part_count % 2 == 1);
+  } else {
+    comparison = {last_part, value, true, -1, {}};
+    const std::vector<int32_t> target = values_.parts(value), parts_so_far = parts(frame);
+    CallMeter::work(static_cast<int64_t>(target.size() + parts_so_far.size()));
+    for (size_t i = 0; i + 1 < target.size(); i += 2) comparison.members_left[target[i]] = target[i + 1];
+    for (size_t i = 0; i < parts_so_far.size(); ++i) add(parts_so_far[i], i % 2 == 0);
   }
-  for (const auto& [name, _] : target_members)
-    if (!names_read.contains(name)) match.names_left.push_back(name);
-  return match;
+  comparison.last_part = last_part;
+  return comparison;
 }
 
 bool JsonValues::scalar_may_become(int32_t text, int32_t value) const {
@@ -269,14 +271,15 @@ bool JsonValues::may_become(std::span<const int32_t> frames, int32_t text, int32
       value = target_parts[n];
       continue;
     }
-    const MemberMatch& match = match_members(frames[level], value);
-    if (!match.matches) return false;
+    const Comparison& comparison = compare_parts(frames.size() - level, frames[level], value);
+    if (!comparison.is_part) return false;
     if (frame.part_count % 2 == 0) {  // between members, or in a name
       if (!ends_inside) return true;
-      CallMeter::work(static_cast<int64_t>(match.names_left.size()) / kNamesPerUnit);
-      return std::ranges::any_of(match.names_left, [&](int32_t name) { return scalar_may_become(text, name); });
+      CallMeter::work(static_cast<int64_t>(comparison.members_left.size()) / kNamesPerUnit);
+      return std::ranges::any_of(comparison.members_left,
+                                 [&](const auto& member) { return scalar_may_become(text, member.first); });
     }
-    value = match.next_value;
+    value = comparison.next_value;
     if (value < 0 || !ends_inside) return value >= 0;
   }
   return scalar_may_become(text, value);

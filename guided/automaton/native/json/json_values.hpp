@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/pair_map.hpp"
@@ -116,15 +117,14 @@ class JsonValues {
   std::vector<int32_t> open_frames(int32_t start, int32_t text) const;
   std::vector<int32_t> parts(int32_t frame) const;
   bool scalar_may_become(int32_t text, int32_t value) const;
-  static constexpr int32_t kNoMatch = -2;
-  struct MemberMatch {  // of an unfinished object and an object of which it may be a part
-    int32_t last_part = kNoMatch, value = kNoMatch;
-    bool matches = false;     // all complete members are members of the value
-    int32_t next_value = -1;  // the member whose name was read last; -1: the value has none, or no name was read
-    std::vector<int32_t> names_left;  // the names of the value's other members
+  struct Comparison {  // of the parts of an unfinished object (names and values) with a complete object
+    int32_t last_part = -1, value = -1;
+    bool is_part = false;     // all complete members are members of the object
+    int32_t next_value = -1;  // the object's member of the name that was read last; -1: it has none
+    std::unordered_map<int32_t, int32_t> members_left;  // the members whose names have not been read
   };
-  const MemberMatch& match_members(int32_t frame, int32_t value) const;
-  mutable MemberMatch last_match_;
+  const Comparison& compare_parts(size_t level, int32_t frame, int32_t value) const;
+  mutable std::vector<Comparison> comparisons_;  // the last one of each level
 
   static constexpr char kItemEnd = '\xff';
   void append_key(int32_t value, std::string& out) const;
