@@ -114,6 +114,8 @@ class Library:
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
         # base of an embedded document whose identifier only its own dialect recognises -> the enclosing base
         self._outer_bases: dict[str, str] = {}
+        self._metaschemas: dict[str, Json] = {}  # by their key in the registry
+        self._dialects: dict[str, Dialect] = {}  # by their URI
         self._dynamic_anchors: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.noteworthy_schemas: list[Schema] = []
         """The schemas reached so far that have keywords that may have to be reported (`unenforced.py`)."""
@@ -218,9 +220,8 @@ class Library:
         return schema
 
     def _find_resource(self, uri: str, link: Link) -> tuple[Document, str]:
-        for candidate in (uri, uri + "#"):
-            if candidate not in self._resources and candidate in self._registry:
-                self._load(self._registry[candidate], uri, link.source.document)
+        if uri not in self._resources and (registered_uri := self._registered_uri(uri)) is not None:
+            self._load(self._registry[registered_uri], uri, link.source.document)
         if uri not in self._resources and (named_text := find_metaschema(uri)):
             name, text = named_text
             if name not in self._resources:
@@ -278,13 +279,25 @@ class Library:
     def _read_dialect(self, value: Json, location: str) -> Dialect | None:
         """The dialect that `$schema` names."""
         dialect_uri = value.get("$schema") if isinstance(value, dict) else None
-        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, location + "/$schema")
+        if dialect_uri is None:
+            return None
+        dialect = self._dialects.get(dialect_uri) if isinstance(dialect_uri, str) else None
+        if dialect is None:
+            dialect = read_dialect(dialect_uri, self._find_registered, location + "/$schema")
+            self._dialects[dialect_uri] = dialect
+        return dialect
+
+    def _registered_uri(self, uri: str) -> str | None:
+        """The key of the registry for a URI, whose empty fragment may be missing or redundant."""
+        return next((key for key in (uri, uri + "#", uri.rstrip("#")) if key in self._registry), None)
 
     def _find_registered(self, uri: str) -> Json:
-        candidate = next(
-            (candidate for candidate in (uri, uri + "#", uri.rstrip("#")) if candidate in self._registry), None
-        )
-        return None if candidate is None else self._read_document(self._registry[candidate], candidate)
+        key = self._registered_uri(uri)
+        if key is None:
+            return None
+        if key not in self._metaschemas:
+            self._metaschemas[key] = self._read_document(self._registry[key], key)
+        return self._metaschemas[key]
 
     def _index(self, main: Document, uri: str, text: str | None) -> None:
         """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""
