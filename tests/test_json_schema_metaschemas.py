@@ -4,6 +4,7 @@ import copy
 import json
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 
 import jsonschema
@@ -27,6 +28,32 @@ Y2020 = "https://json-schema.org/draft/2020-12/"
 def _metaschema(*vocabularies, **more):
     listed = {f"{Y2020}vocab/{name}": True for name in ("core", *vocabularies)}
     return {"$schema": Y2020 + "schema", "$vocabulary": listed | more}
+
+
+class _CountingRegistry(dict[str, object]):
+    """Counts how often each document is read."""
+
+    def __init__(self, documents: dict[str, object]) -> None:
+        super().__init__(documents)
+        self.reads = Counter[str]()
+
+    def __getitem__(self, uri: str) -> object:
+        self.reads[uri] += 1
+        return super().__getitem__(uri)
+
+
+@pytest.mark.parametrize("end", ["", "#"])
+def test_a_document_of_the_registry_is_read_once(end: str) -> None:
+    parent = {**_metaschema("applicator", "validation"), "$defs": {f"d{index}": {} for index in range(30)}}
+    registry = _CountingRegistry({f"http://t/m{end}": {"$schema": "http://t/p"}, f"http://t/p{end}": parent})
+    names = [f"p{index}" for index in range(30)]
+    dialects_named = {name: {"$schema": "http://t/m#" if name == "p7" else "http://t/m"} for name in names}
+    json_schema_to_grammar({"properties": dialects_named}, registry=registry)
+    assert registry.reads == {f"http://t/m{end}": 1, f"http://t/p{end}": 1}
+    registry.reads.clear()
+    references = {f"p{index}": {"$ref": f"http://t/p#/$defs/d{index}"} for index in range(30)}
+    json_schema_to_grammar({"properties": references}, registry=registry, findings=[])
+    assert registry.reads[f"http://t/p{end}"] == 1
 
 
 @pytest.mark.filterwarnings("ignore::guided.GuidedWarning")

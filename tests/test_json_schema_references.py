@@ -11,6 +11,24 @@ from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_gramm
 TEXT, NULL = '"a"', "null"
 
 
+def test_an_index_in_a_pointer_has_no_leading_zeros() -> None:
+    schema = {"prefixItems": [{"type": "null"}, {"type": "string"}], "items": {"$ref": "#/prefixItems/1"}}
+    assert _verdicts(schema, '[null,"a","b"]', '[null,"a",null]') == [True, False]
+    for token in ("01", "00", "-1", "+1", "1 ", "\u0661", "2", "1" * 30, ""):
+        with pytest.raises(SpecError, match="points to nothing"):
+            json_schema_to_grammar({**schema, "items": {"$ref": f"#/prefixItems/{token}"}})
+
+
+def test_malformed_identifiers_are_ignored_where_the_draft_has_no_such_keyword() -> None:
+    draft7 = "http://json-schema.org/draft-07/schema#"
+    for schema in (
+        {"id": 3},
+        {"$schema": draft7, "properties": {"a": {"$id": 3, "$ref": "#"}, "b": {"$anchor": 3}}},
+        {"properties": {"$id": {"type": "integer"}}, "enum": [{"$id": 3}]},
+    ):
+        json_schema_to_grammar(schema, findings=[])
+
+
 def _verdicts(schema, *texts, registry=None, **options):
     grammar = json_schema_to_grammar(schema, JsonSchemaOptions(numbers="plain", **options), registry=registry)
     return [accepts(grammar, text.encode()) for text in texts]

@@ -7,6 +7,7 @@ the borders of the parts: a name and the quotation mark after it, the end of a t
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import random
@@ -331,6 +332,68 @@ def test_a_known_schema_compiles_and_its_shortest_text_is_no_longer(schema: Any,
     matcher = guided.GrammarMatcher(grammar)
     assert 1 <= matcher.min_tokens_to_finish() - 1 <= least
     assert not matcher.is_accepting()
+
+
+WRONG = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2,
+        1.0,
+        1.5,
+        10**16,
+        float("nan"),
+        "",
+        "a",
+        "\ud800",
+        [],
+        ["a", "a"],
+        [None],
+        {},
+        {"a": 1},
+    ]
+)
+KEYWORDS = st.sampled_from(
+    ["type", "enum", "format", "minLength", "maxLength", "minimum", "maximum", "items", "minItems", "maxItems", "title",
+     "properties", "required", "additionalProperties", "anyOf", "description", "default", "$id", "not"]
+)  # fmt: skip
+
+
+def _subschemas(schema: Any) -> list[dict[str, Any]]:
+    """All objects inside of a schema."""
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    own = [schema] if isinstance(schema, dict) else []
+    return own + [found for value in inner for found in _subschemas(value)]
+
+
+@given(SCHEMAS, KEYWORDS, WRONG, st.data())
+def test_a_schema_with_an_arbitrary_keyword_is_recognised_only_if_it_compiles(
+    schema: Any, keyword: str, value: Any, data: st.DataObject
+) -> None:
+    schema = copy.deepcopy(schema)
+    data.draw(st.sampled_from(_subschemas(schema)))[keyword] = value
+    if shortest_text_bound(schema, DEFAULTS) is not None:
+        byte_compiler().compile_json_schema(schema)  # a warning is an error here
+
+
+def test_null_is_not_a_bound_and_not_a_type() -> None:
+    bounds = {"string": "minLength maxLength", "integer": "minimum maximum", "array": "minItems maxItems"}
+    for kind, names in bounds.items():
+        for name in names.split():
+            schema = {"type": kind, "items": {}, name: None} if kind == "array" else {"type": kind, name: None}
+            assert shortest_text_bound(schema, DEFAULTS) is None, schema
+    for schema in ({"type": None}, {"type": None, "enum": ["a"]}, {"type": None, "anyOf": [{"type": "string"}]}):
+        assert shortest_text_bound(schema, DEFAULTS) is None, schema
+
+
+def test_a_malformed_bound_is_an_error_of_the_compilation_even_with_many_tags() -> None:
+    tools = tools_of(40)
+    tools[17]["function"]["parameters"]["properties"]["bad"] = {"type": "integer", "minimum": None}
+    with pytest.raises(guided.SpecError, match="minimum must be a number, not null"):
+        compiler().compile_structural_tag(guided.tool_style("qwen_3").structural_tag(tools))
 
 
 def test_most_tools_are_recognised_and_others_are_not() -> None:

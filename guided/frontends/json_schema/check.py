@@ -16,7 +16,7 @@ from typing import Literal
 
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.reader import Problem, Reader
-from guided.frontends.json_schema.compile import DEFAULT_LIMITS, json_schema_to_grammar
+from guided.frontends.json_schema.compile import DEFAULT_LIMITS, json_schema_to_grammar, limit_stack
 from guided.frontends.json_schema.documents.keywords import (
     CONSTRAINING_KEYWORDS,
     CONTENT_KEYWORDS,
@@ -91,7 +91,7 @@ def check_json_schema(
     error: GuidedError | None = None
     findings: list[Finding] = []
     try:
-        with limit_compilation(limits):
+        with limit_compilation(limits), limit_stack():
             reader = Reader(Library(schema, options, registry or {}, limits, documents), options, limits)
             finder = UnenforcedFinder(reader.library, options)
             for subschema, problems in _problems(reader):
@@ -121,7 +121,8 @@ def schema_errors(schema: object) -> list[SpecError]:
         reader = Reader(Library(schema, DEFAULTS, {}, DEFAULT_LIMITS), DEFAULTS, DEFAULT_LIMITS)
     except UnsupportedError:  # an unknown dialect, whose keywords may have other values
         return []
-    problems = [problem for _, schema_problems in _problems(reader) for problem in schema_problems]
+    with limit_stack():
+        problems = [problem for _, schema_problems in _problems(reader) for problem in schema_problems]
     return [
         problem
         for problem in problems

@@ -4,9 +4,11 @@ location.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
-from guided.errors import Finding, SpecError, UnsupportedError, warn_about
+from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_about
 from guided.frontends.json_schema.algebra.expand import Expander
 from guided.frontends.json_schema.algebra.reader import Reader
 from guided.frontends.json_schema.documents.resolve import Library
@@ -21,7 +23,7 @@ from guided.ir.release import dismantle
 from guided.limits import Limits
 from guided.meter import limit_compilation
 
-__all__ = ["DEFAULT_LIMITS", "json_schema_to_grammar"]
+__all__ = ["DEFAULT_LIMITS", "json_schema_to_grammar", "limit_stack"]
 
 DEFAULT_LIMITS = Limits()
 
@@ -49,7 +51,7 @@ def json_schema_to_grammar(
     """
     parts: list[object] = []
     try:
-        with limit_compilation(limits):
+        with limit_compilation(limits), limit_stack():
             library = Library(schema, options, registry or {}, limits, documents)
             parts.append(reader := Reader(library, options, limits))
             parts.append(expander := Expander(reader, options, limits))
@@ -71,6 +73,21 @@ def json_schema_to_grammar(
         findings += unenforced_keywords
     schemas = {grammar.start: EmbeddedSchema(schema, options, registry or {}, documents or {})}
     return Grammar(grammar.rules, grammar.start, grammar.origins, schemas=schemas)
+
+
+@contextmanager
+def limit_stack() -> Iterator[None]:
+    """Raise LimitExceeded if a block exceeds Python's recursion limit.
+
+    Few functions are recursive. They are bounded by `Limits.depth`, or by the length of a chain of references, but each
+    level may take several frames, and the caller may have used most of the stack.
+    """
+    try:
+        yield
+    except RecursionError:
+        allowed = sys.getrecursionlimit()
+        hint = "reduce the nesting of schemas and the length of chains of references, or call sys.setrecursionlimit"
+        raise LimitExceeded("depth", allowed + 1, allowed, fixed=True, hint=hint) from None
 
 
 def _find_unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:

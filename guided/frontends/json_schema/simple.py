@@ -38,6 +38,7 @@ _SCHEMA_WEIGHT: Final = 20  # the weight of each subschema
 _MAX_DEPTH: Final = 20
 _MAX_INTEGER: Final = 10**15
 _PLAIN_TEXT: Final = re.compile(r"[ !#-\[\]-~]*")  # one byte per character
+_NO_TYPE: Final = object()  # the `type` of a schema without this keyword
 _SCALARS: Final = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
@@ -76,12 +77,12 @@ class _SimpleSchema:
         keywords = {
             name: value for name, value in schema.items() if name not in _ANNOTATIONS or not _ANNOTATIONS[name](value)
         }
-        kind = keywords.pop("type", None)
+        kind = keywords.pop("type") if "type" in keywords else _NO_TYPE
         if "enum" in keywords:
             return self.enumeration(keywords, kind)
-        if kind is None and not keywords:
+        if kind is _NO_TYPE and not keywords:
             return 1
-        if kind is None and keywords.keys() == {"anyOf"}:
+        if kind is _NO_TYPE and keywords.keys() == {"anyOf"}:
             return self.alternatives(keywords["anyOf"], depth)
         if type(kind) is list and not keywords and _are_scalars(kind):
             return 4
@@ -103,7 +104,7 @@ class _SimpleSchema:
 
     def enumeration(self, keywords: dict[str, Any], kind: Any) -> int:
         values = keywords.pop("enum")
-        if keywords or kind not in (None, "string") or type(values) is not list or not values:
+        if keywords or kind not in (_NO_TYPE, "string") or type(values) is not list or not values:
             raise _NotPlain
         shortest = min([self.string_size(value) for value in values])
         if len(set(values)) < len(values):
@@ -130,7 +131,7 @@ class _SimpleSchema:
         return 2 + _pop_bounds(keywords, "minLength", "maxLength", 1000)
 
     def number(self, keywords: dict[str, Any], _: int) -> int:
-        low, high = (_check_integer(keywords.pop(name, None), -_MAX_INTEGER) for name in ("minimum", "maximum"))
+        low, high = (_pop_integer(keywords, name, -_MAX_INTEGER) for name in ("minimum", "maximum"))
         if keywords or (low is not None and high is not None and low > high):
             raise _NotPlain
         return len(str(max(0 if low is None else low, 0) or min(0 if high is None else high, 0)))
@@ -193,8 +194,12 @@ _ANNOTATIONS: Final[dict[str, Callable[[Any], bool]]] = {
 """Annotation keyword -> a predicate for values that need no warning."""
 
 
-def _check_integer(value: Any, minimum: int) -> int | None:
-    if value is None or (type(value) is int and minimum <= value <= _MAX_INTEGER):
+def _pop_integer(keywords: dict[str, Any], name: str, minimum: int) -> int | None:
+    """Remove a keyword, and return its value, which must be an integer. None if the keyword is missing."""
+    if name not in keywords:
+        return None
+    value = keywords.pop(name)
+    if type(value) is int and minimum <= value <= _MAX_INTEGER:
         return value
     raise _NotPlain
 
@@ -203,7 +208,7 @@ def _pop_bounds(keywords: dict[str, Any], lower: str, upper: str, max_bound: int
     """Remove both bounds from `keywords` and return the lower one. It must be at most `max_bound`, and no other keyword
     may remain.
     """
-    low, high = _check_integer(keywords.pop(lower, None), 0) or 0, _check_integer(keywords.pop(upper, None), 0)
+    low, high = _pop_integer(keywords, lower, 0) or 0, _pop_integer(keywords, upper, 0)
     if keywords or low > max_bound or (high is not None and low > high):
         raise _NotPlain
     return low

@@ -14,9 +14,9 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.exactly_one import exactly_one
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, listed_scalars
 from guided.frontends.json_schema.documents.keywords import REFERENCES
-from guided.frontends.json_schema.documents.malformed import malformed_error
+from guided.frontends.json_schema.documents.malformed import malformed_error, refuse_name_with_surrogate
 from guided.frontends.json_schema.documents.schema import Schema
-from guided.frontends.json_schema.documents.values import Json, canonical_key, refuse_surrogates
+from guided.frontends.json_schema.documents.values import Json, canonical_key
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reader
@@ -109,7 +109,7 @@ def _dependencies(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Sc
         raise malformed_error(schema, keyword, "an object", value)
     groups: list[tuple[Schema, ...]] = []
     for name, dependency in value.items():
-        refuse_surrogates(name, schema, keyword)
+        refuse_name_with_surrogate(name, schema, keyword)
         names: tuple[str, ...] = (name,)
         branches: tuple[tuple[Schema, ...], ...] = ()
         if isinstance(dependency, list) and keyword != "dependentSchemas":

@@ -10,9 +10,9 @@ Cost: linear in the paths that lead to the locations, counted by the meter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from guided.frontends.json_schema.algebra.keys import Source
 from guided.frontends.json_schema.algebra.shape import Shape
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.reader import Reader
 
 __all__ = ["Evaluator", "evaluators"]
+
+_AppliedSchema: TypeAlias = "tuple[tuple[Schema, ...], Schema]"
+"""A schema that applies to the same value, preceded by the schemas that must hold for it to apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +52,35 @@ class Evaluator:
 
 def evaluators(reader: Reader, schema: Schema, *, with_unevaluated: bool = True) -> tuple[Evaluator, ...]:
     """The evaluators of a schema that holds. `with_unevaluated`: include its own `unevaluated*` keywords."""
-    if not isinstance(schema.value, dict):
-        return ()
-    key = schema, with_unevaluated
-    cached_evaluators = reader.evaluators.get(key)
-    if cached_evaluators is None:
-        reader.evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
-        own_evaluator = _own_evaluator(reader, schema, with_unevaluated)
-        out = dict.fromkeys((own_evaluator,) if own_evaluator.evaluates_anything else ())
-        for conditions, inner in _applied_schemas(reader, schema):
-            for evaluator in evaluators(reader, inner):
-                spend(STEP)
-                out[replace(evaluator, conditions=tuple(dict.fromkeys(conditions + evaluator.conditions)))] = None
-        cached_evaluators = reader.evaluators[key] = tuple(out)
-    return cached_evaluators
+    found = reader.evaluators
+    # (schema, `with_unevaluated`, the schemas that it applies), or None if they are not in `work` yet
+    work: list[tuple[Schema, bool, list[_AppliedSchema] | None]] = [(schema, with_unevaluated, None)]
+    while work:
+        current, includes_own, applied_schemas = work.pop()
+        key = current, includes_own
+        if applied_schemas is not None:
+            found[key] = _join(_own_evaluator(reader, current, includes_own), applied_schemas, found)
+        elif key not in found:
+            found[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
+            if isinstance(current.value, dict):
+                applied_schemas = list(_applied_schemas(reader, current))
+                work.append((current, includes_own, applied_schemas))
+                work += ((inner, True, None) for _, inner in reversed(applied_schemas))
+    return found[schema, with_unevaluated]
+
+
+def _join(
+    own_evaluator: Evaluator,
+    applied_schemas: list[_AppliedSchema],
+    found: Mapping[tuple[Schema, bool], tuple[Evaluator, ...]],
+) -> tuple[Evaluator, ...]:
+    """The evaluators of a schema, given those of the schemas that it applies."""
+    out = dict.fromkeys((own_evaluator,) if own_evaluator.evaluates_anything else ())
+    for conditions, inner in applied_schemas:
+        for evaluator in found[inner, True]:
+            spend(STEP)
+            out[replace(evaluator, conditions=tuple(dict.fromkeys(conditions + evaluator.conditions)))] = None
+    return tuple(out)
 
 
 def _own_evaluator(reader: Reader, schema: Schema, with_unevaluated: bool) -> Evaluator:
@@ -80,8 +98,8 @@ def _own_evaluator(reader: Reader, schema: Schema, with_unevaluated: bool) -> Ev
     )
 
 
-def _applied_schemas(reader: Reader, schema: Schema) -> Iterator[tuple[tuple[Schema, ...], Schema]]:
-    """The schemas that apply to the same value, each preceded by the schemas that must hold for it to apply."""
+def _applied_schemas(reader: Reader, schema: Schema) -> Iterator[_AppliedSchema]:
+    """The schemas that apply to the same value."""
     child, value = reader.library.child, schema.value
     assert isinstance(value, dict)
     for keyword in filter(schema.has_keyword, schema.constraints):

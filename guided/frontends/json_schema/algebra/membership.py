@@ -2,23 +2,31 @@
 
 The schemas are not expanded into a disjunctive normal form. Keywords are checked one by one, as in a validator, so the
 recursion through a schema ends with the value. Numbers are compared by value. (Draft 4 recognises integers by their
-spelling: there, a value satisfies a schema if one of its spellings does.) Cost: the schemas that apply, times the parts
-of the value.
+spelling: there, a value satisfies a schema if one of its spellings does.)
+
+Values may nest more deeply than Python's stack allows. So a check is a generator: it yields each check that it needs,
+and `_run` sends it the result. Each pair of a schema and a part of the value is checked once. Cost: the schemas that
+apply, times the parts of the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from guided.frontends.json_schema.algebra.content import content_fits
 from guided.frontends.json_schema.algebra.keys import Keys
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
+from guided.meter import STEP, spend
 
 __all__ = ["Membership"]
 
+_CHECK_COST = STEP // 10
 _Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
+_Check: TypeAlias = Generator[Any, bool, bool]
+"""Yields the checks that it needs, which are `_Check`s too, is sent their results, and returns its own."""
 
 
 class Membership:
@@ -32,22 +40,65 @@ class Membership:
 
     def satisfies_all(self, schemas: Iterable[Schema], value: Json) -> bool:
         """Whether the value satisfies all of the schemas."""
-        return all(self._satisfies(schema, value, frozenset()) for schema in schemas)
-
-    def _satisfies(self, schema: Schema, value: Json, open_schemas: frozenset[Schema]) -> bool:
-        """Whether the value satisfies the schema. `open_schemas`: the schemas that are already being checked for it."""
-        if isinstance(schema.value, bool):
-            return schema.value
-        if schema in open_schemas:  # the schema leads back to itself, which is refused elsewhere
-            return False
-        open_schemas |= {schema}
-        shape, groups = self._read(schema)
-        return self.fits(shape, value) and all(
-            any(self._satisfies(branch, value, open_schemas) for branch in group) for group in groups
-        )
+        return _run(_Checks(self._read, self._keys).satisfies_all(schemas, value))
 
     def fits(self, shape: Shape, value: Json) -> bool:
         """Whether the value is in the shape."""
+        checks = _Checks(self._read, self._keys)
+        return checks.fits_as_whole(shape, value) and _run(checks.parts_fit(shape, value))
+
+
+def _run(check: _Check) -> bool:
+    """The result of a check."""
+    stack = [check]
+    result: bool | None = None  # of the check that ended last; None for a check that begins
+    while stack:
+        try:
+            inner: _Check = stack[-1].send(result)  # type: ignore[arg-type]
+        except StopIteration as end:
+            stack.pop()
+            result = end.value
+        else:
+            stack.append(inner)
+            result = None
+    return bool(result)
+
+
+class _Checks:
+    """The checks of one value."""
+
+    def __init__(self, read: _Read, keys: Keys) -> None:
+        self._read, self._keys = read, keys
+        self._results: dict[tuple[Schema, int], bool] = {}  # by schema and identity of a part of the value
+
+    def satisfies_all(self, schemas: Iterable[Schema], value: Json) -> _Check:
+        """Whether the value satisfies all of the schemas."""
+        for schema in schemas:
+            if not (yield self._satisfies(schema, value)):
+                return False
+        return True
+
+    def _satisfies(self, schema: Schema, value: Json) -> _Check:
+        if isinstance(schema.value, bool):
+            return schema.value
+        key = schema, id(value)
+        if key not in self._results:
+            spend(_CHECK_COST)
+            self._results[key] = False  # if the schema leads back to itself, which is refused elsewhere
+            shape, groups = self._read(schema)
+            fits = self.fits_as_whole(shape, value) and (yield self.parts_fit(shape, value))
+            self._results[key] = fits and (yield self._satisfies_groups(groups, value))
+        return self._results[key]
+
+    def _satisfies_groups(self, groups: Iterable[tuple[Schema, ...]], value: Json) -> _Check:
+        """Whether the value satisfies a schema of each group."""
+        for group in groups:
+            if not (yield _any(self._satisfies(branch, value) for branch in group)):
+                return False
+        return True
+
+    def fits_as_whole(self, shape: Shape, value: Json) -> bool:
+        """Whether the value is in the shape, apart from requirements on its items and members."""
         if json_type(value) not in shape.types:
             return False
         if shape.values is not None and canonical_key(value) not in map(canonical_key, shape.values):
@@ -58,53 +109,74 @@ class Membership:
         if isinstance(value, Decimal10):
             return value in shape.numbers
         if isinstance(value, list):
-            return len(value) in shape.item_window and self._items_fit(shape, value)
-        return not isinstance(value, dict) or (len(value) in shape.member_window and self._members_fit(shape, value))
-
-    def _items_fit(self, shape: Shape, items: list[Json]) -> bool:
-        if shape.unique is not None or shape.repeated is not None:
-            are_distinct = len({canonical_key(item) for item in items}) == len(items)
-            if (shape.unique is not None and not are_distinct) or (shape.repeated is not None and are_distinct):
-                return False
-        if not all(self.satisfies_all(item_goal(shape, index), item) for index, item in enumerate(items)):
-            return False
-        later_items = items[shape.prefix_length :]
-        return (
-            all(
-                any(self.satisfies_all((some_item.schema,), item) for item in items[some_item.start :])
-                for some_item in shape.some_items
-            )
-            and all(
-                sum(self.satisfies_all((item_count.schema,), item) for item in items) in item_count.count
-                for item_count in shape.item_counts
-            )
-            and all(any(self.satisfies_all(block, item) for item in later_items) for block in shape.rest_blocks)
+            return len(value) in shape.item_window and _repeats_fit(shape, value)
+        return not isinstance(value, dict) or (
+            len(value) in shape.member_window
+            and value.keys() >= set(shape.required)
+            and all(self._keys.contains(names, name) for names in shape.name_schemas for name in value)
         )
 
-    def _members_fit(self, shape: Shape, members: dict[str, Json]) -> bool:
-        if not members.keys() >= set(shape.required):
-            return False
-        if not all(self._keys.contains(names, name) for names in shape.name_schemas for name in members):
-            return False
+    def parts_fit(self, shape: Shape, value: Json) -> _Check:
+        """Whether the items or members of the value satisfy the requirements of the shape."""
+        if isinstance(value, list):
+            return (yield self._items_fit(shape, value))
+        return not isinstance(value, dict) or (yield self._members_fit(shape, value))
+
+    def _items_fit(self, shape: Shape, items: list[Json]) -> _Check:
+        for index, item in enumerate(items):
+            if not (yield self.satisfies_all(item_goal(shape, index), item)):
+                return False
+        for some_item in shape.some_items:
+            if not (yield _any(self._satisfies(some_item.schema, item) for item in items[some_item.start :])):
+                return False
+        for item_count in shape.item_counts:
+            count = 0
+            for item in items:
+                count += yield self._satisfies(item_count.schema, item)
+            if count not in item_count.count:
+                return False
+        for block in shape.rest_blocks:
+            if not (yield _any(self.satisfies_all(block, item) for item in items[shape.prefix_length :])):
+                return False
+        return True
+
+    def _members_fit(self, shape: Shape, members: dict[str, Json]) -> _Check:
         for part in shape.objects:
-            if not all(
-                self.satisfies_all(part.member_schemas(name, self._keys.contains), value)
-                for name, value in members.items()
-            ):
+            for name, value in members.items():
+                if not (yield self.satisfies_all(part.member_schemas(name, self._keys.contains), value)):
+                    return False
+        for some_member in shape.some_members:
+            if not (yield self._has_member((some_member,), members)):
                 return False
         declared = shape.member_names()
         others = {name: value for name, value in members.items() if name not in declared}
-        return all(self._has_member((some_member,), members) for some_member in shape.some_members) and all(
-            self._has_member(block, others) for block in shape.extra_blocks
+        for block in shape.extra_blocks:
+            if not (yield self._has_member(block, others)):
+                return False
+        return True
+
+    def _has_member(self, block: tuple[SomeMember, ...], members: Mapping[str, Json]) -> _Check:
+        """Whether some member satisfies all of the block."""
+        schemas = [some_member.schema for some_member in block if some_member.schema is not None]
+        return (
+            yield _any(
+                self.satisfies_all(schemas, value)
+                for name, value in members.items()
+                if all(self._keys.contains(some_member.keys, name) for some_member in block)
+            )
         )
 
-    def _has_member(self, block: tuple[SomeMember, ...], members: dict[str, Json]) -> bool:
-        """Whether some member satisfies all of the block."""
-        return any(
-            all(
-                self._keys.contains(some_member.keys, name)
-                and (some_member.schema is None or self.satisfies_all((some_member.schema,), value))
-                for some_member in block
-            )
-            for name, value in members.items()
-        )
+
+def _any(checks: Iterable[_Check]) -> _Check:
+    for check in checks:
+        if (yield check):
+            return True
+    return False
+
+
+def _repeats_fit(shape: Shape, items: list[Json]) -> bool:
+    """Whether items are equal, or all differ, as the shape requires."""
+    if shape.unique is None and shape.repeated is None:
+        return True
+    are_distinct = len({canonical_key(item) for item in items}) == len(items)
+    return not (shape.unique is not None and not are_distinct) and not (shape.repeated is not None and are_distinct)

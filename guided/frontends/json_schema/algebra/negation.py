@@ -244,16 +244,24 @@ class Negation:
             yield self.derive(source, Shape(types=(name,)), *different_values)
 
     def constant(self, value: Json, source: Schema) -> Schema:
-        """A schema for one value, composed of schemas for its parts."""
+        """A schema for one value, composed of schemas for its parts. They are created when they are read, since values
+        may nest deeply.
+        """
+        return DerivedSchema(
+            source.document,
+            source.pointer,
+            {},
+            source.base,
+            lambda: self._make_meaning(self._constant_shape(value, source)),
+            constraints=_DERIVED_CONSTRAINTS,
+        )
+
+    def _constant_shape(self, value: Json, source: Schema) -> Shape:
+        if not isinstance(value, list | dict):
+            return Shape(values=(value,))
+        size = Window(len(value), len(value))
         if isinstance(value, list):
-            part = ArrayPart(tuple(self.constant(item, source) for item in value), None)
-            return self.derive(
-                source, Shape(types=("array",), item_window=Window(len(value), len(value)), arrays=(part,))
-            )
-        if isinstance(value, dict):
-            members = ObjectPart({name: self.constant(member, source) for name, member in value.items()}, None)
-            size = Window(len(value), len(value))
-            return self.derive(
-                source, Shape(types=("object",), required=tuple(value), member_window=size, objects=(members,))
-            )
-        return self.derive(source, Shape(values=(value,)))
+            items = ArrayPart(tuple(self.constant(item, source) for item in value), None)
+            return Shape(types=("array",), item_window=size, arrays=(items,))
+        members = ObjectPart({name: self.constant(member, source) for name, member in value.items()}, None)
+        return Shape(types=("object",), required=tuple(value), member_window=size, objects=(members,))

@@ -22,7 +22,12 @@ from guided.frontends.json_schema.algebra.quotations import Quotations
 from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, ArrayPart, ObjectPart, Shape, Window
 from guided.frontends.json_schema.algebra.unevaluated import UnevaluatedReader
 from guided.frontends.json_schema.documents.keywords import CONTENT_KEYWORDS, KNOWN_KEYWORDS
-from guided.frontends.json_schema.documents.malformed import describe, malformed_error
+from guided.frontends.json_schema.documents.malformed import (
+    describe,
+    malformed_error,
+    refuse_name_with_surrogate,
+    repeated_error,
+)
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, read_count, refuse_surrogates
@@ -31,6 +36,7 @@ from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import Classes, parse_regex
 from guided.frontends.regex.overlap import Overlap
 from guided.ir.nodes import Node
+from guided.ir.ranges import has_surrogate
 from guided.ir.serial import serial
 from guided.limits import Limits
 
@@ -123,6 +129,8 @@ class Reader:
                 raise SpecError(
                     f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(type_names)
                 )
+            if name in names[:index]:
+                raise repeated_error(schema, name, keyword, index)
         if not names:
             raise malformed_error(schema, keyword, "the name of a type or a list of names", value)
         return _make_type_shape(tuple(names), by_spelling)
@@ -295,7 +303,8 @@ class Reader:
         declared = value.get("properties", {})
         if not isinstance(declared, dict):
             raise malformed_error(schema, "properties", "an object of schemas", declared)
-        refuse_surrogates("".join(declared), schema, "properties")
+        for name in declared if has_surrogate("".join(declared)) else ():
+            refuse_name_with_surrogate(name, schema, "properties")
         properties = {name: self.library.child(schema, "properties", name) for name in declared}
         pattern_schemas = value.get("patternProperties", {})
         if not isinstance(pattern_schemas, dict):
@@ -327,7 +336,7 @@ class Reader:
         return Shape(required=self.read_names(names, schema, keyword), constrains_objects=True)
 
     def read_names(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
-        """The names of members in a list of the schema, without duplicates."""
+        """The names of members in a list of the schema, which must differ."""
         out: dict[str, None] = {}
         for index, name in enumerate(names):
             if not isinstance(name, str):
@@ -336,6 +345,8 @@ class Reader:
                     f"{describe(name)} is not a property name", pointer=schema.location_of(*tokens, index), hint=hint
                 )
             refuse_surrogates(name, schema, *tokens, index)
+            if name in out:
+                raise repeated_error(schema, name, *tokens, index)
             out[name] = None
         return tuple(out)
 

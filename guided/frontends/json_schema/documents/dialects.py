@@ -15,6 +15,7 @@ from importlib.resources import files
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.documents.keywords import DRAFT_URIS, VOCABULARIES
 from guided.frontends.json_schema.documents.values import Json
+from guided.meter import spend
 
 __all__ = ["Dialect", "find_metaschema", "read_dialect"]
 
@@ -64,6 +65,7 @@ def read_dialect(dialect_uri: Json, find_registered: Callable[[str], Json], poin
 
 
 def _read_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer: str) -> Dialect:
+    spend(len(vocabularies))
     draft = next((draft for draft in VOCABULARIES if _vocabulary(draft, "core") in vocabularies), None)
     if draft is None:
         raise UnsupportedError(f"the dialect {dialect_uri!r} does not list the core vocabulary", pointer=pointer,

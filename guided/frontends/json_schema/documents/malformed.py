@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guided.errors import SpecError
+from guided.errors import SpecError, short
 from guided.frontends.json_schema.documents.values import Json
+from guided.ir.ranges import has_surrogate
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.documents.schema import Schema
 
-__all__ = ["NOT_A_SCHEMA", "describe", "malformed_error"]
+__all__ = [
+    "NOT_A_SCHEMA",
+    "describe",
+    "malformed_error",
+    "malformed_error_at",
+    "refuse_name_with_surrogate",
+    "repeated_error",
+]
 
 _COUNT, _BOUND, _LIST, _MAP = "3", "0", '[{"type": "string"}, {"type": "null"}]', '{"name": {"type": "string"}}'
 _EXAMPLES = {
@@ -28,6 +36,10 @@ _EXAMPLES = {
     "uniqueItems": "true",
     "required": '["name"]',
     "dependentRequired": '{"card": ["address"]}',
+    "id": '"https://example.com/schema"',
+    "$id": '"https://example.com/schema"',
+    "$anchor": '"name"',
+    "$dynamicAnchor": '"name"',
     "$ref": '"#/$defs/name"',
     "$dynamicRef": '"#name"',
     "$recursiveRef": '"#"',
@@ -45,9 +57,27 @@ def malformed_error(
     schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = ""
 ) -> SpecError:
     """The error for a keyword's value, or for the value at `tokens` in it. The default hint shows an example."""
+    return malformed_error_at(schema.location_of(keyword, *tokens), keyword, must_be, value, hint)
+
+
+def malformed_error_at(location: str, keyword: str, must_be: str, value: Json, hint: str = "") -> SpecError:
+    """The same error at a location that has no `Schema` yet."""
     hint_or_example = hint or f'as in "{keyword}": {_EXAMPLES.get(keyword, _COUNT)}'
     message = f"{keyword} must be {must_be}, not {describe(value)}"
-    return SpecError(message, pointer=schema.location_of(keyword, *tokens), hint=hint_or_example)
+    return SpecError(message, pointer=location, hint=hint_or_example)
+
+
+def refuse_name_with_surrogate(name: str, schema: Schema, *tokens: str) -> None:
+    """Refuse the name of a member that contains a lone surrogate. It is in the value at `tokens` of the schema."""
+    if has_surrogate(name):
+        message = f"the name {short(name)} contains a lone surrogate"
+        hint = "write characters above U+FFFF as a pair of escapes"
+        raise SpecError(message, pointer=schema.location_of(*tokens), hint=hint)
+
+
+def repeated_error(schema: Schema, name: str, *tokens: str | int) -> SpecError:
+    """The error for a name that occurs again in a list in which names must differ."""
+    return SpecError(f"{short(name)} is listed twice", pointer=schema.location_of(*tokens), hint="remove one of them")
 
 
 def describe(value: Json) -> str:

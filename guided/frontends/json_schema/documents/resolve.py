@@ -15,6 +15,7 @@ Cost: linear in the documents that are used, times the number of dynamic scopes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 from urllib.parse import unquote, urldefrag
@@ -29,7 +30,7 @@ from guided.frontends.json_schema.documents.keywords import (
     SubschemaForm,
 )
 from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
-from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed_error
+from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed_error, malformed_error_at
 from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference
 from guided.frontends.json_schema.documents.source_spans import escape, pointer_of
 from guided.frontends.json_schema.documents.values import Json, json_type, normalise, read_json
@@ -39,6 +40,7 @@ from guided.limits import Limits
 __all__ = ["Library", "subschemas"]
 
 _SCHEMA_TYPES = (dict, bool)
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # an array index in a JSON Pointer has no leading zeros
 _LOCATION_COST = 20  # the cost of a location in a dynamic scope, in nodes
 
 
@@ -73,6 +75,7 @@ _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
 
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 """The keywords that the index of a document collects."""
+_STRING_IDENTIFIERS = ("id", "$id", "$anchor", "$dynamicAnchor")
 _INDEXED_KEYWORDS = {draft: _IDENTIFIERS.union(forms) for draft, forms in SUBSCHEMA_FORMS.items()}
 """Draft -> these keywords, and the keywords that contain schemas."""
 
@@ -114,6 +117,8 @@ class Library:
         self._anchors: dict[tuple[str, str], tuple[Document, str]] = {}
         # base of an embedded document whose identifier only its own dialect recognises -> the enclosing base
         self._outer_bases: dict[str, str] = {}
+        self._metaschemas: dict[str, Json] = {}  # by their key in the registry
+        self._dialects: dict[str, Dialect] = {}  # by their URI
         self._dynamic_anchors: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.noteworthy_schemas: list[Schema] = []
         """The schemas reached so far that have keywords that may have to be reported (`unenforced.py`)."""
@@ -185,8 +190,8 @@ class Library:
             base = document.bases.get(current, base)
             if isinstance(value, dict) and token in value:
                 value = value[token]
-            elif isinstance(value, list) and token.isascii() and token.isdigit() and int(token[:9]) < len(value):
-                value = value[int(token[:9])]
+            elif isinstance(value, list) and _INDEX.fullmatch(token) and int(token) < len(value):
+                value = value[int(token)]
             else:
                 location = document.prefix + current
                 raise link.make_error(f" points to nothing: there is no {location!r}", suggest_name(value, token))
@@ -218,9 +223,8 @@ class Library:
         return schema
 
     def _find_resource(self, uri: str, link: Link) -> tuple[Document, str]:
-        for candidate in (uri, uri + "#"):
-            if candidate not in self._resources and candidate in self._registry:
-                self._load(self._registry[candidate], uri, link.source.document)
+        if uri not in self._resources and (registered_uri := self._registered_uri(uri)) is not None:
+            self._load(self._registry[registered_uri], uri, link.source.document)
         if uri not in self._resources and (named_text := find_metaschema(uri)):
             name, text = named_text
             if name not in self._resources:
@@ -278,13 +282,25 @@ class Library:
     def _read_dialect(self, value: Json, location: str) -> Dialect | None:
         """The dialect that `$schema` names."""
         dialect_uri = value.get("$schema") if isinstance(value, dict) else None
-        return None if dialect_uri is None else read_dialect(dialect_uri, self._find_registered, location + "/$schema")
+        if dialect_uri is None:
+            return None
+        dialect = self._dialects.get(dialect_uri) if isinstance(dialect_uri, str) else None
+        if dialect is None:
+            dialect = read_dialect(dialect_uri, self._find_registered, location + "/$schema")
+            self._dialects[dialect_uri] = dialect
+        return dialect
+
+    def _registered_uri(self, uri: str) -> str | None:
+        """The key of the registry for a URI, whose empty fragment may be missing or redundant."""
+        return next((key for key in (uri, uri + "#", uri.rstrip("#")) if key in self._registry), None)
 
     def _find_registered(self, uri: str) -> Json:
-        candidate = next(
-            (candidate for candidate in (uri, uri + "#", uri.rstrip("#")) if candidate in self._registry), None
-        )
-        return None if candidate is None else self._read_document(self._registry[candidate], candidate)
+        key = self._registered_uri(uri)
+        if key is None:
+            return None
+        if key not in self._metaschemas:
+            self._metaschemas[key] = self._read_document(self._registry[key], key)
+        return self._metaschemas[key]
 
     def _index(self, main: Document, uri: str, text: str | None) -> None:
         """Collect the identifiers and anchors of a document. `text` is its source, if there is one."""
@@ -315,6 +331,7 @@ class Library:
         outer = document
         if not is_root:
             document, pointer = self._own_document(document, pointer, value, base)
+        _check_identifiers(value, document, pointer)
         path, fragment = _identifier(value, document.draft)
         if path:
             outer_base, base = base, join_or_keep(base, path)
@@ -348,6 +365,14 @@ class Library:
                 self._anchors.setdefault((base, name), (document, pointer))
                 if keyword == "$dynamicAnchor":
                     self._dynamic_anchors.setdefault(base, {}).setdefault(name, (document, pointer))
+
+
+def _check_identifiers(value: dict[str, Json], document: Document, pointer: str) -> None:
+    """Refuse identifiers that are not strings."""
+    for keyword in _STRING_IDENTIFIERS:
+        is_known = keyword in KNOWN_KEYWORDS[document.draft] and not is_only_reference(value, document.draft)
+        if is_known and not isinstance(value.get(keyword, ""), str):
+            raise malformed_error_at(f"{document.prefix}{pointer}/{keyword}", keyword, "a string", value[keyword])
 
 
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
