@@ -8,6 +8,7 @@ import pytest
 
 import guided
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.frontends.lark import lark_to_grammar
 
 pytest.importorskip("lark", reason="lark is not installed")
 
@@ -145,6 +146,19 @@ def test_repetitions_of_the_same_are_few_alternatives() -> None:
     """`a* a*` has three alternatives: two of the four that are written out are equal."""
     matcher = guided.GrammarMatcher(COMPILER.compile_lark("start: " + '"a"* ' * 64 + '"b"'))
     assert matcher.accept_string("a" * 100 + "b") and matcher.is_accepting()
+
+
+def test_the_work_of_gaps_grows_with_their_states() -> None:
+    """An ignored text of up to n characters has n classes of gaps, with n states each."""
+
+    def read(count: int) -> None:
+        text = f"start: A\nA: /x/\n%ignore /#a{{1,{count}}}/"
+        lark_to_grammar(text, limits=guided.Limits(work=2_000_000, seconds=200))
+
+    read(100)
+    with pytest.raises(LimitExceeded) as caught:
+        read(800)
+    assert caught.value.limit == "work" and caught.value.given < 1.1 * caught.value.allowed
 
 
 ID_RANGES = ",".join(f"{start}-{start + 999_999}" for start in range(0, 8_000_000, 1_000_000))
